@@ -1,0 +1,50 @@
+"""The errors a person meets, and the exit codes they stand for.
+
+Two kinds only. A `UsageError` means the call or a file handed in is wrong (exit 2). An `EngineError` means that
+everything was understood but a side could not be converted, compiled or run (exit 3, verdict ERROR). Anything
+else that escapes is a bug in twinnet and shows its stack trace.
+"""
+
+from __future__ import annotations
+
+__all__ = ["EngineError", "MissingExtra", "TwinnetError", "UsageError"]
+
+
+class TwinnetError(Exception):
+    """Base of all errors that are addressed to a person: `what` went wrong and, if known, what to do about it.
+
+    >>> str(UsageError("no such file: net.onnx", hint="check the path"))
+    'no such file: net.onnx\\n  check the path'
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, *, hint: str | None = None) -> None:
+        super().__init__(what if hint is None else f"{what}\n  {hint}")
+        self.what = what
+        self.hint = hint
+
+
+class UsageError(TwinnetError):
+    """Wrong usage, or a network, twin or input file that cannot be read."""
+
+    exit_code = 2
+
+
+class MissingExtra(UsageError):
+    """An optional dependency is not installed; the message names the extra that brings it."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} is not installed", hint=f"pip install 'twinnet[{extra}]'")
+        self.extra = extra
+
+
+class EngineError(TwinnetError):
+    """A side parsed, but could not be converted, compiled or run: verdict ERROR, never FAIL."""
+
+    exit_code = 3
+
+    def __init__(self, what: str, *, stage: str = "run", log: str = "", hint: str | None = None) -> None:
+        super().__init__(what, hint=hint)
+        self.stage = stage
+        self.log = log
