@@ -1,0 +1,104 @@
+"""The canonical graph: layers in execution order over named values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Graph", "Layer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One operator in canonical form.
+
+    `kind` names an entry of `twinnet.layers.kinds`; `attrs` are that kind's own attributes (NCHW, OIHW, explicit
+    pads, non-negative axes where the rank is known). `inputs` may hold `None` for an absent optional operand.
+    `op` is what the original graph called it, `module`, `call` and `source` say where it stands in the user's code.
+    A graph fragment without a canonical form becomes kind "opaque" with `attrs["run"]`, a function of torch tensors.
+
+    >>> Layer("conv", ("x", "w", None), ("y",), {"strides": (1, 1), "pads": (1, 1, 1, 1)}).kind
+    'conv'
+    """
+
+    kind: str
+    inputs: tuple[str | None, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    node: str = ""
+    op: str = ""
+    module: str = ""
+    call: int = 0
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Layers in execution order, the constants they read, and the names of inputs and outputs.
+
+    `dtypes` and `shapes` hold what the original graph declares for a value, where it does (dtype as torch dtype;
+    shape entries may be strings for symbolic dimensions). The declared dtype decides what a `cast`-free float value
+    is rounded to in the network; evaluation itself is always in float64.
+    """
+
+    layers: tuple[Layer, ...]
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    constants: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+
+    @cached_property
+    def producer(self) -> Mapping[str, int]:
+        """Index of the layer that makes each value."""
+        return {name: i for i, layer in enumerate(self.layers) for name in layer.outputs if name}
+
+    @cached_property
+    def consumers(self) -> Mapping[str, tuple[int, ...]]:
+        """Indices of the layers that read each value, in order."""
+        found: dict[str, list[int]] = {}
+        for i, layer in enumerate(self.layers):
+            for name in dict.fromkeys(layer.inputs):
+                if name is not None:
+                    found.setdefault(name, []).append(i)
+        return {name: tuple(indices) for name, indices in found.items()}
+
+    def segment(self, targets: Iterable[str], known: Iterable[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Layers needed to compute `targets` from the values in `known`, and the values they start from.
+
+        Constants are free. Values that are neither known nor produced by a layer are graph inputs and end the walk.
+
+        >>> g = Graph((Layer("relu", ("x",), ("y",)), Layer("neg", ("y",), ("z",))), ("x",), ("z",))
+        >>> g.segment(["z"], ["y"])
+        ((1,), ('y',))
+        """
+        targets = tuple(targets)
+        stop = set(known) - set(targets)
+        layers: set[int] = set()
+        frontier: dict[str, None] = {}
+        stack = list(targets)
+        seen: set[str] = set()
+        while stack:
+            name = stack.pop()
+            if name in seen or name in self.constants:
+                continue
+            seen.add(name)
+            index = self.producer.get(name)
+            if name in stop or index is None:
+                frontier[name] = None
+                continue
+            if index not in layers:
+                layers.add(index)
+                stack.extend(n for n in self.layers[index].inputs if n is not None)
+        return tuple(sorted(layers)), tuple(frontier)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)

@@ -1,0 +1,39 @@
+"""Sites: the places of a graph where a tensor can be observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+__all__ = ["Role", "Site"]
+
+Role = Literal["input", "inner", "output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One place where a tensor can be observed, in the words of the graph it belongs to.
+
+    `tensor` is unique within a session. `module`, `call` and `index` (module path, which call of it, which output)
+    say where it stands in the user's code, `source` is the line that made it.
+
+    >>> Site("silu_1", node="silu_1", op="silu", module="features.4.act", source="model.py:71").label
+    'features.4.act silu'
+    """
+
+    tensor: str
+    node: str = ""
+    op: str = ""
+    module: str = ""
+    call: int = 0
+    index: int = 0
+    source: str = ""
+    role: Role = "inner"
+    shape: tuple[int | str, ...] | None = field(default=None, compare=False)
+    dtype: str = field(default="", compare=False)
+
+    @property
+    def label(self) -> str:
+        """What a person calls this place: module path (or tensor name) and operator."""
+        place = self.module or self.tensor
+        return f"{place} {self.op}".strip()
