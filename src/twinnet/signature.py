@@ -1,0 +1,40 @@
+"""What a network takes and gives: named tensors with dtype and shape, dimensions possibly symbolic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Signature", "TensorSpec"]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """One named input or output. A dimension is an int, or a string for a symbolic one ("batch", "?").
+
+    `dtype` is a numpy dtype name ("float32", "int64", "bool", "bfloat16"). `shape` None means unknown rank.
+
+    >>> TensorSpec("x", "float32", (1, 3, "h", "w")).dynamic
+    True
+    """
+
+    name: str
+    dtype: str = "float32"
+    shape: tuple[int | str, ...] | None = None
+    optional: bool = False
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether a dimension, or the rank itself, is not known."""
+        return self.shape is None or any(not isinstance(d, int) for d in self.shape)
+
+    def __str__(self) -> str:
+        dims = "?" if self.shape is None else "x".join(str(d) for d in self.shape) or "scalar"
+        return f"{self.name}: {self.dtype} {dims}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Inputs and outputs of a network in order."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...] = ()
