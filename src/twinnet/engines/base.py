@@ -1,0 +1,141 @@
+"""The engine contract: convert a network, load it, run it, show its tensors.
+
+An engine is one module with one class. It states what it can do; nothing is discovered by crash. Adding an engine is
+a file here and a line in `twinnet.engines.REGISTRY`.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from twinnet.errors import EngineError, UsageError
+from twinnet.signature import Signature
+from twinnet.site import Site
+from twinnet.trace import Trace, TraceBuilder
+
+if TYPE_CHECKING:
+    from twinnet.layers import Graph
+    from twinnet.network import Network
+
+__all__ = ["UNITS", "Abilities", "Arrays", "Engine", "Job", "Session", "read_options"]
+
+Arrays = Mapping[str, np.ndarray]
+
+UNITS: Mapping[str, float] = {
+    "float64": 2.0**-53,
+    "float32": 2.0**-24,
+    "tf32": 2.0**-11,
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+}
+"""Unit roundoff of the number formats a twin may declare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What an engine can show. `segment` is the cost of running a part of the network alone."""
+
+    capture: bool = True
+    segment: Literal["no", "cheap", "compile"] = "no"
+    profile: bool = False
+    note: str = ""
+
+
+@dataclass
+class Job:
+    """What converting needs to know beside the network: example inputs, common options, and where time goes."""
+
+    inputs: Arrays
+    threads: int | None = None
+    time_limit: float | None = None
+    memory: int | None = None
+    timings: dict[str, float] = field(default_factory=dict)
+    progress: Callable[[str], None] = lambda step: None
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time a named step (export, import, compile, load, run)."""
+        self.progress(name)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - start
+
+
+class Session(ABC):
+    """A loaded twin or network. Stateless: every run starts from the same state."""
+
+    engine: str
+    version: str = ""
+    precision: str = "float32"
+    signature: Signature
+    notes: tuple[str, ...] = ()
+
+    @property
+    @abstractmethod
+    def sites(self) -> tuple[Site, ...]:
+        """Observable sites in execution order, the network's outputs among them (role "output")."""
+
+    @abstractmethod
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """The outputs by name, exactly as deployed: nothing tapped."""
+
+    @abstractmethod
+    def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        """One run with the tensors of the sites in `watch` (by `Site.tensor`); inputs are part of the trace."""
+
+    def graph(self) -> Graph | None:
+        """The canonical layers of what this session runs, value names equal to `Site.tensor`; None if unknown."""
+        return None
+
+    def close(self) -> None:
+        """Free what the session holds."""
+
+
+class Engine(ABC):
+    """Converts and loads. Instances are cheap; heavy imports belong inside the methods."""
+
+    name: ClassVar[str]
+    extra: ClassVar[str | None] = None
+    summary: ClassVar[str] = ""
+    abilities: ClassVar[Abilities] = Abilities()
+    options: ClassVar[Mapping[str, str]] = {}
+
+    @abstractmethod
+    def version(self) -> str:
+        """Version of the installed engine; raises MissingExtra if it is not there."""
+
+    @abstractmethod
+    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+        """A session for `network` (converted as needed), or for `file` where one is given."""
+
+
+def read_options(engine: Engine, options: Mapping[str, str], **kinds: Callable[[str], Any]) -> dict[str, Any]:
+    """Options converted by `kinds`; an unknown key or a bad value is an error that lists what is allowed."""
+    values: dict[str, Any] = {}
+    for key, text in options.items():
+        kind = kinds.get(key.partition(".")[0] + "." if "." in key else key)
+        if kind is None:
+            allowed = "; ".join(f"{k}={v}" for k, v in engine.options.items()) or "none"
+            raise UsageError(f"engine {engine.name} has no option {key!r}", hint=f"options: {allowed}")
+        try:
+            values[key] = kind(text)
+        except (ValueError, KeyError):
+            meaning = engine.options.get(key, "")
+            raise UsageError(f"{engine.name}: {key}={text} is not possible", hint=f"{key}={meaning}") from None
+    return values
+
+
+def failed(stage: str, engine: str, error: BaseException) -> EngineError:
+    """An engine's own exception as an ERROR verdict, with its last words kept."""
+    text = str(error).strip() or type(error).__name__
+    first = next((line for line in text.splitlines() if line.strip()), text)
+    return EngineError(f"{engine} could not {stage}: {first[:400]}", stage=stage, log=text[-4000:])
