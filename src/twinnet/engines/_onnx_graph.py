@@ -1,0 +1,206 @@
+"""Cutting and tapping ONNX graphs without copying weights more than once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import onnx
+from onnx import helper
+
+__all__ = ["OnnxGraph", "Piece"]
+
+_LARGE_WEIGHT = 1 << 14
+
+
+def _reads(node: onnx.NodeProto) -> set[str]:
+    """Names a node reads, those its subgraphs take from the outer scope included."""
+    names = {name for name in node.input if name}
+    for attribute in node.attribute:
+        bodies = [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else list(attribute.graphs)
+        for body in bodies:
+            inner = {i.name for i in body.input} | {t.name for t in body.initializer}
+            for child in body.node:
+                names |= _reads(child) - inner
+                inner |= set(child.output)
+            names |= {o.name for o in body.output} - inner
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive nodes of a graph: which values flow in, which are wanted from it, which later pieces need."""
+
+    start: int
+    stop: int
+    inputs: tuple[str, ...]
+    wanted: tuple[str, ...]
+    passed: tuple[str, ...]
+
+
+class OnnxGraph:
+    """The top-level graph of a model with the look-ups that cutting needs."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        self.nodes: Sequence[onnx.NodeProto] = list(model.graph.node)
+        self.reads = [_reads(n) for n in self.nodes]
+        self.weights = {t.name: t for t in model.graph.initializer}
+        sparse = {t.values.name for t in model.graph.sparse_initializer}
+        self.inputs = tuple(
+            i.name for i in model.graph.input if i.name not in self.weights and i.name not in sparse
+        )
+        self.outputs = tuple(o.name for o in model.graph.output)
+        self._sparse = sparse
+
+    @cached_property
+    def producer(self) -> dict[str, int]:
+        """Index of the node that makes each value."""
+        return {name: i for i, node in enumerate(self.nodes) for name in node.output if name}
+
+    @cached_property
+    def static(self) -> frozenset[str]:
+        """Values that depend on no input: weights, constants and what is folded from them."""
+        known = set(self.weights) | self._sparse
+        random = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
+        for node, reads in zip(self.nodes, self.reads, strict=True):
+            if reads <= known and node.op_type not in random:
+                known.update(filter(None, node.output))
+        return frozenset(known)
+
+    @cached_property
+    def observable(self) -> tuple[str, ...]:
+        """Values that depend on an input, in execution order; only tensors can be observed."""
+        return tuple(
+            name for node in self.nodes for name in node.output if name and name not in self.static
+        )
+
+    def sizes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+        """Bytes of each value as far as shape inference can tell, for inputs of the given shapes."""
+        light = onnx.ModelProto()
+        light.ir_version = self.model.ir_version
+        light.opset_import.extend(self.model.opset_import)
+        light.functions.extend(self.model.functions)
+        graph = light.graph
+        graph.name = "sizes"
+        graph.node.extend(self.nodes)
+        for info in self.model.graph.input:
+            if info.name in self.weights:
+                continue
+            kind = info.type.tensor_type.elem_type
+            shape = shapes.get(info.name)
+            graph.input.append(info if shape is None else helper.make_tensor_value_info(info.name, kind, shape))
+        for tensor in self.weights.values():
+            # Only small weights can steer shapes; large ones are declared, not copied.
+            if math.prod(tensor.dims) <= _LARGE_WEIGHT and tensor.data_location != onnx.TensorProto.EXTERNAL:
+                graph.initializer.append(tensor)
+            else:
+                graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+        try:
+            inferred = onnx.shape_inference.infer_shapes(light, data_prop=True).graph
+        except Exception:  # an estimate only: without it the graph is cut by node count
+            return {}
+        found: dict[str, int] = {}
+        for info in inferred.value_info:
+            tensor = info.type.tensor_type
+            if not tensor.HasField("shape") or tensor.elem_type in (0, onnx.TensorProto.STRING):
+                continue
+            dims = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
+            if min(dims, default=0) >= 0:
+                itemsize = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).itemsize
+                found[info.name] = math.prod(dims) * itemsize
+        return found
+
+    def with_outputs(self, names: Iterable[str]) -> onnx.ModelProto:
+        """The model with further outputs; nodes and weights are those of the original."""
+        tapped = onnx.ModelProto()
+        tapped.CopyFrom(self.model)
+        have = set(self.outputs)
+        for name in names:
+            if name not in have:
+                tapped.graph.output.append(helper.make_empty_tensor_value_info(name))
+                have.add(name)
+        return tapped
+
+    def pieces(self, watch: Collection[str], sizes: Mapping[str, int], budget: int) -> list[Piece]:
+        """Consecutive pieces whose watched tensors take about `budget` bytes each.
+
+        A cut is made only where every value that crosses it is itself watched (or static, or an input): fusions
+        happen between watched tensors, so such a cut separates no fused nodes.
+        """
+        watched = set(watch)
+        typical = int(np.median([sizes[n] for n in watched if n in sizes])) if any(
+            n in sizes for n in watched
+        ) else 0
+        last_use: dict[str, int] = {}
+        for i, reads in enumerate(self.reads):
+            for name in reads:
+                last_use[name] = i
+        end = len(self.nodes)
+        for name in self.outputs:
+            last_use[name] = end
+        cuts = [0]
+        live: set[str] = set()
+        filled = 0
+        for i, node in enumerate(self.nodes):
+            for name in filter(None, node.output):
+                if name in watched:
+                    filled += sizes.get(name, typical)
+                if name not in self.static and last_use.get(name, -1) > i:
+                    live.add(name)
+            live = {n for n in live if last_use[n] > i} if filled > budget else live
+            if filled > budget and i + 1 < end and live <= watched:
+                cuts.append(i + 1)
+                filled = 0
+        cuts.append(end)
+        return [self._piece(a, b, watched, last_use) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+
+    def _piece(self, start: int, stop: int, watched: set[str], last_use: Mapping[str, int]) -> Piece:
+        made = [n for node in self.nodes[start:stop] for n in node.output if n]
+        inside = set(made)
+        needed = {n for reads in self.reads[start:stop] for n in reads}
+        inputs = tuple(sorted(n for n in needed - inside if n not in self.static))
+        wanted = tuple(n for n in made if n in watched or n in self.outputs)
+        passed = tuple(
+            n for n in made if n not in self.static and last_use.get(n, -1) >= stop and n not in wanted
+        )
+        return Piece(start, stop, inputs, wanted, passed)
+
+    def extract(self, piece: Piece, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+        """A model of one piece; its inputs take dtype and shape from `values`."""
+        cut = onnx.ModelProto()
+        cut.ir_version = self.model.ir_version
+        cut.opset_import.extend(self.model.opset_import)
+        cut.functions.extend(self.model.functions)
+        graph = cut.graph
+        graph.name = f"{self.model.graph.name or 'graph'}_{piece.start}_{piece.stop}"
+        needed = {n for reads in self.reads[piece.start : piece.stop] for n in reads}
+        needed.update(piece.wanted, piece.passed)
+        graph.node.extend(self._static_ancestors(needed, piece.start))
+        graph.node.extend(self.nodes[piece.start : piece.stop])
+        needed |= {n for node in graph.node for n in node.input}
+        graph.initializer.extend(t for name, t in self.weights.items() if name in needed)
+        graph.sparse_initializer.extend(
+            t for t in self.model.graph.sparse_initializer if t.values.name in needed
+        )
+        for name in piece.inputs:
+            array = values[name]
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
+        for name in (*piece.wanted, *piece.passed):
+            graph.output.append(helper.make_empty_tensor_value_info(name))
+        return cut
+
+    def _static_ancestors(self, needed: set[str], before: int) -> list[onnx.NodeProto]:
+        """Constant nodes ahead of the piece that it depends on, in order."""
+        wanted: set[int] = set()
+        stack = [n for n in needed if n in self.static]
+        while stack:
+            index = self.producer.get(stack.pop())
+            if index is not None and index < before and index not in wanted:
+                wanted.add(index)
+                stack.extend(self.reads[index])
+        return [self.nodes[i] for i in sorted(wanted)]
