@@ -1,0 +1,214 @@
+"""From any network to an ONNX model with a map back to the user's code.
+
+torch.onnx keeps fx names on ONNX values but later steps strip the metadata, so the map (value -> fx node -> module
+path -> source line) is kept beside the model as a file of our own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twinnet.cache import cached_folder, content_key
+from twinnet.engines.base import Job, failed
+from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.signature import Signature
+
+if TYPE_CHECKING:
+    import onnx
+    import torch
+
+    from twinnet.layers import Graph
+    from twinnet.network import Network, OnnxNetwork
+
+__all__ = ["OnnxArtefact", "Origin", "onnx_artefact"]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an ONNX value comes from: the fx node, the module that made it, the line of the user's code."""
+
+    fx: str = ""
+    module: str = ""
+    call: int = 0
+    source: str = ""
+
+
+@dataclass
+class OnnxArtefact:
+    """An ONNX model ready for an engine. `input_names` maps the network's input names to the model's."""
+
+    network: OnnxNetwork
+    origin: Mapping[str, Origin] = field(default_factory=dict)
+    input_names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        return self.network.model
+
+    @property
+    def path(self) -> Path | None:
+        return self.network.path
+
+    @property
+    def base_dir(self) -> Path | None:
+        return self.network.base_dir
+
+    @property
+    def signature(self) -> Signature:
+        return self.network.signature
+
+    @cached_property
+    def _graph(self) -> Graph:
+        from twinnet.layers.read_onnx import read_onnx
+
+        return read_onnx(self.model, weights=self.network.weights())
+
+    def graph(self) -> Graph:
+        """The canonical layers of the model."""
+        return self._graph
+
+
+def onnx_artefact(network: Network | None, file: str | None, job: Job) -> OnnxArtefact:
+    """The ONNX form of a network, or of the file that stands for it."""
+    try:
+        from twinnet.network import OnnxNetwork, load_network
+    except ImportError:
+        raise MissingExtra("onnx", "onnx") from None
+    if file is not None:
+        loaded = load_network(file)
+        if not isinstance(loaded, OnnxNetwork):
+            raise UsageError(f"{file} is not an ONNX file")
+        names = _by_position(network.signature if network else None, loaded.signature)
+        return OnnxArtefact(loaded, origin=_from_metadata(loaded.model, {}), input_names=names)
+    if network is None:
+        raise UsageError("no network and no file to load")
+    if isinstance(network, OnnxNetwork):
+        return OnnxArtefact(network, origin=_from_metadata(network.model, {}))
+    return _exported(network, job)
+
+
+def _by_position(ours: Signature | None, theirs: Signature) -> dict[str, str]:
+    """Input names of one side to those of the other: by name where they agree, else by position."""
+    if ours is None or {i.name for i in ours.inputs} <= {i.name for i in theirs.inputs}:
+        return {}
+    if len(ours.inputs) != len(theirs.inputs):
+        return {}
+    return {a.name: b.name for a, b in zip(ours.inputs, theirs.inputs, strict=True)}
+
+
+def _exported(network: Any, job: Job) -> OnnxArtefact:
+    import torch
+
+    from twinnet.network import OnnxNetwork, load_network
+
+    with job.step("export"):
+        program = network.exported(job.inputs)
+    if program is None:
+        raise EngineError(
+            f"torch.export could not export the network: {network.export_error}",
+            stage="export",
+            log=network.export_error or "",
+            hint="give the twin as a file (onnxruntime:FILE.onnx), or make the network exportable",
+        )
+    key = content_key("onnx", torch.__version__, _onnxscript_version(), program_text(program), state_hash(program))
+
+    def build(folder: Path) -> None:
+        with job.step("convert to ONNX"):
+            _write_onnx(program, network, folder)
+
+    folder = cached_folder(key, build)
+    sidecar = json.loads((folder / "origin.json").read_text())
+    loaded = load_network(folder / "network.onnx", name=network.name)
+    assert isinstance(loaded, OnnxNetwork)
+    origin = {name: Origin(**fields) for name, fields in sidecar["values"].items()}
+    return OnnxArtefact(loaded, origin=origin, input_names=sidecar["inputs"])
+
+
+def _onnxscript_version() -> str:
+    try:
+        import onnxscript
+    except ImportError:
+        raise MissingExtra("onnxscript (needed to export PyTorch networks)", "onnx") from None
+    return onnxscript.__version__
+
+
+def program_text(program: torch.export.ExportedProgram) -> str:
+    """The program's graph as text: what decides whether two exports are the same."""
+    return str(program.graph) + str(program.graph_signature)
+
+
+def state_hash(program: torch.export.ExportedProgram) -> str:
+    """Hash of all parameters, buffers and constants."""
+    import torch
+
+    digest = hashlib.sha256()
+    for name, tensor in [*program.state_dict.items(), *program.constants.items()]:
+        digest.update(name.encode())
+        if isinstance(tensor, torch.Tensor):
+            flat = tensor.detach().cpu().contiguous().reshape(-1)
+            digest.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+            digest.update(memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else b"")
+    return digest.hexdigest()
+
+
+def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Path) -> None:
+    import torch
+
+    # The exporter talks to stdout and to several loggers; its words belong in the error, not on the screen.
+    noisy = [logging.getLogger(n) for n in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in noisy]
+    for logger in noisy:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
+    except Exception as error:
+        raise failed("convert the network to ONNX", "torch.onnx", error) from error
+    finally:
+        for logger, level in zip(noisy, levels, strict=True):
+            logger.setLevel(level)
+    assert exported is not None
+    size = sum(t.numel() * t.element_size() for t in program.state_dict.values() if isinstance(t, torch.Tensor))
+    exported.save(str(folder / "network.onnx"), external_data=size > (1 << 30))
+    from twinnet.layers.read_fx import read_fx
+
+    layers = {
+        name: Origin(name, layer.module, layer.call, layer.source)
+        for layer in read_fx(program)
+        for name in layer.outputs
+    }
+    values = _from_metadata(exported.model_proto, layers)
+    inputs = dict(network.placeholders(program))
+    text = json.dumps({"values": {k: asdict(v) for k, v in values.items()}, "inputs": inputs})
+    (folder / "origin.json").write_text(text)
+
+
+def _from_metadata(model: onnx.ModelProto, layers: Mapping[str, Origin]) -> dict[str, Origin]:
+    """Origins by value name: the fx node of that name, else the one the node's metadata names."""
+    import ast
+
+    found: dict[str, Origin] = {}
+    for node in model.graph.node:
+        entries = {p.key: p.value for p in node.metadata_props}
+        fx = entries.get("pkg.torch.onnx.fx_node", "").partition(" ")[0].lstrip("%")
+        module = ""
+        try:
+            scopes = ast.literal_eval(entries.get("pkg.torch.onnx.name_scopes", "[]"))
+            module = scopes[-2] if len(scopes) > 1 else ""
+        except (ValueError, SyntaxError):
+            pass
+        for name in node.output:
+            if name in layers:
+                found[name] = layers[name]
+            elif fx:
+                found[name] = layers.get(fx, Origin(fx, module))
+    return found

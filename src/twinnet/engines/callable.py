@@ -1,0 +1,128 @@
+"""Any Python function as a twin.
+
+A twin in five lines (`--twin callable:my_twin.py:run`, or `twin=run` in Python)::
+
+    def run(x):                                   # the network's inputs, in order, as numpy arrays
+        features = my_library.encode(x)
+        return {"output": my_library.decode(features),   # the network's outputs by name (or just the array)
+                "encoder": features}                     # and, if it likes, what a module or site should hold
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
+from twinnet.errors import EngineError, UsageError
+from twinnet.signature import Signature, TensorSpec
+from twinnet.site import Site
+from twinnet.trace import Trace, TraceBuilder
+
+if TYPE_CHECKING:
+    from twinnet.network import Network
+
+__all__ = ["CallableEngine", "CallableSession"]
+
+
+class CallableEngine(Engine):
+    """Calls a function and takes what it returns."""
+
+    name: ClassVar[str] = "callable"
+    summary: ClassVar[str] = "any Python function"
+    abilities: ClassVar[Abilities] = Abilities(capture=True, note="shows what the function returns by name")
+    options: ClassVar[Mapping[str, str]] = {"precision": "float64|float32|float16|bfloat16 (default float32)"}
+
+    def version(self) -> str:
+        import platform
+
+        return f"Python {platform.python_version()}"
+
+    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+        from twinnet.engines.base import UNITS
+        from twinnet.pyfile import load_attribute
+
+        chosen = read_options(self, options, precision=lambda text: text if UNITS[text] else text)
+        if file is None:
+            raise UsageError("the callable engine needs a function", hint="callable:FILE.py:FUNCTION")
+        function = load_attribute(file, what="function")
+        return CallableSession(function, network, job, precision=chosen.get("precision", "float32"))
+
+
+class CallableSession(Session):
+    """A function behind the session contract."""
+
+    engine = "callable"
+
+    def __init__(
+        self, function: Callable[..., Any], network: Network | None, job: Job, precision: str = "float32"
+    ) -> None:
+        self.version = CallableEngine().version()
+        self.precision = precision
+        self._function = function
+        self._job = job
+        self._outputs = tuple(o.name for o in network.signature.outputs) if network else ()
+        self.signature = Signature(
+            network.signature.inputs if network else (), tuple(TensorSpec(n) for n in self._outputs)
+        )
+        # What the function shows is known only after a call.
+        first = self._call(job.inputs)
+        self._outputs = self._outputs or tuple(first)
+        outputs = set(self._output_names(first))
+        self._sites = tuple(
+            Site(tensor=name, node=name, op="", module="" if name in outputs else name, role=_role(name, outputs))
+            for name in first
+        )
+
+    def _output_names(self, results: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+        named = tuple(n for n in self._outputs if n in results)
+        return named or tuple(results)[: max(len(self._outputs), 1)]
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        return self._sites
+
+    def _call(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        try:
+            with self._job.step("run"):
+                results = self._function(*(np.array(a) for a in inputs.values()))
+        except Exception as error:
+            name = getattr(self._function, "__name__", "the function")
+            raise failed(f"run {name}()", "callable", error) from error
+        if isinstance(results, Mapping):
+            named = dict(results)
+        else:
+            several = results if isinstance(results, list | tuple) else [results]
+            names = self._outputs if len(self._outputs) == len(several) else None
+            named = dict(zip(names or (f"output_{i}" for i in range(len(several))), several, strict=True))
+            if names is None and len(several) == 1:
+                named = {"output": several[0]}
+        return {str(name): _array(name, value) for name, value in named.items()}
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        results = self._call(inputs)
+        return {n: results[n] for n in self._output_names(results)}
+
+    def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        for name, array in inputs.items():
+            builder.add(name, np.asarray(array))
+        for name, array in self._call(inputs).items():
+            builder.add(name, array)
+        return builder.done()
+
+
+def _role(name: str, outputs: Collection[str]) -> Any:
+    return "output" if name in outputs else "inner"
+
+
+def _array(name: Any, value: Any) -> np.ndarray:
+    if hasattr(value, "detach"):
+        from twinnet.engines._tensors import to_numpy
+
+        return to_numpy(value)
+    array = np.array(value)
+    if array.dtype == object:
+        raise EngineError(f"the function returned something that is no tensor as {name!r}: {type(value).__name__}")
+    return array

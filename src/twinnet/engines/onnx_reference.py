@@ -1,0 +1,127 @@
+"""onnx.reference: slow, independent of every optimiser, and therefore a good judge of small networks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from twinnet.engines._onnx_graph import OnnxGraph
+from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
+from twinnet.errors import EngineError, MissingExtra
+from twinnet.site import Site
+from twinnet.trace import Trace, TraceBuilder
+
+if TYPE_CHECKING:
+    from twinnet.engines._export import OnnxArtefact
+    from twinnet.layers import Graph
+    from twinnet.network import Network
+
+__all__ = ["OnnxReferenceEngine"]
+
+
+class OnnxReferenceEngine(Engine):
+    """Runs ONNX node by node in numpy."""
+
+    name: ClassVar[str] = "onnx-reference"
+    extra: ClassVar[str | None] = "onnx"
+    summary: ClassVar[str] = "onnx.reference, numpy"
+    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", note="slow; small inputs only")
+
+    def version(self) -> str:
+        try:
+            import onnx
+        except ImportError:
+            raise MissingExtra("onnx", "onnx") from None
+        return onnx.__version__
+
+    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+        read_options(self, options)
+        self.version()
+        from twinnet.engines._export import onnx_artefact
+
+        return OnnxReferenceSession(onnx_artefact(network, file, job), job, self.version())
+
+
+class OnnxReferenceSession(Session):
+    """Walks the nodes itself, so that a time limit holds and every tensor is seen as it is made."""
+
+    engine = "onnx-reference"
+
+    def __init__(self, artefact: OnnxArtefact, job: Job, version: str) -> None:
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        self.version = version
+        self._artefact = artefact
+        self._job = job
+        self._cut = OnnxGraph(artefact.model)
+        self.signature = artefact.signature
+        model = artefact.model
+        if artefact.base_dir is not None:
+            model = onnx.ModelProto()
+            model.CopyFrom(artefact.model)
+            onnx.load_external_data_for_model(model, str(artefact.base_dir))
+        try:
+            with job.step("load"):
+                self._evaluator = ReferenceEvaluator(model)
+        except Exception as error:
+            raise failed("load the network", "onnx-reference", error) from error
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        outputs = set(self._cut.outputs)
+        origin = self._artefact.origin
+        return tuple(
+            Site(
+                tensor=name,
+                node=node.name or name,
+                op=node.op_type,
+                module=origin[name].module if name in origin else "",
+                call=origin[name].call if name in origin else 0,
+                index=index,
+                source=origin[name].source if name in origin else "",
+                role="output" if name in outputs else "inner",
+            )
+            for node in self._cut.nodes
+            for index, name in enumerate(node.output)
+            if name and name not in self._cut.static
+        )
+
+    def graph(self) -> Graph | None:
+        return self._artefact.graph()
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        trace = self.trace(inputs, self._cut.outputs, TraceBuilder())
+        return {name: trace[name] for name in self._cut.outputs}
+
+    def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        mapping = self._artefact.input_names
+        values: dict[str, Any] = {"": None}
+        for name, array in inputs.items():
+            values[mapping.get(name, name)] = np.asarray(array)
+            builder.add(mapping.get(name, name), np.asarray(array))
+        values.update(self._evaluator.rt_inits_)
+        wanted = set(watch) | set(self._cut.outputs)
+        deadline = None if self._job.time_limit is None else time.monotonic() + self._job.time_limit
+        with self._job.step("run"):
+            for done, node in enumerate(self._evaluator.rt_nodes_):
+                if deadline is not None and time.monotonic() > deadline:
+                    total = len(self._evaluator.rt_nodes_)
+                    raise EngineError(
+                        f"onnx-reference exceeded the time limit of {self._job.time_limit:g} s "
+                        f"after {done} of {total} nodes",
+                        hint="use smaller inputs or a larger --time-limit",
+                    )
+                context = {"context": values} if node.need_context() else {}
+                try:
+                    results = node.run(*(values[n] for n in node.input), **context)
+                except Exception as error:
+                    raise failed(f"run node {node.output[0]} ({node.op_type})", "onnx-reference", error) from error
+                for name, result in zip(node.output, results, strict=False):
+                    values[name] = result
+                    if name in wanted and isinstance(result, np.ndarray | np.generic):
+                        builder.add(name, np.asarray(result))
+        return builder.done()

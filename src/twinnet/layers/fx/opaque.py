@@ -1,0 +1,111 @@
+"""Calls that have no canonical form: the very same operator, run on float64 tensors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from twinnet.layers.fx.call import arguments
+
+__all__ = ["is_random", "opaque"]
+
+_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def opaque(node: Node, program: torch.nn.Module) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Inputs and attributes of the opaque layer for `node`.
+
+    `attrs["run"]` takes the inputs' tensors and returns a tuple of tensors. Sizes known only at run time travel as
+    integer tensors without dimensions. Branches and bodies of control flow are part of the function, not inputs.
+    """
+    inputs = tuple(n for n in node.all_input_nodes if _branch(n, program) is None)
+    attrs: dict[str, Any] = {"run": _runner(node, inputs, program)}
+    if is_random(node, program):
+        attrs["random"] = True
+    return tuple(n.name for n in inputs), attrs
+
+
+def is_random(node: Node, program: torch.nn.Module) -> bool:
+    """Whether the operator draws random numbers as it is called here, or a branch inside it does.
+
+    An operator that can drop values but is called in eval mode, or with probability 0, draws none.
+    """
+    if isinstance(node.target, torch._ops.OpOverload):
+        if torch.Tag.nondeterministic_seeded not in node.target.tags:
+            return False
+        given = arguments(node)
+        if any(given.get(flag) is False for flag in ("train", "training")):
+            return False
+        return not any(name in given and given[name] == 0 for name in ("p", "dropout_p", "dropout"))
+    branches = [_branch(n, program) for n in node.all_input_nodes]
+    return any(is_random(inner, branch) for branch in branches if branch for inner in _calls(branch))
+
+
+def _calls(branch: GraphModule) -> list[Node]:
+    return [node for node in branch.graph.nodes if node.op == "call_function"]
+
+
+def _branch(node: Node, program: torch.nn.Module) -> GraphModule | None:
+    """The sub-graph that a `get_attr` node stands for, as control flow takes it."""
+    if node.op != "get_attr":
+        return None
+    found = getattr(program, str(node.target), None)
+    return found if isinstance(found, GraphModule) else None
+
+
+def _runner(
+    node: Node, inputs: tuple[Node, ...], program: torch.nn.Module
+) -> Callable[..., tuple[torch.Tensor, ...]]:
+    target = node.target
+    assert callable(target)
+    scalars = {n for n in inputs if not isinstance(n.meta.get("val"), torch.Tensor)}
+
+    @cache
+    def branches() -> dict[Node, GraphModule]:
+        found = {n: _branch(n, program) for n in node.all_input_nodes}
+        return {n: _in_double(branch) for n, branch in found.items() if branch is not None}
+
+    def run(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        given: dict[Node, Any] = dict(branches())
+        for n, tensor in zip(inputs, tensors, strict=True):
+            given[n] = tensor.item() if n in scalars else tensor
+        args, kwargs = map_arg(_wide_arguments(node), lambda n: given[n])
+        with torch.no_grad():
+            result = target(*args, **kwargs)
+        results = result if isinstance(result, (list, tuple)) else (result,)
+        return tuple(r if isinstance(r, torch.Tensor) else torch.tensor(r) for r in results)
+
+    return run
+
+
+def _in_double(branch: GraphModule) -> GraphModule:
+    """A copy of a sub-graph whose constants and explicit dtypes are float64."""
+    wide = copy.deepcopy(branch).double()
+    for module in wide.modules():
+        if isinstance(module, GraphModule):
+            for node in module.graph.nodes:
+                node.args, node.kwargs = _wide_arguments(node)
+            module.recompile()
+    return wide
+
+
+def _wide_arguments(node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments with every narrow float dtype made float64, also where it is only implied (`zeros(4)`)."""
+    kwargs = dict(node.kwargs)
+    if isinstance(node.target, torch._ops.OpOverload) and not node.all_input_nodes:
+        result = node.meta.get("val")
+        takes_dtype = any(argument.name == "dtype" for argument in node.target._schema.arguments)
+        if takes_dtype and kwargs.get("dtype") is None and isinstance(result, torch.Tensor):
+            kwargs["dtype"] = result.dtype
+    return pytree.tree_map(_wide, (node.args, kwargs))
+
+
+def _wide(argument: Any) -> Any:
+    return torch.float64 if isinstance(argument, torch.dtype) and argument in _NARROW else argument

@@ -1,0 +1,128 @@
+"""Shapes that a user states for dynamic inputs: the text form, and putting them into a signature."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from twinnet.errors import UsageError
+from twinnet.signature import Signature, TensorSpec
+
+__all__ = ["apply_shapes", "format_shape", "parse_shape", "parse_shapes", "unknown_input"]
+
+
+def format_shape(shape: Iterable[int | str] | None) -> str:
+    """A shape as people write it.
+
+    >>> format_shape((1, 3, "h", 640)), format_shape(())
+    ('1x3xhx640', 'scalar')
+    """
+    return "of unknown rank" if shape is None else "x".join(str(d) for d in shape) or "scalar"
+
+
+def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """The input's name ("" where none is given) and its dimensions.
+
+    >>> parse_shape("x=1x3x640x640")
+    ('x', (1, 3, 640, 640))
+    >>> parse_shape("1x16000")
+    ('', (1, 16000))
+    """
+    name, equals, dims = text.rpartition("=")
+    if dims.strip().lower() in ("scalar", "()"):
+        return name.strip(), ()
+    if (equals and not name.strip()) or not re.fullmatch(r"\s*\d+\s*([x,×]\s*\d+\s*)*", dims, re.IGNORECASE):
+        raise UsageError(
+            f"cannot read the shape {text!r}", hint="write NAME=DIMxDIMx..., for example --shape x=1x3x640x640"
+        )
+    return name.strip(), tuple(int(d) for d in re.split(r"[x,×]", dims, flags=re.IGNORECASE))
+
+
+def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Several `--shape` values; one per input.
+
+    >>> parse_shapes(["x=1x3x8x8", "h=2x1x4"])
+    {'x': (1, 3, 8, 8), 'h': (2, 1, 4)}
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, dims = parse_shape(text)
+        if name in shapes and shapes[name] != dims:
+            raise UsageError(f"--shape gives {name or 'the input'} twice, as {format_shape(shapes[name])} and "
+                             f"{format_shape(dims)}")
+        shapes[name] = dims
+    return shapes
+
+
+def apply_shapes(signature: Signature, shapes: Mapping[str, Iterable[int]], *, force: bool = False) -> Signature:
+    """The signature with these shapes in place of its dynamic dimensions.
+
+    The name "" stands for the only input. A dimension that the network fixes cannot be changed, unless `force`
+    (a module's dimensions come from its example inputs only and are free). A named symbolic dimension is replaced
+    wherever it occurs.
+
+    >>> sig = Signature((TensorSpec("x", "float32", ("n", 3, "h", "w")), TensorSpec("m", "bool", ("n",))))
+    >>> [str(s) for s in apply_shapes(sig, {"x": (2, 3, 8, 8)}).inputs]
+    ['x: float32 2x3x8x8', 'm: bool 2']
+    """
+    known: dict[str, int] = {}
+    given: dict[str, tuple[int, ...]] = {}
+    for key, dims in shapes.items():
+        spec = _spec(signature, key)
+        dims = tuple(int(d) for d in dims)
+        given[spec.name] = dims
+        if force or spec.shape is None:
+            continue
+        if len(dims) != len(spec.shape):
+            raise UsageError(
+                f"input {spec.name} has {len(spec.shape)} dimensions ({format_shape(spec.shape)}); "
+                f"the shape {format_shape(dims)} has {len(dims)}"
+            )
+        for axis, (mine, theirs) in enumerate(zip(spec.shape, dims)):
+            if isinstance(mine, int) and mine != theirs:
+                raise UsageError(
+                    f"input {spec.name} is {format_shape(spec.shape)}: dimension {axis} is fixed at {mine}, "
+                    f"the shape {format_shape(dims)} has {theirs} there"
+                )
+            if isinstance(mine, str) and mine != "?" and known.setdefault(mine, theirs) != theirs:
+                raise UsageError(f"dimension {mine} is given as {known[mine]} and, in input {spec.name}, as {theirs}")
+
+    def filled(spec: TensorSpec) -> TensorSpec:
+        if spec.name in given:
+            return replace(spec, shape=given[spec.name])
+        if spec.shape is None:
+            return spec
+        return replace(spec, shape=tuple(known.get(d, d) if isinstance(d, str) else d for d in spec.shape))
+
+    inputs = tuple(filled(spec) for spec in signature.inputs)
+    outputs = tuple(
+        spec if spec.shape is None else replace(spec, shape=tuple(known.get(d, d) if isinstance(d, str) else d
+                                                                  for d in spec.shape))
+        for spec in signature.outputs
+    )
+    return replace(signature, inputs=inputs, outputs=outputs)
+
+
+def unknown_input(name: str, signature: Signature, *, where: str = "") -> UsageError:
+    """The error for a name that is not an input of the network."""
+    names = [spec.name for spec in signature.inputs]
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"its inputs are: {', '.join(names)}"
+    return UsageError(f"{f'{where}: ' if where else ''}the network has no input {name!r}", hint=hint)
+
+
+def _spec(signature: Signature, name: str) -> TensorSpec:
+    if not name:
+        needed = [spec for spec in signature.inputs if not spec.optional] or list(signature.inputs)
+        if len(needed) != 1:
+            raise UsageError(
+                f"the network has {len(needed)} inputs ({', '.join(s.name for s in needed)}): a shape needs a name",
+                hint=f"for example --shape {needed[0].name if needed else 'x'}=1x3x640x640",
+            )
+        return needed[0]
+    for spec in signature.inputs:
+        if spec.name == name:
+            return spec
+    raise unknown_input(name, signature)

@@ -1,0 +1,192 @@
+"""result.json: one check (or several) as text, and back.
+
+The file is plain JSON that any reader accepts: figures that JSON cannot spell are written as the strings "NaN",
+"Infinity" and "-Infinity" and read back as numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from twinnet.errors import UsageError
+from twinnet.result import SCHEMA, Cause, Result, ResultSet
+
+__all__ = ["FILE_NAME", "dump_result", "load_result", "plain"]
+
+FILE_NAME = "result.json"
+
+_FIRST = (
+    "verdict", "network", "twin", "inputs", "coverage", "guards", "evidence", "failing", "first_failing", "findings",
+    "contributors", "timings", "environment",
+)  # fmt: skip
+_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def dump_result(result: Result | ResultSet) -> str:
+    """The text of result.json, ending in a newline.
+
+    >>> from twinnet.result import InputsInfo, Result, SideInfo
+    >>> text = dump_result(Result("PASS", SideInfo("net", "torch"), SideInfo("onnxruntime", "onnxruntime"),
+    ...                           InputsInfo(1, "synthetic", True)))
+    >>> list(json.loads(text))[:4]
+    ['verdict', 'network', 'twin', 'inputs']
+    """
+    if isinstance(result, ResultSet):
+        data: dict[str, Any] = {
+            "verdict": result.verdict,
+            "results": [_result(r) for r in result.results],
+            "schema": result.schema,
+        }
+    else:
+        data = _result(result)
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def load_result(path: str | Path) -> Result | ResultSet:
+    """Read the result of a run folder, or of a result.json itself.
+
+    `folder` of what comes back is the folder it was read from, so that a run that was moved or downloaded still
+    names its own files. Anything unreadable is a UsageError that names the file.
+    """
+    path = Path(path)
+    file = path / FILE_NAME if path.is_dir() else path
+    data = _read(file)
+    several = "results" in data
+    adapter = _adapters()[1 if several else 0]
+    try:
+        result = adapter.validate_python(_keep(data, ("results", "schema")) if several else data)
+    except ValueError as error:
+        raise UsageError(f"{file} is not a twinnet result: {_first_problem(error)}") from None
+    return _located(_unfold_causes(result), file.parent)
+
+
+def plain(value: Any) -> Any:
+    """`value` in JSON's own types: dataclasses and mappings as dicts, sequences as lists, odd floats as strings.
+
+    >>> plain({"a": (1, float("inf"))})
+    {'a': [1, 'Infinity']}
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _encodable(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {_encodable(str(k)): plain(v) for k, v in value.items()}
+    if hasattr(value, "tolist"):  # a numpy or torch value that a cause carries
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(v) for v in value]
+    return _encodable(str(value))
+
+
+def _result(result: Result) -> dict[str, Any]:
+    data = plain(result)
+    return {key: data[key] for key in (*_FIRST, *(k for k in data if k not in _FIRST))}
+
+
+def _encodable(text: str) -> str:
+    """Lone surrogates (a file name that is not UTF-8) have no place in UTF-8: shown as a replacement character."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(
+            f"no result in {file}", hint="name a run folder; `twinnet check` leaves one under runs/"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{file} is not a readable result: {error}",
+            hint="the file is damaged or of another kind; run the check again",
+        ) from None
+    if not isinstance(data, dict) or "verdict" not in data:
+        raise UsageError(f"{file} is not a twinnet result: it has no verdict")
+    schema = data.get("schema")
+    if not isinstance(schema, int) or isinstance(schema, bool):
+        raise UsageError(f"{file} is not a twinnet result: it states no schema")
+    if schema > SCHEMA:
+        raise UsageError(
+            f"{file} has schema {schema}; this twinnet reads up to {SCHEMA}",
+            hint="pip install --upgrade twinnet",
+        )
+    return data
+
+
+@cache
+def _adapters() -> tuple[Any, Any]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Result), TypeAdapter(ResultSet)
+
+
+def _keep(data: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    return {k: data[k] for k in keys if k in data}
+
+
+def _first_problem(error: ValueError) -> str:
+    details = getattr(error, "errors", None)
+    if details is None:
+        return str(error)
+    first = details()[0]
+    return f"{'.'.join(str(p) for p in first['loc'])}: {first['msg']}"
+
+
+def _unfold_causes(result: Result | ResultSet) -> Result | ResultSet:
+    """The free-form values of causes have no declared type: give lists and odd floats their Python form again."""
+    if isinstance(result, ResultSet):
+        return replace(result, results=tuple(_unfold_causes(r) for r in result.results))  # type: ignore[misc]
+    if not any(f.cause for f in (*result.findings, *result.contributors)):
+        return result
+    return replace(
+        result,
+        findings=tuple(_unfold(f) for f in result.findings),
+        contributors=tuple(_unfold(f) for f in result.contributors),
+    )
+
+
+def _unfold(finding: Any) -> Any:
+    cause: Cause | None = finding.cause
+    if cause is None:
+        return finding
+    values = {"network_value": _native(cause.network_value), "twin_value": _native(cause.twin_value)}
+    return replace(finding, cause=replace(cause, **values))
+
+
+def _native(value: Any) -> Any:
+    if isinstance(value, str):
+        return _WORDS.get(value, value)
+    if isinstance(value, list):
+        return tuple(_native(v) for v in value)
+    if isinstance(value, dict):
+        return {k: _native(v) for k, v in value.items()}
+    return value
+
+
+def _located(result: Result | ResultSet, folder: Path) -> Result | ResultSet:
+    if isinstance(result, Result):
+        return replace(result, folder=str(folder)) if result.folder else result
+    children = tuple(
+        replace(r, folder=str(folder / Path(r.folder).name))
+        if r.folder and (folder / Path(r.folder).name).is_dir()
+        else r
+        for r in result.results
+    )
+    return replace(result, results=children)

@@ -1,0 +1,358 @@
+"""Numbers and sentences of a result: every way of showing it says the same thing in the same words.
+
+Inside a number, and between a number and its unit, stands a no-break space (U+00A0); whoever lays the text out may
+turn it into a plain one afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import unicodedata
+from collections import Counter
+
+from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideInfo, TaskMetric
+
+__all__ = [
+    "clean",
+    "count",
+    "figure",
+    "grouped",
+    "guard_words",
+    "inherited_words",
+    "inputs_words",
+    "metric_words",
+    "next_command",
+    "pairs_words",
+    "percent",
+    "share_words",
+    "side_words",
+    "times",
+    "total_time",
+    "verdict_words",
+    "weak_words",
+    "worst_output",
+    "worst_ratio",
+]
+
+NBSP = "\u00a0"
+
+
+def clean(text: object) -> str:
+    """Text from outside, safe to print: control and direction characters are shown as escapes.
+
+    >>> clean("a\\x1b[31mb")
+    'a\\\\x1b[31mb'
+    """
+    text = str(text)
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if _printable(c) else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _printable(char: str) -> bool:
+    return unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+
+
+def grouped(number: float) -> str:
+    """Thousands apart.
+
+    >>> grouped(9400).replace("\\u00a0", " ")
+    '9 400'
+    """
+    return f"{number:,.0f}".replace(",", NBSP)
+
+
+def figure(value: float | None) -> str:
+    """A measured size with two digits: plain where that is short, scientific where it is not.
+
+    >>> [figure(v) for v in (0.021, 3.14e-7, 0.5, 12.3, 0.0, float("inf"))]
+    ['2.1e-2', '3.1e-7', '0.50', '12', '0', 'Inf']
+    """
+    if value is None:
+        return "unknown"
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Inf" if value > 0 else "-Inf"
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if 0.0995 <= size < 9.95:
+        return f"{value:.1f}" if size >= 0.995 else f"{value:.2f}"
+    if 9.95 <= size < 9999.5:
+        return grouped(value)
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def times(ratio: float | None) -> str:
+    """A ratio in words.
+
+    >>> [times(r).replace("\\u00a0", " ") for r in (9412.0, 0.42, 0.0031, 3.2e9)]
+    ['9 400 x', '0.4 x', '3.1e-3 x', '3.2e9 x']
+    """
+    if ratio is None:
+        return f"unknown{NBSP}x"
+    if not math.isfinite(ratio):
+        return f"infinitely{NBSP}x" if ratio > 0 else figure(ratio)
+    if ratio == 0:
+        return f"0{NBSP}x"
+    if ratio < 0.095 or ratio >= 1e7:
+        return f"{figure(ratio)}{NBSP}x"
+    if ratio < 9.95:
+        return f"{ratio:.1f}{NBSP}x"
+    return f"{grouped(float(f'{ratio:.1e}'))}{NBSP}x"
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share, never rounded up to everything.
+
+    >>> percent(0.9996).replace("\\u00a0", " "), percent(1.0).replace("\\u00a0", " ")
+    ('99 %', '100 %')
+    """
+    if share is None or not math.isfinite(share):
+        return f"?{NBSP}%"
+    scaled = math.floor(share * 100 * 10**digits + 1e-9) / 10**digits
+    text = f"{scaled:.{digits}f}"
+    if digits and "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return f"{text}{NBSP}%"
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number of things.
+
+    >>> count(1, "site"), count(3, "site").replace("\\u00a0", " ")
+    ('1\\xa0site', '3 sites')
+    """
+    word = noun if number == 1 else plural or noun + "s"
+    return f"{grouped(number)}{NBSP}{word}"
+
+
+def side_words(side: SideInfo) -> str:
+    """One side of the comparison.
+
+    >>> side_words(SideInfo("detector.build", "torch", format="PyTorch", parameters=3_760_000)).replace("\\u00a0", " ")
+    'detector.build (PyTorch, 3.76 M parameters)'
+    """
+    version = ".".join(side.version.split("+")[0].split(".")[:2])
+    engine = f"{side.engine} {version}".strip()
+    options = side.spec.partition("?")[2].partition(":")[0].replace("&", " ")
+    named_by_engine = side.name in ("", side.engine, side.spec)
+    head = engine if named_by_engine else side.name
+    details = [] if named_by_engine or not side.format else [side.format]
+    if not named_by_engine and side.engine and side.engine not in ("torch", side.name):
+        details.append(f"on {engine}")
+    elif not named_by_engine and not side.format and side.engine:
+        details.append(engine)
+    details += [text for text in (options, side.description) if text]
+    if side.parameters is not None:
+        details.append(_parameters(side.parameters))
+    if side.precision not in ("", "float32") and side.precision not in " ".join(details):
+        details.append(side.precision)
+    return clean(f"{head} ({', '.join(details)})" if details else head)
+
+
+def _parameters(number: int) -> str:
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number >= size:
+            return f"{number / size:.3g}{NBSP}{unit}{NBSP}parameters"
+    return count(number, "parameter")
+
+
+def inputs_words(inputs: InputsInfo) -> str:
+    """What was fed.
+
+    >>> inputs_words(InputsInfo(12, "photos/", False, {"x": "1x3x360x640"}, "RGB [0,1]", "12 real images"))
+    '12 real images, RGB [0,1] 1x3x360x640'
+    """
+    kind = "synthetic" if inputs.synthetic else "real"
+    what = (
+        inputs.description
+        or f"{grouped(inputs.samples)}{NBSP}{kind} sample{'s' if inputs.samples != 1 else ''}"
+    )
+    if inputs.synthetic and "synthetic" not in what:
+        what = f"{what} (synthetic)"
+    shapes = list(inputs.shapes.items())
+    if len(shapes) == 1:
+        shape = shapes[0][1]
+    else:
+        shape = ", ".join(f"{name} {dims}" for name, dims in shapes[:4])
+        shape += f", + {len(shapes) - 4} more" if len(shapes) > 4 else ""
+    prepared = " ".join(part for part in (inputs.preprocessing, shape) if part and part not in what)
+    return clean(", ".join(part for part in (what, prepared) if part))
+
+
+def pairs_words(result: Result) -> str:
+    """How much of the network was compared."""
+    coverage = result.coverage
+    text = (
+        f"{grouped(coverage.paired)} of {count(coverage.sites, 'site')} matched ({percent(coverage.share)})"
+    )
+    if missing := max(coverage.sites - coverage.paired, len(coverage.unmatched)):
+        text += f", {grouped(missing)} listed with --unmatched"
+    return text + (f"; {clean(coverage.note)}" if coverage.note else "")
+
+
+def worst_output(result: Result) -> PairResult | None:
+    """The output that decides: a failing one before others, then the largest ratio, then the largest difference."""
+    if not result.outputs:
+        return None
+    return max(
+        result.outputs,
+        key=lambda p: (p.status == "fail", _rank(p.ratio), _rank(p.difference.max_abs)),
+    )
+
+
+def _rank(value: float | None) -> float:
+    return -1.0 if value is None else math.inf if math.isnan(value) else value
+
+
+def worst_ratio(result: Result) -> float | None:
+    """The largest error of any finding, output or pair, in units of what may be there."""
+    ratios = [x.ratio for x in (*result.findings, *result.outputs, *result.pairs) if x.ratio is not None]
+    return max(ratios, key=_rank) if ratios else None
+
+
+def verdict_words(result: Result) -> str:
+    """The verdict's sentence: how large the difference is, in units that mean something."""
+    if result.verdict == "ERROR":
+        stage = f" at the stage '{clean(result.stage)}'" if result.stage else ""
+        return f"the check could not run{stage}; nothing is said about the numbers"
+    output = worst_output(result)
+    if result.verdict == "PASS":
+        return _pass_words(result, output)
+    if output is not None and output.status == "fail":
+        return _output_words(result, output)
+    return _inner_words(result, output)
+
+
+def _pass_words(result: Result, output: PairResult | None) -> str:
+    if output is None:
+        return f"{count(len(result.pairs), 'pair')} agree" if result.pairs else "no difference was found"
+    noun = "outputs agree" if len(result.outputs) > 1 else "output agrees"
+    if output.difference.differing == 0 and output.difference.max_abs == 0:
+        text = f"{noun}: no element differs"
+    else:
+        text = f"{noun}: largest difference {figure(output.difference.max_abs)}{_explained(result, output, ', ')}"
+    return text + (f"; {count(len(result.known), 'known finding')} not counted" if result.known else "")
+
+
+def _explained(result: Result, pair: PairResult, joint: str) -> str:
+    if pair.ratio is None:
+        return ""
+    if pair.rule != "noise floor":
+        return f"{joint}{times(pair.ratio / pair.limit if pair.limit else pair.ratio)} the tolerance ({clean(pair.rule)})"
+    return f"{joint}{times(pair.ratio)} what {clean(result.twin.precision)} rounding can explain"
+
+
+def _output_words(result: Result, output: PairResult) -> str:
+    name = "output" if len(result.outputs) == 1 else f"output '{clean(output.site.tensor)}'"
+    difference = output.difference
+    if difference.nonfinite_mismatch:
+        places = count(difference.nonfinite_mismatch, "element")
+        return f"{name} has NaN or Inf in other places than the network ({places})"
+    if output.reason and (output.ratio is None or not difference.elements):
+        return f"{name}: {clean(output.reason)}"
+    # The output's own last segment may be clean while what it inherited is not: then the difference itself is sized.
+    if output.rule == "noise floor" and (output.ratio is None or output.ratio <= output.limit):
+        excess = difference.max_abs / output.floor if output.floor else None
+        if excess is None or excess <= output.limit:
+            return f"{name} differs by {figure(difference.max_abs)}"
+        explained = f", which is {times(excess)} what {clean(result.twin.precision)} rounding can explain"
+    else:
+        explained = _explained(result, output, ", which is ")
+    return f"{name} differs by {figure(difference.max_abs)}{explained}"
+
+
+def _inner_words(result: Result, output: PairResult | None) -> str:
+    number = len(result.findings) or result.failing
+    sites = count(number, "inner site creates", "inner sites create")
+    ratio = worst_ratio(result)
+    size = f" (worst: {times(ratio)} its noise floor)" if ratio is not None else ""
+    inner = f"{sites} more error than {clean(result.twin.precision)} rounding can explain{size}"
+    if output is None:
+        return inner
+    noun = "the outputs still agree" if len(result.outputs) > 1 else "the output still agrees"
+    return f"{noun} (largest difference {figure(output.difference.max_abs)}), but {inner}"
+
+
+def share_words(finding: Finding) -> str:
+    """How much of the trouble a finding accounts for: its share of the output error where known, else its size."""
+    if finding.born_share is not None:
+        return f"{percent(finding.born_share)} of the output error"
+    return f"creates {figure(finding.born)}, {times(finding.ratio)} its noise floor"
+
+
+def inherited_words(result: Result) -> str:
+    """What the other sites do: inherit, agree, or say nothing."""
+    parts = []
+    inherited = max((f.inherited_by for f in result.findings), default=0)
+    if inherited:
+        reach = "up to " if len(result.findings) > 1 else ""
+        parts.append(f"inherited by {reach}{count(inherited, 'later site')}")
+    seen = Counter(pair.status for pair in result.pairs)
+    # A site that only passes an error on passes its own test; it does not agree with the network for that.
+    agreeing = seen["pass"] + seen["fail"] - max(result.failing, seen["fail"])
+    if agreeing > 0:
+        parts.append(f"{count(agreeing, 'site agrees', 'sites agree')} within the noise floor")
+    if seen["excused"]:
+        parts.append(f"{grouped(seen['excused'])} excused")
+    if seen["untested"]:
+        parts.append(f"{grouped(seen['untested'])} not tested by this data")
+    if seen["not judged"]:
+        parts.append(f"{grouped(seen['not judged'])} not judged")
+    return "; ".join(parts)
+
+
+def weak_words(result: Result) -> str:
+    """Why agreement proves little here; empty where it proves what it says."""
+    if result.evidence != "weak":
+        return ""
+    names = [guard.name for guard in result.guards if guard.weakens]
+    why = f" ({', '.join(dict.fromkeys(names))})" if names else ""
+    return f"weak: this data could not have shown a fault{why}, so agreement proves little"
+
+
+def guard_words(guard: Guard) -> str:
+    """One guard's line."""
+    return clean(guard.message if guard.name == "note" else f"{guard.name}: {guard.message}")
+
+
+def metric_words(metric: TaskMetric) -> str:
+    """The user's own measure on both sides."""
+    parts = [
+        f"{side} {value:.4g}"
+        for side, value in (
+            ("network", metric.network),
+            ("twin", metric.twin),
+            ("between them", metric.between),
+        )
+        if value is not None
+    ]
+    return f"{clean(metric.name)}: {', '.join(parts) or 'not available'}"
+
+
+def next_command(result: Result) -> tuple[str, str]:
+    """The command to type next, and what it does."""
+    run = shlex.quote(clean(result.folder)) if result.folder else ""
+    if result.verdict == "ERROR":
+        if result.command and result.log:
+            return f"{clean(result.command)} -v", "shows the engine's whole log"
+        return "twinnet env", "shows what is installed, for a bug report"
+    if not run:
+        return "", ""
+    if result.verdict == "PASS":
+        return f"twinnet show {run}", "opens the report"
+    site = result.findings[0].site if result.findings else result.first_failing
+    if site is None:
+        return f"twinnet show {run}", "opens the report"
+    return f"twinnet show {run} {shlex.quote(clean(site.tensor))}", "draws the difference there"
+
+
+def total_time(result: Result) -> float | None:
+    """Seconds the check took; None where no time was taken."""
+    if not result.timings:
+        return None
+    return result.timings.get("total", sum(result.timings.values()))
