@@ -1,7 +1,7 @@
 """result.json: one check (or several) as text, and back.
 
-The file is plain JSON that any reader accepts: figures that JSON cannot spell are written as the strings "NaN",
-"Infinity" and "-Infinity" and read back as numbers.
+The file is plain JSON that any reader accepts: figures that JSON cannot spell are written as the strings
+"NaN", "Infinity" and "-Infinity" and read back as numbers.
 """
 
 from __future__ import annotations
@@ -22,9 +22,20 @@ __all__ = ["FILE_NAME", "dump_result", "load_result", "plain"]
 FILE_NAME = "result.json"
 
 _FIRST = (
-    "verdict", "network", "twin", "inputs", "coverage", "guards", "evidence", "failing", "first_failing", "findings",
-    "contributors", "timings", "environment",
-)  # fmt: skip
+    "verdict",
+    "network",
+    "twin",
+    "inputs",
+    "coverage",
+    "guards",
+    "evidence",
+    "failing",
+    "first_failing",
+    "findings",
+    "contributors",
+    "timings",
+    "environment",
+)
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -51,8 +62,8 @@ def dump_result(result: Result | ResultSet) -> str:
 def load_result(path: str | Path) -> Result | ResultSet:
     """Read the result of a run folder, or of a result.json itself.
 
-    `folder` of what comes back is the folder it was read from, so that a run that was moved or downloaded still
-    names its own files. Anything unreadable is a UsageError that names the file.
+    `folder` of what comes back is the folder it was read from, so that a run that was moved or downloaded
+    still names its own files. Anything unreadable is a UsageError that names the file.
     """
     path = Path(path)
     file = path / FILE_NAME if path.is_dir() else path
@@ -67,7 +78,7 @@ def load_result(path: str | Path) -> Result | ResultSet:
 
 
 def plain(value: Any) -> Any:
-    """`value` in JSON's own types: dataclasses and mappings as dicts, sequences as lists, odd floats as strings.
+    """`value` in JSON's own types: dataclasses as dicts, sequences as lists, odd floats as strings.
 
     >>> plain({"a": (1, float("inf"))})
     {'a': [1, 'Infinity']}
@@ -86,8 +97,8 @@ def plain(value: Any) -> Any:
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
         return {_encodable(str(k)): plain(v) for k, v in value.items()}
-    if hasattr(value, "tolist"):  # a numpy or torch value that a cause carries
-        return plain(value.tolist())
+    if callable(tolist := getattr(value, "tolist", None)):  # a numpy or torch value that a cause carries
+        return plain(tolist())
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(v) for v in value]
     return _encodable(str(value))
@@ -99,7 +110,7 @@ def _result(result: Result) -> dict[str, Any]:
 
 
 def _encodable(text: str) -> str:
-    """Lone surrogates (a file name that is not UTF-8) have no place in UTF-8: shown as a replacement character."""
+    """Lone surrogates (from a file name that is not UTF-8) cannot be written: replaced by U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -115,7 +126,7 @@ def _read(file: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{file} is not a readable result: {error}",
-            hint="the file is damaged or of another kind; run the check again",
+            hint="it is damaged or of another kind; run the check again",
         ) from None
     if not isinstance(data, dict) or "verdict" not in data:
         raise UsageError(f"{file} is not a twinnet result: it has no verdict")
@@ -150,9 +161,13 @@ def _first_problem(error: ValueError) -> str:
 
 
 def _unfold_causes(result: Result | ResultSet) -> Result | ResultSet:
-    """The free-form values of causes have no declared type: give lists and odd floats their Python form again."""
+    """Give the free-form values of causes, which declare no type, their Python form again."""
     if isinstance(result, ResultSet):
-        return replace(result, results=tuple(_unfold_causes(r) for r in result.results))  # type: ignore[misc]
+        return replace(result, results=tuple(_unfold_result(r) for r in result.results))
+    return _unfold_result(result)
+
+
+def _unfold_result(result: Result) -> Result:
     if not any(f.cause for f in (*result.findings, *result.contributors)):
         return result
     return replace(

@@ -25,7 +25,7 @@ _VERDICT_STYLE = {"PASS": "bold green", "FAIL": "bold red", "ERROR": "bold yello
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A labelled paragraph. Paragraphs of `parts` stand on one line where they fit, else one below the other."""
+    """A labelled paragraph; its `parts` stand on one line where they fit, else one below the other."""
 
     label: str
     parts: tuple[str, ...]
@@ -91,17 +91,16 @@ def render_unmatched(result: Result | ResultSet) -> str:
 def _rows(result: Result | ResultSet, *, verbose: bool, width: int) -> list[_Row]:
     if isinstance(result, Result):
         return _result_rows(result, verbose)
-    if not result.results:
+    ordered = sorted(result.results, key=_badness)
+    if not ordered:
         return [_Row("", ("no twin was checked",))]
-    rows = [_Row("", (line,), verbatim=True) for line in _matrix(result, width)]
-    if len(result.results) > 1:
-        worst = max(result.results, key=_badness)
-        rows += [
-            _Row("", ("",)),
-            _Row("", (f"details of the worst, {words.side_words(worst.twin)}:",), "bold"),
-        ]
-        return rows + _result_rows(worst, verbose)
-    return _result_rows(result.results[0], verbose)
+    rows = _matrix(result, width)
+    if len(ordered) > 1:
+        head = f"details of the worst, {words.side_words(ordered[-1].twin)}:"
+        rows += [_Row("", ("",)), _Row("", (head,), "bold")]
+    else:
+        rows.append(_Row("", ("",)))
+    return rows + _result_rows(ordered[-1], verbose)
 
 
 def _badness(result: Result) -> tuple[int, float]:
@@ -215,7 +214,7 @@ def _present(*parts: str) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-# ------------------------------------------------------------------------------------------ how it is laid out
+# ---------------------------------------------------------------------------------------- how it is laid out
 
 
 def _print(console: Console, lines: Iterable[tuple[str, str, str]]) -> None:
@@ -258,7 +257,7 @@ def _joined(row: _Row, width: int) -> list[tuple[str, str]]:
 
 
 def _wrapped(text: str, first: int, rest: int) -> list[str]:
-    """`text` in pieces of at most `first`, then `rest` cells: broken at spaces, else after / . _ -, else anywhere."""
+    """Pieces of at most `first`, then `rest` cells: broken at spaces, else after / . _ -, else anywhere."""
     pieces: list[str] = []
     line = ""
     gap = ""
@@ -292,7 +291,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _cut(token: str, room: int) -> int:
-    """Where to break a word that does not fit: after the last separator that leaves a fair piece, else at the edge."""
+    """Where to break a long word: after the last separator that leaves a fair piece, else at the edge."""
     edge = 0
     used = 0
     for char in token:
@@ -313,25 +312,23 @@ def _cells(text: str) -> int:
     return cell_len(text)
 
 
-def _matrix(result: ResultSet, width: int) -> list[str]:
-    """One row per twin: verdict, worst ratio, time, and where the difference is born."""
+def _matrix(result: ResultSet, width: int) -> list[_Row]:
+    """One line per twin: verdict, worst ratio, time, birthplace; paragraphs where that is too narrow."""
     head = ("twin", "verdict", "worst", "time", "born in")
-    body = []
-    for one in result.results:
-        seconds = words.total_time(one)
-        ratio = words.worst_ratio(one)
-        site = one.findings[0].site if one.findings else one.first_failing
-        body.append((
-            words.clean(one.twin.spec or one.twin.name),
-            one.verdict + (" (weak)" if one.evidence == "weak" else ""),
-            "-" if one.verdict == "ERROR" or ratio is None else words.times(ratio),
-            "-" if seconds is None else f"{seconds:.1f} s",
-            words.clean(site.label) if site else f"({one.stage})" if one.verdict == "ERROR" and one.stage else "-",
-        ))  # fmt: skip
+    body = [_matrix_cells(one) for one in result.results]
     fixed = [max(_cells(row[i]) for row in (head, *body)) for i in (1, 2, 3)]
-    free = max(16, width - sum(fixed) - 2 * 4)
+    free = width - sum(fixed) - 2 * 4
+    if free < 24:
+        return [
+            _Row(
+                one.verdict,
+                (f"{twin}: {worst} at worst, {time}, born in {born}",),
+                _VERDICT_STYLE[one.verdict],
+            )
+            for one, (twin, _, worst, time, born) in zip(result.results, body)
+        ]
     twin = min(max(_cells(row[0]) for row in (head, *body)), free // 2)
-    widths = (twin, *fixed, max(8, width - sum(fixed) - twin - 2 * 4))
+    widths = (twin, *fixed, free - twin)
     lines = []
     for row in (head, *body):
         cells = [_wrapped(text, w, w) for text, w in zip(row, widths)]
@@ -342,4 +339,18 @@ def _matrix(result: ResultSet, width: int) -> list[str]:
                 pad = " " * (w - _cells(piece))
                 pieces.append(pad + piece if k in (2, 3) else piece + pad)
             lines.append("  ".join(pieces).rstrip().replace(words.NBSP, " "))
-    return lines
+    return [_Row("", (line,), "", verbatim=True) for line in lines]
+
+
+def _matrix_cells(one: Result) -> tuple[str, str, str, str, str]:
+    seconds = words.total_time(one)
+    ratio = words.worst_ratio(one)
+    site = one.findings[0].site if one.findings else one.first_failing
+    place = f"({words.clean(one.stage)})" if one.verdict == "ERROR" and one.stage else "-"
+    return (
+        words.clean(one.twin.spec or one.twin.name),
+        one.verdict + (" (weak)" if one.evidence == "weak" else ""),
+        "-" if one.verdict == "ERROR" or ratio is None else words.times(ratio),
+        "-" if seconds is None else f"{seconds:.1f}{words.NBSP}s",
+        words.clean(site.label) if site else place,
+    )

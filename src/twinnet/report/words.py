@@ -1,7 +1,7 @@
 """Numbers and sentences of a result: every way of showing it says the same thing in the same words.
 
-Inside a number, and between a number and its unit, stands a no-break space (U+00A0); whoever lays the text out may
-turn it into a plain one afterwards.
+Inside a number, and between a number and its unit, stands a no-break space (U+00A0); whoever lays the text
+out may turn it into a plain one afterwards.
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def count(number: int, noun: str, plural: str = "") -> str:
 def side_words(side: SideInfo) -> str:
     """One side of the comparison.
 
-    >>> side_words(SideInfo("detector.build", "torch", format="PyTorch", parameters=3_760_000)).replace("\\u00a0", " ")
-    'detector.build (PyTorch, 3.76 M parameters)'
+    >>> side_words(SideInfo("detector.build", "torch", format="PyTorch", parameters=12))
+    'detector.build (PyTorch, 12\\xa0parameters)'
     """
     version = ".".join(side.version.split("+")[0].split(".")[:2])
     engine = f"{side.engine} {version}".strip()
@@ -196,7 +196,7 @@ def pairs_words(result: Result) -> str:
 
 
 def worst_output(result: Result) -> PairResult | None:
-    """The output that decides: a failing one before others, then the largest ratio, then the largest difference."""
+    """The output that decides: a failing one first, then the largest ratio, then the largest difference."""
     if not result.outputs:
         return None
     return max(
@@ -235,7 +235,8 @@ def _pass_words(result: Result, output: PairResult | None) -> str:
     if output.difference.differing == 0 and output.difference.max_abs == 0:
         text = f"{noun}: no element differs"
     else:
-        text = f"{noun}: largest difference {figure(output.difference.max_abs)}{_explained(result, output, ', ')}"
+        size = figure(output.difference.max_abs)
+        text = f"{noun}: largest difference {size}{_explained(result, output, ', ')}"
     return text + (f"; {count(len(result.known), 'known finding')} not counted" if result.known else "")
 
 
@@ -243,7 +244,8 @@ def _explained(result: Result, pair: PairResult, joint: str) -> str:
     if pair.ratio is None:
         return ""
     if pair.rule != "noise floor":
-        return f"{joint}{times(pair.ratio / pair.limit if pair.limit else pair.ratio)} the tolerance ({clean(pair.rule)})"
+        excess = pair.ratio / pair.limit if pair.limit else pair.ratio
+        return f"{joint}{times(excess)} the tolerance ({clean(pair.rule)})"
     return f"{joint}{times(pair.ratio)} what {clean(result.twin.precision)} rounding can explain"
 
 
@@ -255,7 +257,7 @@ def _output_words(result: Result, output: PairResult) -> str:
         return f"{name} has NaN or Inf in other places than the network ({places})"
     if output.reason and (output.ratio is None or not difference.elements):
         return f"{name}: {clean(output.reason)}"
-    # The output's own last segment may be clean while what it inherited is not: then the difference itself is sized.
+    # The output's own last segment may be clean while what it inherited is not: size the difference itself.
     if output.rule == "noise floor" and (output.ratio is None or output.ratio <= output.limit):
         excess = difference.max_abs / output.floor if output.floor else None
         if excess is None or excess <= output.limit:
@@ -279,7 +281,7 @@ def _inner_words(result: Result, output: PairResult | None) -> str:
 
 
 def share_words(finding: Finding) -> str:
-    """How much of the trouble a finding accounts for: its share of the output error where known, else its size."""
+    """What a finding accounts for: its share of the output error where known, else its size."""
     if finding.born_share is not None:
         return f"{percent(finding.born_share)} of the output error"
     return f"creates {figure(finding.born)}, {times(finding.ratio)} its noise floor"
