@@ -101,7 +101,7 @@ def write_tensors(
 
 
 class TensorFile:
-    """A safetensors file opened as a memory map; arrays are read-only views, fetched one at a time.
+    """A safetensors file opened as a memory map; arrays are views of it, fetched one at a time.
 
     The header is checked before anything is trusted: sizes must agree with shapes and lie inside the file.
     """
@@ -124,7 +124,8 @@ class TensorFile:
             raise UsageError(f"no such file: {self.path}") from None
         except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
             raise UsageError(f"{self.path} is not a readable safetensors file: {error}") from None
-        self._map = np.memmap(self.path, np.uint8, "r") if size > self._start else np.empty(0, np.uint8)
+        # A private map: torch wants writable memory, and nothing written to it could reach the file.
+        self._map = np.memmap(self.path, np.uint8, "c") if size > self._start else np.empty(0, np.uint8)
 
     def _entry(
         self, name: str, entry: dict[str, Any], size: int

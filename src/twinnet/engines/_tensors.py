@@ -36,22 +36,5 @@ def to_torch(array: np.ndarray) -> torch.Tensor:
 
 
 def _writable(array: np.ndarray) -> np.ndarray:
-    # torch warns about read-only memory although nothing here writes to it: a view with the flag lifted is made
-    # through the buffer's address.
-    if array.flags.writeable and array.flags.c_contiguous:
-        return array
-    if not array.flags.c_contiguous or array.size == 0:
-        return array.copy()
-    view = np.lib.stride_tricks.as_strided(array, writeable=False)
-    return _unlocked(view)
-
-
-def _unlocked(array: np.ndarray) -> np.ndarray:
-    import ctypes
-
-    address = array.__array_interface__["data"][0]
-    buffer = (ctypes.c_uint8 * array.nbytes).from_address(address)
-    unlocked = np.frombuffer(buffer, array.dtype).reshape(array.shape)
-    # Keeps the owner of the memory alive as long as the view.
-    buffer._owner = array  # type: ignore[attr-defined]
-    return unlocked
+    # torch refuses negative strides and warns about read-only memory (a user's array; our own maps are private).
+    return array if array.flags.writeable and min(array.strides, default=0) >= 0 else array.copy()

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-__all__ = ["Call", "Form", "Rule", "Symbolic", "rules"]
+__all__ = ["Call", "Const", "Form", "Operand", "Out", "Result", "Rule", "Symbolic", "arguments", "qualified", "rules"]
 
 
 class Symbolic(Exception):
@@ -17,18 +17,46 @@ class Symbolic(Exception):
 
 
 @dataclass(frozen=True)
+class Const:
+    """A tensor that becomes a constant of the graph, named after the node and this label."""
+
+    tensor: torch.Tensor
+    label: str
+
+
+@dataclass(frozen=True, eq=False)
 class Form:
-    """The canonical form of a call: a kind of layer, its operands (value names, numbers or None) and attributes.
+    """A canonical layer in the making: its kind, its operands and attributes as in `twinnet.layers.kinds`.
 
-    `attrs` are those of `twinnet.layers.kinds`. Operands that are plain numbers become constants.
+    Operands are names of values, constants, or forms themselves (a call that takes two layers to say).
+    `form[i]` is its output number i.
 
-    >>> Form("mul", ("x", 2.0)).kind
-    'mul'
+    >>> Form("reshape", [Form("relu", ["x"])], {"shape": (-1,)}).kind
+    'reshape'
     """
 
     kind: str
-    inputs: Sequence[str | float | int | bool | torch.Tensor | None]
+    inputs: Sequence[Operand]
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: int = 1
+
+    def __getitem__(self, index: int) -> Out:
+        return Out(self, index)
+
+
+@dataclass(frozen=True)
+class Out:
+    """One output of a form."""
+
+    form: Form
+    index: int
+
+
+Operand = str | Const | Form | Out | None
+Result = Form | Sequence[Form | Out | None] | None
+Rule = Callable[["Call"], Result]
+"""What a rule makes of a call: one form whose outputs are the call's, one form or output for each of the call's
+results (None for one that has no canonical form), or None for "has no canonical form"."""
 
 
 class Call:
@@ -38,12 +66,10 @@ class Call:
     value raises `Symbolic`, which makes the reader keep the call as it is.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, constants: Mapping[str, torch.Tensor]) -> None:
         self.node = node
-        target = node.target
-        assert isinstance(target, torch._ops.OpOverload)
-        self.op: str = target._schema.name.split("::")[1]
-        self.overload: str = target._overloadname
+        self.op = qualified(node)
+        self.constants = constants
         self._args = arguments(node)
 
     def __contains__(self, name: str) -> bool:
@@ -60,19 +86,46 @@ class Call:
         found = self._args.get(name)
         if found is None:
             return None
-        if not isinstance(found, Node) or not isinstance(found.meta.get("val"), torch.Tensor):
+        if not isinstance(found, Node) or not _is_tensor(found):
             raise Symbolic(name)
         return found.name
 
-    def operand(self, name: str) -> str | float | int | bool | None:
-        """A tensor's name, or the number that stands in its place."""
+    def operand(self, name: str, *, exact: bool = False) -> Operand:
+        """A tensor's name, or a constant for the number that stands in its place.
+
+        The number is rounded as the program rounds it: to the dtype of the tensor beside it where values are only
+        moved or compared (`exact`), in arithmetic at least to float32, which is what kernels of narrower types use.
+        """
         found = self._args[name]
-        return self.value(name) if isinstance(found, Node) else found
+        return self.value(name) if isinstance(found, Node) or found is None else self.const(name, self[name], exact)
+
+    def const(self, label: str, number: float | int | bool, exact: bool = False) -> Const:
+        """A constant for a number that acts on the call's tensors."""
+        beside = next((n.meta["val"] for n in self.node.all_input_nodes if _is_tensor(n)), self.node.meta.get("val"))
+        dtype = torch.result_type(beside, number) if isinstance(beside, torch.Tensor) else None
+        if not exact and dtype in (torch.float16, torch.bfloat16):
+            dtype = torch.float32
+        return Const(torch.tensor(number, dtype=dtype), label)
+
+    def real(self, name: str) -> Operand:
+        """A tensor that an operator on real numbers reads: whole numbers and booleans are cast first."""
+        value, given = self.value(name), self.dtype(name)
+        wanted = self["dtype"] if self._args.get("dtype") is not None else self.dtype()
+        if value is None or given == wanted or given.is_complex or not wanted.is_floating_point:
+            return value
+        if given.is_floating_point and self._args.get("dtype") is None:
+            return value
+        return Form("cast", [value], {"to": wanted})
+
+    def constant(self, name: str, index: int | None = None) -> torch.Tensor | None:
+        """The tensor behind an argument (or behind an entry of a list) if it never changes."""
+        found = self._args[name] if index is None else self._args[name][index]
+        return self.constants.get(found.name) if isinstance(found, Node) else None
 
     def values(self, name: str) -> tuple[str | None, ...]:
         """The names in a list of tensors."""
         found = self._args[name]
-        if any(n is not None and not isinstance(n.meta.get("val"), torch.Tensor) for n in found):
+        if any(n is not None and not _is_tensor(n) for n in found):
             raise Symbolic(name)
         return tuple(None if n is None else n.name for n in found)
 
@@ -113,11 +166,8 @@ class Call:
         return meta
 
 
-Rule = Callable[[Call], Form | None]
-
-
 class Rules(dict[str, Rule]):
-    """Rules by ATen operator name (without overload).
+    """Rules by operator name without overload: `relu` for ATen, `namespace::name` for others.
 
     >>> table = Rules()
     >>> @table.add("relu")
@@ -144,6 +194,13 @@ rules = Rules()
 """All rules; the modules of this package fill it when they are imported."""
 
 
+def qualified(node: Node) -> str:
+    """The operator's name without overload; operators outside ATen keep their namespace."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._schema.name.removeprefix("aten::")
+    return getattr(node.target, "__name__", str(node.target))
+
+
 def arguments(node: Node) -> dict[str, Any]:
     """Arguments of an ATen node by schema name, defaults filled in."""
     schema = node.target._schema.arguments  # type: ignore[union-attr]
@@ -156,6 +213,10 @@ def arguments(node: Node) -> dict[str, Any]:
         else:
             found[argument.name] = argument.default_value if argument.has_default_value() else None
     return found
+
+
+def _is_tensor(node: Any) -> bool:
+    return isinstance(node, Node) and isinstance(node.meta.get("val"), torch.Tensor)
 
 
 def _holds_node(found: Any) -> bool:

@@ -1,0 +1,97 @@
+"""Observing eager PyTorch when a network cannot be exported: every ATen call, with the module it happened in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from twinnet.engines._tensors import to_numpy, to_torch
+from twinnet.engines.base import Arrays
+from twinnet.site import Site
+from twinnet.trace import Trace, TraceBuilder
+
+__all__ = ["eager_sites", "eager_trace"]
+
+
+class _Watcher(TorchDispatchMode):
+    """Names each result `module.op[.n]` in the order of execution."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.seen: list[tuple[Site, torch.Tensor]] = []
+        self._stack: list[tuple[str, int]] = [("", 0)]
+        self._calls: Counter[str] = Counter()
+        self._names: Counter[str] = Counter()
+        self._hooks = []
+        for path, child in module.named_modules():
+            if path:
+                self._hooks.append(child.register_forward_pre_hook(self._enter(path)))
+                self._hooks.append(child.register_forward_hook(self._leave, always_call=True))
+
+    def _enter(self, path: str) -> Any:
+        def hook(*_: Any) -> None:
+            self._stack.append((path, self._calls[path]))
+            self._calls[path] += 1
+
+        return hook
+
+    def _leave(self, *_: Any) -> None:
+        self._stack.pop()
+
+    def remove(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        module, call = self._stack[-1]
+        op = func.overloadpacket.__name__.rstrip("_")
+        tensors = result if isinstance(result, list | tuple) else [result]
+        for index, tensor in enumerate(tensors):
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            base = f"{module}.{op}" if module else op
+            count = self._names[base]
+            self._names[base] += 1
+            site = Site(f"{base}.{count}" if count else base, base, op, module, call, index)
+            # In-place calls will write into this memory later: what was observed is a copy.
+            self.seen.append((site, tensor.detach().clone()))
+        return result
+
+
+def _observe(network: Any, module: torch.nn.Module, tensors: dict[str, Any]) -> tuple[_Watcher, dict[str, Any]]:
+    watcher = _Watcher(module)
+    try:
+        with torch.no_grad(), watcher:
+            outputs = network.call(tensors, module=module)
+    finally:
+        watcher.remove()
+    return watcher, outputs
+
+
+def eager_sites(network: Any, inputs: Arrays) -> tuple[Site, ...]:
+    """The sites of one eager run; outputs come last under their own names."""
+    watcher, outputs = _observe(network, network.module, {n: to_torch(np.array(a)) for n, a in inputs.items()})
+    inner = tuple(site for site, _ in watcher.seen)
+    return inner + tuple(Site(name, name, "output", role="output") for name in outputs)
+
+
+def eager_trace(
+    network: Any, module: torch.nn.Module, tensors: dict[str, Any], watch: Collection[str], builder: TraceBuilder
+) -> Trace:
+    """One eager run with every ATen result that is watched."""
+    for name, tensor in tensors.items():
+        if isinstance(tensor, torch.Tensor):
+            builder.add(name, np.array(to_numpy(tensor)))
+    watcher, outputs = _observe(network, module, tensors)
+    for site, tensor in watcher.seen:
+        if site.tensor in watch:
+            builder.add(site.tensor, to_numpy(tensor))
+    for name, tensor in outputs.items():
+        builder.add(name, np.array(to_numpy(tensor)))
+    return builder.done()

@@ -1,0 +1,309 @@
+"""PyTorch itself: eager, the exported graph node by node, other precisions, and torch.compile."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
+from twinnet.errors import EngineError, UsageError
+from twinnet.site import Site
+from twinnet.trace import Trace, TraceBuilder
+
+if TYPE_CHECKING:
+    import torch
+
+    from twinnet.layers import Graph
+    from twinnet.network import Network
+
+__all__ = ["TorchEngine", "TorchSession"]
+
+_DTYPES = ("float32", "float64", "bfloat16", "float16")
+
+
+def _dtype(text: str) -> str:
+    if text not in _DTYPES:
+        raise ValueError(text)
+    return text
+
+
+def _flag(text: str) -> bool:
+    return {"1": True, "0": False, "true": True, "false": False}[text]
+
+
+class TorchEngine(Engine):
+    """Runs modules and exported programs."""
+
+    name: ClassVar[str] = "torch"
+    summary: ClassVar[str] = "PyTorch, CPU: eager, exported graph, torch.compile"
+    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", note="compile=1 shows outputs only")
+    options: ClassVar[Mapping[str, str]] = {
+        "dtype": "float32|float64|bfloat16|float16 (default: the network's own)",
+        "compile": "0|1 (default 0)",
+        "threads": "a number (default: torch's own)",
+    }
+
+    def version(self) -> str:
+        import torch
+
+        return torch.__version__
+
+    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+        chosen = read_options(self, options, dtype=_dtype, compile=_flag, threads=int)
+        from twinnet.network import OnnxNetwork, load_network
+
+        if file is not None:
+            network = load_network(file)
+        if network is None:
+            raise UsageError("no network and no file to load")
+        if isinstance(network, OnnxNetwork):
+            raise UsageError(
+                "the torch engine runs modules and exported programs, not ONNX files",
+                hint="use onnxruntime or onnx-reference for this network",
+            )
+        return TorchSession(network, job, dtype=chosen.get("dtype"), compiled=chosen.get("compile", False),
+                            threads=chosen.get("threads", job.threads))
+
+
+class TorchSession(Session):
+    """A module. Tensors are observed by walking its exported graph; if export fails, by hooks on eager execution."""
+
+    engine = "torch"
+
+    def __init__(
+        self,
+        network: Any,
+        job: Job,
+        *,
+        dtype: str | None = None,
+        compiled: bool = False,
+        threads: int | None = None,
+    ) -> None:
+        import torch
+
+        self.version = torch.__version__
+        self.network = network
+        self.signature = network.signature
+        self._job = job
+        self._dtype = getattr(torch, dtype) if dtype else None
+        self._own = own_precision(network)
+        self.precision = dtype or self._own
+        self._threads = threads
+        self._compiled = compiled
+        self.notes = ()
+        with job.step("export"):
+            self._program = network.exported(job.inputs)
+        if self._program is None:
+            self.notes = (f"torch.export failed ({_first_line(network.export_error)}); tensors observed in eager mode",)
+        self._module = network.module if self._dtype is None else _converted(network, self._dtype)
+        self._callable = torch.compile(self._module, dynamic=False) if compiled else self._module
+
+    # -- what can be observed ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _graph(self) -> Graph | None:
+        if self._program is None:
+            return None
+        from twinnet.layers.read_fx import read_fx
+
+        return read_fx(self._program)
+
+    def graph(self) -> Graph | None:
+        return self._graph
+
+    @cached_property
+    def _output_nodes(self) -> tuple[str, ...]:
+        """Value names of the outputs, in order, as the exported graph calls them."""
+        if self._program is None:
+            return tuple(o.name for o in self.signature.outputs)
+        return tuple(str(n) for n in self._program.graph_signature.user_outputs)
+
+    @cached_property
+    def sites(self) -> tuple[Site, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        outputs = dict.fromkeys(self._output_nodes)
+        if self._compiled:
+            return tuple(Site(n, node=n, op="output", role="output") for n in outputs)
+        if self._graph is None:
+            from twinnet.engines._eager import eager_sites
+
+            return eager_sites(self.network, self._job.inputs)
+        static = _static_values(self._graph)
+        return tuple(
+            Site(
+                tensor=name,
+                node=layer.node or name,
+                op=layer.op,
+                module=layer.module,
+                call=layer.call,
+                index=index,
+                source=layer.source,
+                role="output" if name in outputs else "inner",
+            )
+            for layer in self._graph
+            for index, name in enumerate(layer.outputs)
+            if name and name not in static
+        )
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    def _cast(self, tensor: Any) -> Any:
+        import torch
+
+        if self._dtype is not None and isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
+            return tensor.to(self._dtype)
+        return tensor
+
+    def _tensors(self, inputs: Arrays) -> dict[str, Any]:
+        from twinnet.engines._tensors import to_torch
+
+        return {name: self._cast(to_torch(np.array(a))) for name, a in inputs.items()}
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        from twinnet.engines._tensors import to_numpy
+
+        try:
+            with self._job.step("run"), _threads(self._threads):
+                results = self.network.call(self._tensors(inputs), module=self._callable)
+        except Exception as error:
+            if isinstance(error, EngineError | UsageError):
+                raise
+            what = "compile and run the network" if self._compiled else "run the network"
+            raise failed(what, "torch", error) from error
+        # A copy: an output may be a view of a parameter or of an input.
+        return {name: np.array(to_numpy(t)) for name, t in results.items()}
+
+    def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        if self._compiled:
+            for name, array in inputs.items():
+                builder.add(name, np.asarray(array))
+            for node, array in zip(self._output_nodes, self.run(inputs).values(), strict=False):
+                builder.add(node, array)
+            return builder.done()
+        if self._program is None:
+            from twinnet.engines._eager import eager_trace
+
+            return eager_trace(self.network, self._module, self._tensors(inputs), watch, builder)
+        try:
+            with self._job.step("run"), _threads(self._threads):
+                return self._walk(inputs, set(watch), builder)
+        except Exception as error:
+            if isinstance(error, EngineError | UsageError):
+                raise
+            raise failed("run the exported graph", "torch", error) from error
+
+    def _walk(self, inputs: Arrays, watch: set[str], builder: TraceBuilder) -> Trace:
+        """Run the exported graph node by node, keep what is watched, free the rest as soon as it is used up."""
+        import torch
+        from torch.fx import Node
+
+        from twinnet.engines._tensors import to_numpy
+
+        program = self._program
+        assert program is not None
+        values: dict[Node, Any] = {}
+        placeholders = self.network.placeholders(program)
+        by_node = {placeholders.get(k, k): v for k, v in self._tensors(inputs).items()}
+        last_use = _last_uses(program.graph)
+        wanted = watch | set(self._output_nodes)
+        with torch.no_grad():
+            for node in program.graph.nodes:
+                if node.op == "placeholder":
+                    values[node] = by_node[node.name] if node.name in by_node else self._lifted(node.name)
+                    if node.name in by_node and isinstance(values[node], torch.Tensor):
+                        builder.add(node.name, np.array(to_numpy(values[node])))
+                elif node.op == "get_attr":
+                    values[node] = operator.attrgetter(node.target)(program.graph_module)
+                elif node.op == "call_function":
+                    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+                    values[node] = _call(node, args, kwargs, self._dtype)
+                    if node.name in wanted and isinstance(values[node], torch.Tensor):
+                        # Views share memory with what they look at, so each tensor is copied as it is now.
+                        builder.add(node.name, np.array(to_numpy(values[node]), order="C"))
+                for used in last_use.get(node, ()):
+                    values.pop(used, None)
+        return builder.done()
+
+    def _lifted(self, name: str) -> Any:
+        program = self._program
+        assert program is not None
+        signature = program.graph_signature
+        target = (
+            signature.inputs_to_parameters.get(name)
+            or signature.inputs_to_buffers.get(name)
+            or signature.inputs_to_lifted_tensor_constants.get(name)
+        )
+        if target is None:
+            return None  # an input that was None when the network was exported
+        value = program.state_dict.get(target)
+        return self._cast(value if value is not None else program.constants[target])
+
+
+def own_precision(network: Any) -> str:
+    """The widest float format among the network's parameters, else float32."""
+    import torch
+
+    names = {str(p.dtype).removeprefix("torch.") for p in network.state().values() if isinstance(p, torch.Tensor)}
+    return next((d for d in ("float64", "float32", "bfloat16", "float16") if d in names), "float32")
+
+
+def _converted(network: Any, dtype: torch.dtype) -> Any:
+    module = copy.deepcopy(network.module)
+    return module.to(dtype)
+
+
+def _first_line(text: str | None) -> str:
+    return next((line.strip() for line in (text or "").splitlines() if line.strip()), "no reason given")[:160]
+
+
+def _static_values(graph: Graph) -> set[str]:
+    """Values that depend on no input of the network."""
+    static = set(graph.constants)
+    for layer in graph:
+        if all(n is None or n in static for n in layer.inputs):
+            static.update(layer.outputs)
+    return static
+
+
+def _last_uses(graph: Any) -> dict[Any, list[Any]]:
+    """For each node the values nobody needs after it."""
+    last: dict[Any, Any] = {}
+    for node in graph.nodes:
+        for used in node.all_input_nodes:
+            last[used] = node
+    found: dict[Any, list[Any]] = {}
+    for used, node in last.items():
+        found.setdefault(node, []).append(used)
+    return found
+
+
+def _call(node: Any, args: Any, kwargs: Any, dtype: Any) -> Any:
+    """Run one node; with another dtype asked for, ops that name a float dtype follow it."""
+    import torch
+
+    if dtype is not None and kwargs.get("dtype") in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        kwargs = {**kwargs, "dtype": dtype}
+    return node.target(*args, **kwargs)
+
+
+class _threads:
+    """torch's thread count inside a block."""
+
+    def __init__(self, count: int | None) -> None:
+        self._count = count
+
+    def __enter__(self) -> None:
+        import torch
+
+        self._before = torch.get_num_threads()
+        if self._count:
+            torch.set_num_threads(self._count)
+
+    def __exit__(self, *_: object) -> None:
+        import torch
+
+        torch.set_num_threads(self._before)

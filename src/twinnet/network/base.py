@@ -1,0 +1,53 @@
+"""What every network has: a name, a format, a signature, a count of parameters and a fingerprint."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from twinnet.network.shapes import apply_shapes
+from twinnet.signature import Signature
+
+__all__ = ["Network"]
+
+Self = TypeVar("Self", bound="Network")
+
+
+class Network:
+    """The reference side of a check. Treat it as read-only; `with_shapes` makes a changed copy.
+
+    >>> net = Network("net", Signature(()), parameters=12)
+    >>> net
+    <Network net (network, 12 parameters)>
+    """
+
+    format = "network"
+    shapes_are_free = False
+    """Whether dimensions come from examples only, so that another shape may be stated."""
+
+    def __init__(self, name: str, signature: Signature, *, parameters: int = 0, path: Path | None = None) -> None:
+        self.name = name
+        self.signature = signature
+        self.parameters = parameters
+        self.path = path
+
+    def fingerprint(self) -> str:
+        """A hash of the content: the same for the same computation and weights, wherever they lie."""
+        raise NotImplementedError
+
+    def bounds(self) -> Mapping[str, tuple[int, int]]:
+        """Inclusive ranges of integer inputs that index a table, where the network shows them."""
+        return {}
+
+    def with_shapes(self: Self, shapes: Mapping[str, Iterable[int]]) -> Self:
+        """The same network with these input shapes in its signature."""
+        if not shapes:
+            return self
+        changed = copy.copy(self)
+        changed.signature = apply_shapes(self.signature, shapes, force=self.shapes_are_free)
+        return changed
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} ({self.format}, {self.parameters} parameters)>"

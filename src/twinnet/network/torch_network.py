@@ -1,0 +1,275 @@
+"""Networks that torch can run: a module, or a program that torch.export wrote."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from twinnet.errors import UsageError
+from twinnet.network.arrays import dtype_name, to_tensor
+from twinnet.network.base import Network
+from twinnet.network.tree import forward_parameters, name_inputs, name_outputs, normalise_example
+from twinnet.signature import Signature, TensorSpec
+
+__all__ = ["TorchNetwork", "hash_module", "input_placeholders", "output_nodes"]
+
+Example = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class TorchNetwork(Network):
+    """An `nn.Module` in eval mode, with example inputs where they are known.
+
+    Inputs are dicts of named tensors; plain numbers and flags of the example stay what they are. `was_training`
+    remembers that the module came in training mode.
+
+    >>> net = TorchNetwork(torch.nn.Linear(2, 3), example=torch.ones(1, 2))
+    >>> str(net.signature.inputs[0]), net.parameters
+    ('input: float32 1x2', 9)
+    >>> list(net.call({"input": np.zeros((1, 2), "float32")}))
+    ['output']
+    """
+
+    format = "PyTorch"
+    shapes_are_free = True
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        *,
+        example: Any = None,
+        name: str = "",
+        path: Path | None = None,
+    ) -> None:
+        self.module = module
+        self.was_training = module.training
+        self.example: Example | None = None if example is None else normalise_example(example)
+        self.export_error = ""
+        self._exported: dict[tuple[Any, ...], ExportedProgram | None] = {}
+        self._tree: pytree.TreeSpec | None = None
+        self._leaves: dict[str, Any] = {}
+        module.eval()
+        if self.example is not None:
+            names, leaves, self._tree = name_inputs(module, *self.example)
+            self._leaves = dict(zip(names, leaves))
+        _materialise(module, self.example)
+        super().__init__(
+            name or type(module).__name__,
+            Signature(tuple(self._specs())),
+            parameters=sum(p.numel() for p in module.parameters()),
+            path=path,
+        )
+
+    def _specs(self) -> list[TensorSpec]:
+        if self.example is not None:
+            return [
+                TensorSpec(name, dtype_name(leaf.dtype), tuple(leaf.shape))
+                for name, leaf in self._leaves.items()
+                if isinstance(leaf, torch.Tensor)
+            ]
+        kind = next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.float32)
+        return [
+            TensorSpec(p.name, dtype_name(kind), None, optional=p.default is not p.empty)
+            for p in forward_parameters(self.module)
+        ]
+
+    def flatten_inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> dict[str, torch.Tensor]:
+        """The tensors of a call, by name."""
+        names, leaves, _ = name_inputs(self.module, args, kwargs or {})
+        return {n: leaf for n, leaf in zip(names, leaves) if isinstance(leaf, torch.Tensor)}
+
+    def unflatten(self, inputs: Mapping[str, Any]) -> Example:
+        """The arguments of a call from named tensors; whatever is no tensor comes from the example inputs."""
+        tensors = {name: to_tensor(value) for name, value in inputs.items()}
+        if self._tree is None:
+            return (), self._keywords(tensors)
+        unknown = set(tensors) - set(self._leaves)
+        if unknown:
+            raise UsageError(f"{self.name} has no input {sorted(unknown)[0]!r}; its inputs: {', '.join(self._leaves)}")
+        missing = [n for n, v in self._leaves.items() if isinstance(v, torch.Tensor) and n not in tensors]
+        if missing:
+            raise UsageError(f"input {missing[0]} of {self.name} is missing")
+        leaves = [tensors.get(name, value) for name, value in self._leaves.items()]
+        combined: dict[str, Any] = pytree.tree_unflatten(leaves, self._tree)
+        assert self.example is not None
+        return self._split(combined, len(self.example[0]), set(self.example[1]))
+
+    def _keywords(self, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+        known = {p.name for p in forward_parameters(self.module)}
+        for name in tensors:
+            if name not in known:
+                raise UsageError(
+                    f"{self.name} has no input {name!r}; its inputs: {', '.join(known)}",
+                    hint="nested inputs need example inputs: let the factory return (module, example_inputs)",
+                )
+        return dict(tensors)
+
+    def _split(self, combined: dict[str, Any], count: int, keywords: set[str]) -> Example:
+        """Undo the binding: positional arguments in order (a `*rest` unpacked), the others by keyword."""
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        parameters = inspect.signature(self.module.forward).parameters
+        for name, value in combined.items():
+            if name in keywords:
+                kwargs[name] = value
+            elif name in parameters and parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                args.extend(value)
+            else:
+                args.append(value)
+        assert len(args) == count, (len(args), count)
+        return tuple(args), kwargs
+
+    def call(self, inputs: Mapping[str, np.ndarray | torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Run the module as it is, without gradients; outputs by name."""
+        args, kwargs = self.unflatten(_fresh(inputs))
+        with torch.no_grad():
+            return name_tensors(self.module(*args, **kwargs))
+
+    def exported(self, inputs: Mapping[str, np.ndarray | torch.Tensor]) -> ExportedProgram | None:
+        """The module as a graph of functional ATen operators at the shapes of `inputs`, cached by shape.
+
+        None when torch cannot export it; `export_error` then says why, in torch's words.
+        """
+        key = tuple((name, tuple(v.shape), str(v.dtype).removeprefix("torch.")) for name, v in inputs.items())
+        if key not in self._exported:
+            args, kwargs = self.unflatten(_fresh(inputs))
+            self._exported[key] = self._export(args, kwargs)
+        return self._exported[key]
+
+    def _export(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram | None:
+        try:
+            with torch.no_grad():
+                program = torch.export.export(self.module, args, kwargs, strict=False)
+                return program.run_decompositions({})
+        except Exception as error:
+            self.export_error = f"{type(error).__name__}: {error}"
+            return None
+
+    def placeholders(self, program: ExportedProgram) -> dict[str, str]:
+        """Placeholder of each input in `exported(...)`, in the order of the arguments."""
+        return input_placeholders(program)
+
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        sizes = [m.num_embeddings for m in self.module.modules() if isinstance(m, torch.nn.Embedding)]
+        integers = [s.name for s in self.signature.inputs if s.dtype.startswith(("int", "uint"))]
+        return {name: (0, min(sizes) - 1) for name in integers} if sizes else {}
+
+    def fingerprint(self, inputs: Mapping[str, Any] | None = None) -> str:
+        """Hash of weights, structure, plain attributes and source; with `inputs`, of the exported graph as well."""
+        digest = hash_module(self.module)
+        if inputs is not None and (program := self.exported(inputs)) is not None:
+            digest.update(str(program.graph).encode())
+        return digest.hexdigest()
+
+    def copy_module(self) -> torch.nn.Module:
+        """A deep copy that may be changed (cast, moved, compiled) without touching the user's module."""
+        return copy.deepcopy(self.module)
+
+
+def name_tensors(result: Any) -> dict[str, torch.Tensor]:
+    """The tensors of a result by name; plain numbers become scalars, None and text are left out."""
+    names, leaves = name_outputs(result)
+    found: dict[str, torch.Tensor] = {}
+    for name, leaf in zip(names, leaves):
+        if isinstance(leaf, torch.Tensor):
+            found[name] = leaf.detach()
+        elif isinstance(leaf, (bool, int, float)):
+            found[name] = torch.tensor(leaf)
+    return found
+
+
+def input_placeholders(program: ExportedProgram) -> dict[str, str]:
+    """Our name of each tensor input -> its placeholder in the graph of `program`."""
+    signature = program.module_call_graph[0].signature
+    parameters = (signature.forward_arg_names if signature else None) or []
+    spec = program.call_spec.in_spec
+    assert spec is not None
+    args, kwargs = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
+    named = list(parameters)[: len(args)]
+    if len(named) < len(args):  # forward(self, *args): torch records no name for the rest
+        combined: dict[str, Any] = {"args": tuple(args), **kwargs}
+    else:
+        combined = {**dict(zip(named, args)), **kwargs}
+    names, _ = _plain_names(combined)
+    found = {}
+    user = [s for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+    for name, item in zip(names, user):
+        if type(item.arg).__name__ == "TensorArgument":
+            found[name] = item.arg.name
+    return found
+
+
+def output_nodes(program: ExportedProgram) -> dict[str, str]:
+    """Our name of each tensor output -> the node of the graph of `program` that makes it."""
+    spec = program.call_spec.out_spec
+    assert spec is not None
+    names, _ = name_outputs(pytree.tree_unflatten(list(range(spec.num_leaves)), spec))
+    user = [s for s in program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
+    return {n: s.arg.name for n, s in zip(names, user) if type(s.arg).__name__ == "TensorArgument"}
+
+
+def hash_module(module: torch.nn.Module) -> Any:
+    """A running hash over a module's tensors, structure, plain attributes and the source of its classes."""
+    digest = hashlib.sha256(repr(module).encode())
+    for path, part in module.named_modules(remove_duplicate=False):
+        plain = {
+            k: v
+            for k, v in sorted(vars(part).items())
+            if not k.startswith("_") and isinstance(v, (bool, int, float, str, tuple, list, torch.dtype, type(None)))
+        }
+        digest.update(f"{path}:{type(part).__module__}.{type(part).__qualname__}:{plain}".encode())
+    tensors: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
+    tensors.update(module.named_buffers(remove_duplicate=False))
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)}".encode())
+        digest.update(memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
+    for kind in sorted({type(part) for part in module.modules()}, key=lambda k: f"{k.__module__}.{k.__qualname__}"):
+        if not kind.__module__.startswith("torch."):
+            digest.update(_source_text(kind).encode())
+    return digest
+
+
+def _source_text(kind: type) -> str:
+    """The text of the whole file: `forward` may call helpers beside the class."""
+    try:
+        file = inspect.getsourcefile(kind)
+        return Path(file).read_text(encoding="utf-8", errors="replace") if file else ""
+    except (TypeError, OSError):
+        return ""
+
+
+def _plain_names(combined: dict[str, Any]) -> tuple[list[str], list[Any]]:
+    def forward(**kwargs: Any) -> None: ...
+
+    holder: Callable[..., Any] = torch.nn.Module.__new__(torch.nn.Module)
+    object.__setattr__(holder, "forward", forward)
+    names, leaves, _ = name_inputs(holder, (), combined)  # type: ignore[arg-type]
+    return names, leaves
+
+
+def _fresh(inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Copies: a network with in-place operators must not change the caller's sample."""
+    return {name: to_tensor(value).clone() for name, value in inputs.items()}
+
+
+def _materialise(module: torch.nn.Module, example: Example | None) -> None:
+    """Give lazy modules their weights from the example, and refuse weights that hold no data."""
+    tensors = list(module.parameters()) + list(module.buffers())
+    if any(torch.nn.parameter.is_lazy(t) for t in tensors):
+        if example is None:
+            raise UsageError(
+                "the module has lazy layers whose weights do not exist yet",
+                hint="let the factory return (module, example_inputs)",
+            )
+        with torch.no_grad():
+            module(*copy.deepcopy(example[0]), **copy.deepcopy(example[1]))
+    if any(t.device.type == "meta" for t in module.parameters()):
+        raise UsageError("the module's weights are on the meta device: they hold no data", hint="load its weights first")

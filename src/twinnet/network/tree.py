@@ -1,0 +1,126 @@
+"""Names for the tensors inside nested inputs and outputs (tuples, dicts, dataclasses, keyword arguments).
+
+Inputs are named by the parameter of `forward` and the path below it: `x`, `state.h`, `pair.0`. The order is the one
+in which `torch.export` numbers its placeholders, so names map to placeholders by position.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from twinnet.errors import UsageError
+
+__all__ = ["forward_parameters", "name_inputs", "name_outputs", "normalise_example", "register_dataclasses"]
+
+
+def forward_parameters(module: torch.nn.Module) -> list[inspect.Parameter]:
+    """The parameters of `forward`, without those that cannot be tensors (a default that is a number or a flag)."""
+    found = []
+    for parameter in inspect.signature(module.forward).parameters.values():
+        default = parameter.default
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if default is parameter.empty or default is None or isinstance(default, torch.Tensor):
+            found.append(parameter)
+    return found
+
+
+def normalise_example(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Example inputs in any accepted form as `(args, kwargs)`.
+
+    A tensor, a tuple of positional arguments, a dict of keyword arguments, or `(args, kwargs)` itself.
+
+    >>> normalise_example({"x": 1}), normalise_example(((1, 2), {"y": 3}))
+    (((), {'x': 1}), ((1, 2), {'y': 3}))
+    """
+    if isinstance(example, Mapping):
+        return (), dict(example)
+    if isinstance(example, tuple) and not hasattr(example, "_fields"):
+        if len(example) == 2 and isinstance(example[0], (tuple, list)) and isinstance(example[1], Mapping):
+            return tuple(example[0]), dict(example[1])
+        return example, {}
+    if isinstance(example, list):
+        return tuple(example), {}
+    return (example,), {}
+
+
+def register_dataclasses(tree: Any) -> None:
+    """Make the dataclasses inside `tree` known to torch, which otherwise takes each for one opaque value."""
+    seen: set[type] = set()
+    while True:
+        new = {
+            type(leaf)
+            for leaf in pytree.tree_leaves(tree)
+            if dataclasses.is_dataclass(leaf) and not isinstance(leaf, type)
+        } - seen
+        if not new:
+            return
+        for kind in new:
+            seen.add(kind)
+            try:
+                torch.export.register_dataclass(kind, serialized_type_name=f"{kind.__module__}.{kind.__qualname__}")
+            except Exception as error:
+                raise UsageError(f"the dataclass {kind.__qualname__} cannot hold inputs or outputs: {error}") from error
+
+
+def name_inputs(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[str], list[Any], pytree.TreeSpec]:
+    """Names and leaves of a call's arguments in placeholder order, and the tree of the combined dict."""
+    try:
+        combined = {**inspect.signature(module.forward).bind_partial(*args).arguments, **kwargs}
+    except TypeError as error:
+        raise UsageError(f"the example inputs do not fit {type(module).__name__}.forward: {error}") from error
+    register_dataclasses(combined)
+    flat, spec = pytree.tree_flatten_with_path(combined)
+    return _unique([".".join(_key(k) for k in path) for path, _ in flat]), [leaf for _, leaf in flat], spec
+
+
+def name_outputs(tree: Any) -> tuple[list[str], list[Any]]:
+    """Names and leaves of what a network returned: `output`, `output_0`, dict keys and fields, nested by dots.
+
+    >>> name_outputs({"a": 1, "b": (2, 3)})
+    (['a', 'b.0', 'b.1'], [1, 2, 3])
+    >>> name_outputs((1, {"h": 2}))
+    (['output_0', 'output_1.h'], [1, 2])
+    """
+    register_dataclasses(tree)
+    flat, _ = pytree.tree_flatten_with_path(tree)
+    names = []
+    for path, _ in flat:
+        parts = [_key(k) for k in path]
+        if not parts:
+            parts = ["output"]
+        elif isinstance(path[0], pytree.SequenceKey):
+            parts[0] = f"output_{parts[0]}"
+        names.append(".".join(parts))
+    return _unique(names), [leaf for _, leaf in flat]
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, pytree.MappingKey):
+        return str(key.key)
+    if isinstance(key, pytree.SequenceKey):
+        return str(key.idx)
+    if isinstance(key, pytree.GetAttrKey):
+        return str(key.name)
+    return str(key).strip(".[]'\"")
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Distinct names: a dict key that holds a dot can meet a path that spells the same."""
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        candidate, n = name, 1
+        while candidate in taken:
+            candidate, n = f"{name}_{n}", n + 1
+        taken.add(candidate)
+        result.append(candidate)
+    return result
