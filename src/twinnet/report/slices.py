@@ -1,0 +1,193 @@
+"""Two tensors made ready to be looked at: their difference, its worst plane, and reductions that hide nothing.
+
+Shared by the terminal drawing and the pictures of the HTML report.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+__all__ = ["Compared", "Histogram", "Plane", "reduce_mean", "reduce_peak"]
+
+_LARGEST = np.finfo(np.float64).max
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """The two-dimensional slice around the worst element; `place` spells the slice, as in "[0, 3, :, :]"."""
+
+    reference: np.ndarray
+    twin: np.ndarray
+    difference: np.ndarray
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Counts of |difference| by powers of ten; `edges` are exponents, `equal` and `odd` stand beside the axis.
+
+    `cut` says that the first bin also holds whatever is smaller.
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    equal: int
+    odd: int
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A tensor of the network and its twin of the same shape, with figures computed when asked for.
+
+    >>> Compared.of(np.array([1.0, np.nan, np.inf]), np.array([1.5, np.nan, 0.0])).difference
+    array([0.5, 0. , nan])
+    """
+
+    reference: np.ndarray
+    twin: np.ndarray
+    dtype: str = ""
+
+    @classmethod
+    def of(cls, reference: np.ndarray, twin: np.ndarray) -> Compared:
+        """Any dtype; both sides must have one shape."""
+        reference, twin = np.asarray(reference), np.asarray(twin)
+        if reference.shape != twin.shape:
+            raise ValueError(f"shapes differ: {reference.shape} and {twin.shape}")
+        names = dict.fromkeys((reference.dtype.name, twin.dtype.name))
+        return cls(_real(reference), _real(twin), " / ".join(names))
+
+    @cached_property
+    def difference(self) -> np.ndarray:
+        """Twin minus network; 0 where both hold the same NaN or Inf, NaN where only one of them does."""
+        a, b = self.reference, self.twin
+        with np.errstate(all="ignore"):
+            # Two finite values can lie further apart than any number: the largest stands for that.
+            found = np.clip(np.asarray(b - a, dtype=np.float64), -_LARGEST, _LARGEST)
+            same = (a == b) | (np.isnan(a) & np.isnan(b))
+            odd = ~same & ~(np.isfinite(a) & np.isfinite(b))
+        found = np.where(same, 0.0, found)
+        return np.where(odd, np.nan, found)
+
+    @cached_property
+    def size(self) -> np.ndarray:
+        """|difference|, with Inf in place of NaN so that an odd element counts as the worst there is."""
+        return np.where(np.isnan(self.difference), np.inf, np.abs(self.difference))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.reference.shape
+
+    @cached_property
+    def index(self) -> tuple[int, ...]:
+        """Where the worst element is; empty for an empty or a scalar tensor."""
+        if not self.size.size:
+            return ()
+        return tuple(int(i) for i in np.unravel_index(int(np.argmax(self.size)), self.shape))
+
+    @property
+    def odd(self) -> int:
+        """How many elements are NaN or infinite on one side only, or in another way."""
+        return int(np.isnan(self.difference).sum())
+
+    @property
+    def differing(self) -> int:
+        return int((self.size > 0).sum())
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest finite difference."""
+        finite = self.size[np.isfinite(self.size)]
+        return float(finite.max()) if finite.size else 0.0
+
+    @property
+    def mean(self) -> float:
+        finite = self.size[np.isfinite(self.size)]
+        return float(finite.mean()) if finite.size else 0.0
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Smallest and largest finite value of the network's tensor."""
+        finite = self.reference[np.isfinite(self.reference)]
+        return (float(finite.min()), float(finite.max())) if finite.size else (math.nan, math.nan)
+
+    @property
+    def channel_axis(self) -> int | None:
+        """Axis 1 of a tensor with three or more axes, else the last axis."""
+        return None if not self.shape else 1 if len(self.shape) >= 3 else len(self.shape) - 1
+
+    @cached_property
+    def channels(self) -> np.ndarray:
+        """The largest difference of each channel (Inf where it has an odd element)."""
+        axis = self.channel_axis
+        if axis is None or not self.size.size:
+            return np.zeros(0)
+        return self.size.max(axis=tuple(i for i in range(len(self.shape)) if i != axis))
+
+    def plane(self) -> Plane:
+        """The slice to draw: the last two axes at the worst element; whole vectors and scalars as one row."""
+        shape = self.shape
+        if len(shape) <= 2:
+            parts = (np.atleast_2d(x) for x in (self.reference, self.twin, self.difference))
+            return Plane(*parts, place=f"[{', '.join(':' for _ in shape)}]")
+        if not self.size.size:
+            empty = np.zeros((0, 0))
+            return Plane(empty, empty, empty, "[]")
+        lead = self.index[:-2]
+        place = f"[{', '.join([*(str(i) for i in lead), ':', ':'])}]"
+        return Plane(self.reference[lead], self.twin[lead], self.difference[lead], place)
+
+    def histogram(self, per_decade: int = 1, most: int = 48) -> Histogram:
+        """How many elements differ by how much, on a logarithmic axis."""
+        sizes = self.size[(self.size > 0) & np.isfinite(self.size)]
+        equal = int((self.size == 0).sum())
+        if not sizes.size:
+            return Histogram((), (), equal, self.odd)
+        logs = np.log10(sizes)
+        low, high = math.floor(logs.min()), math.floor(logs.max()) + 1
+        # A few denormal differences must not stretch the axis beyond what can be read: they share the first bin.
+        lowest, low = low, max(low, high - most // per_decade)
+        edges = np.linspace(low, high, (high - low) * per_decade + 1)
+        counts, _ = np.histogram(np.maximum(logs, low), edges)
+        bins = tuple(float(e) for e in edges), tuple(int(c) for c in counts)
+        return Histogram(*bins, equal, self.odd, cut=low > lowest)
+
+
+def _real(array: np.ndarray) -> np.ndarray:
+    """Wide enough to subtract without overflow; complex numbers by their two parts."""
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+        return array.astype(np.longdouble)
+    if array.dtype.kind == "c":
+        return np.stack([array.real, array.imag], axis=-1).astype(np.float64)
+    return array.astype(np.float64)
+
+
+def reduce_peak(plane: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """At most `rows` x `columns`: each cell holds the value of largest size in its block, NaN if there is one.
+
+    >>> reduce_peak(np.array([[0.0, -3.0, 1.0, 0.5]]), 1, 2)
+    array([[-3.,  1.]])
+    """
+    high = _blocks(np.maximum, plane, rows, columns)
+    low = _blocks(np.minimum, plane, rows, columns)
+    return np.where(np.abs(low) > np.abs(high), low, high)
+
+
+def reduce_mean(plane: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """At most `rows` x `columns`: each cell holds the mean of its block; NaN and Inf stay visible."""
+    with np.errstate(invalid="ignore"):
+        total = _blocks(np.add, plane, rows, columns)
+    return total / _blocks(np.add, np.ones(plane.shape), rows, columns)
+
+
+def _blocks(reduce: np.ufunc, plane: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    for axis, most in ((0, rows), (1, columns)):
+        length = plane.shape[axis]
+        if length > most:
+            starts = (np.arange(most) * length) // most
+            plane = reduce.reduceat(plane, starts, axis=axis)
+    return np.asarray(plane, dtype=np.float64)
