@@ -75,7 +75,9 @@ def load_attribute(reference: str, what: str = "factory") -> Any:
     return _attribute(module, name, place, what)
 
 
-def call_user(function: Callable[..., Any], *args: Any, what: str = "function", name: str = "", **kwargs: Any) -> Any:
+def call_user(
+    function: Callable[..., Any], *args: Any, what: str = "function", name: str = "", **kwargs: Any
+) -> Any:
     """Call the user's function; what it raises becomes a `UsageError` with its file, line and text.
 
     >>> call_user(int, "x", what="metric", name="int")
@@ -167,7 +169,11 @@ def _attribute(module: ModuleType, name: str, place: str, what: str) -> Any:
             names = [n for n in vars(value) if not n.startswith("_")]
             close = difflib.get_close_matches(part, names, n=3)
             own = [n for n in names if callable(getattr(value, n)) and _defined_in(getattr(value, n), module)]
-            offer = f"did you mean {' or '.join(close)}?" if close else f"it defines: {', '.join(own) or 'nothing'}"
+            offer = (
+                f"did you mean {' or '.join(close)}?"
+                if close
+                else f"it defines: {', '.join(own) or 'nothing'}"
+            )
             raise UsageError(f"{place} has no {part!r} (the {what})", hint=offer)
         value = getattr(value, part)
     if not callable(value) and what != "samples":
@@ -237,7 +243,9 @@ def _imports(shown: str | Path, what: str, source: Path | None) -> Iterator[None
         raise
     except (Exception, SystemExit) as error:
         name = shown.name if isinstance(shown, Path) else shown
-        raise UsageError(f"{_place(error, source)}importing {name} for its {what} raised {_text(error)}") from error
+        raise UsageError(
+            f"{_place(error, source)}importing {name} for its {what} raised {_text(error)}"
+        ) from error
 
 
 def _text(error: BaseException) -> str:

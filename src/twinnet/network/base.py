@@ -27,7 +27,9 @@ class Network:
     shapes_are_free = False
     """Whether dimensions come from examples only, so that another shape may be stated."""
 
-    def __init__(self, name: str, signature: Signature, *, parameters: int = 0, path: Path | None = None) -> None:
+    def __init__(
+        self, name: str, signature: Signature, *, parameters: int = 0, path: Path | None = None
+    ) -> None:
         self.name = name
         self.signature = signature
         self.parameters = parameters

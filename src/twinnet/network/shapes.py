@@ -35,7 +35,8 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
         return name.strip(), ()
     if (equals and not name.strip()) or not re.fullmatch(r"\s*\d+\s*([x,×]\s*\d+\s*)*", dims, re.IGNORECASE):
         raise UsageError(
-            f"cannot read the shape {text!r}", hint="write NAME=DIMxDIMx..., for example --shape x=1x3x640x640"
+            f"cannot read the shape {text!r}",
+            hint="write NAME=DIMxDIMx..., for example --shape x=1x3x640x640",
         )
     return name.strip(), tuple(int(d) for d in re.split(r"[x,×]", dims, flags=re.IGNORECASE))
 
@@ -50,13 +51,17 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     for text in texts:
         name, dims = parse_shape(text)
         if name in shapes and shapes[name] != dims:
-            raise UsageError(f"--shape gives {name or 'the input'} twice, as {format_shape(shapes[name])} and "
-                             f"{format_shape(dims)}")
+            raise UsageError(
+                f"--shape gives {name or 'the input'} twice, as {format_shape(shapes[name])} and "
+                f"{format_shape(dims)}"
+            )
         shapes[name] = dims
     return shapes
 
 
-def apply_shapes(signature: Signature, shapes: Mapping[str, Iterable[int]], *, force: bool = False) -> Signature:
+def apply_shapes(
+    signature: Signature, shapes: Mapping[str, Iterable[int]], *, force: bool = False
+) -> Signature:
     """The signature with these shapes in place of its dynamic dimensions.
 
     The name "" stands for the only input. A dimension that the network fixes cannot be changed, unless `force`
@@ -87,7 +92,9 @@ def apply_shapes(signature: Signature, shapes: Mapping[str, Iterable[int]], *, f
                     f"the shape {format_shape(dims)} has {theirs} there"
                 )
             if isinstance(mine, str) and mine != "?" and known.setdefault(mine, theirs) != theirs:
-                raise UsageError(f"dimension {mine} is given as {known[mine]} and, in input {spec.name}, as {theirs}")
+                raise UsageError(
+                    f"dimension {mine} is given as {known[mine]} and, in input {spec.name}, as {theirs}"
+                )
 
     def filled(spec: TensorSpec) -> TensorSpec:
         if spec.name in given:
@@ -98,8 +105,9 @@ def apply_shapes(signature: Signature, shapes: Mapping[str, Iterable[int]], *, f
 
     inputs = tuple(filled(spec) for spec in signature.inputs)
     outputs = tuple(
-        spec if spec.shape is None else replace(spec, shape=tuple(known.get(d, d) if isinstance(d, str) else d
-                                                                  for d in spec.shape))
+        spec
+        if spec.shape is None
+        else replace(spec, shape=tuple(known.get(d, d) if isinstance(d, str) else d for d in spec.shape))
         for spec in signature.outputs
     )
     return replace(signature, inputs=inputs, outputs=outputs)

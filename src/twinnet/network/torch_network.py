@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from torch.utils import _pytree as pytree
 from twinnet.errors import UsageError
 from twinnet.network.arrays import dtype_name, to_tensor
 from twinnet.network.base import Network
-from twinnet.network.tree import forward_parameters, name_inputs, name_outputs, normalise_example
+from twinnet.network.tree import forward_parameters, name_inputs, name_outputs, name_tree, normalise_example
 from twinnet.signature import Signature, TensorSpec
 
-__all__ = ["TorchNetwork", "hash_module", "input_placeholders", "output_nodes"]
+__all__ = ["TorchNetwork", "hash_module", "input_placeholders", "leaf_names", "name_tensors", "output_nodes"]
 
 Example = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -81,7 +81,9 @@ class TorchNetwork(Network):
             for p in forward_parameters(self.module)
         ]
 
-    def flatten_inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> dict[str, torch.Tensor]:
+    def flatten_inputs(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
+    ) -> dict[str, torch.Tensor]:
         """The tensors of a call, by name."""
         names, leaves, _ = name_inputs(self.module, args, kwargs or {})
         return {n: leaf for n, leaf in zip(names, leaves) if isinstance(leaf, torch.Tensor)}
@@ -93,7 +95,9 @@ class TorchNetwork(Network):
             return (), self._keywords(tensors)
         unknown = set(tensors) - set(self._leaves)
         if unknown:
-            raise UsageError(f"{self.name} has no input {sorted(unknown)[0]!r}; its inputs: {', '.join(self._leaves)}")
+            raise UsageError(
+                f"{self.name} has no input {sorted(unknown)[0]!r}; its inputs: {', '.join(self._leaves)}"
+            )
         missing = [n for n, v in self._leaves.items() if isinstance(v, torch.Tensor) and n not in tensors]
         if missing:
             raise UsageError(f"input {missing[0]} of {self.name} is missing")
@@ -186,25 +190,24 @@ def name_tensors(result: Any) -> dict[str, torch.Tensor]:
     return found
 
 
-def input_placeholders(program: ExportedProgram) -> dict[str, str]:
-    """Our name of each tensor input -> its placeholder in the graph of `program`."""
+def leaf_names(program: ExportedProgram) -> list[str]:
+    """Our names of all leaves of the program's arguments, constants included, in placeholder order."""
     signature = program.module_call_graph[0].signature
-    parameters = (signature.forward_arg_names if signature else None) or []
+    parameters = list((signature.forward_arg_names if signature else None) or [])
     spec = program.call_spec.in_spec
     assert spec is not None
     args, kwargs = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
-    named = list(parameters)[: len(args)]
-    if len(named) < len(args):  # forward(self, *args): torch records no name for the rest
-        combined: dict[str, Any] = {"args": tuple(args), **kwargs}
-    else:
-        combined = {**dict(zip(named, args)), **kwargs}
-    names, _ = _plain_names(combined)
-    found = {}
+    if len(parameters) < len(args):  # forward(self, *args): torch records no name for the rest
+        return name_tree({"args": tuple(args), **kwargs})[0]
+    return name_tree({**dict(zip(parameters, args)), **kwargs})[0]
+
+
+def input_placeholders(program: ExportedProgram) -> dict[str, str]:
+    """Our name of each tensor input -> its placeholder in the graph of `program`."""
     user = [s for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
-    for name, item in zip(names, user):
-        if type(item.arg).__name__ == "TensorArgument":
-            found[name] = item.arg.name
-    return found
+    return {
+        n: s.arg.name for n, s in zip(leaf_names(program), user) if type(s.arg).__name__ == "TensorArgument"
+    }
 
 
 def output_nodes(program: ExportedProgram) -> dict[str, str]:
@@ -223,7 +226,8 @@ def hash_module(module: torch.nn.Module) -> Any:
         plain = {
             k: v
             for k, v in sorted(vars(part).items())
-            if not k.startswith("_") and isinstance(v, (bool, int, float, str, tuple, list, torch.dtype, type(None)))
+            if not k.startswith("_")
+            and isinstance(v, (bool, int, float, str, tuple, list, torch.dtype, type(None)))
         }
         digest.update(f"{path}:{type(part).__module__}.{type(part).__qualname__}:{plain}".encode())
     tensors: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
@@ -231,7 +235,9 @@ def hash_module(module: torch.nn.Module) -> Any:
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)}".encode())
         digest.update(memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
-    for kind in sorted({type(part) for part in module.modules()}, key=lambda k: f"{k.__module__}.{k.__qualname__}"):
+    for kind in sorted(
+        {type(part) for part in module.modules()}, key=lambda k: f"{k.__module__}.{k.__qualname__}"
+    ):
         if not kind.__module__.startswith("torch."):
             digest.update(_source_text(kind).encode())
     return digest
@@ -244,15 +250,6 @@ def _source_text(kind: type) -> str:
         return Path(file).read_text(encoding="utf-8", errors="replace") if file else ""
     except (TypeError, OSError):
         return ""
-
-
-def _plain_names(combined: dict[str, Any]) -> tuple[list[str], list[Any]]:
-    def forward(**kwargs: Any) -> None: ...
-
-    holder: Callable[..., Any] = torch.nn.Module.__new__(torch.nn.Module)
-    object.__setattr__(holder, "forward", forward)
-    names, leaves, _ = name_inputs(holder, (), combined)  # type: ignore[arg-type]
-    return names, leaves
 
 
 def _fresh(inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
@@ -272,4 +269,6 @@ def _materialise(module: torch.nn.Module, example: Example | None) -> None:
         with torch.no_grad():
             module(*copy.deepcopy(example[0]), **copy.deepcopy(example[1]))
     if any(t.device.type == "meta" for t in module.parameters()):
-        raise UsageError("the module's weights are on the meta device: they hold no data", hint="load its weights first")
+        raise UsageError(
+            "the module's weights are on the meta device: they hold no data", hint="load its weights first"
+        )

@@ -16,7 +16,14 @@ from torch.utils import _pytree as pytree
 
 from twinnet.errors import UsageError
 
-__all__ = ["forward_parameters", "name_inputs", "name_outputs", "normalise_example", "register_dataclasses"]
+__all__ = [
+    "forward_parameters",
+    "name_inputs",
+    "name_outputs",
+    "name_tree",
+    "normalise_example",
+    "register_dataclasses",
+]
 
 
 def forward_parameters(module: torch.nn.Module) -> list[inspect.Parameter]:
@@ -64,9 +71,13 @@ def register_dataclasses(tree: Any) -> None:
         for kind in new:
             seen.add(kind)
             try:
-                torch.export.register_dataclass(kind, serialized_type_name=f"{kind.__module__}.{kind.__qualname__}")
+                torch.export.register_dataclass(
+                    kind, serialized_type_name=f"{kind.__module__}.{kind.__qualname__}"
+                )
             except Exception as error:
-                raise UsageError(f"the dataclass {kind.__qualname__} cannot hold inputs or outputs: {error}") from error
+                raise UsageError(
+                    f"the dataclass {kind.__qualname__} cannot hold inputs or outputs: {error}"
+                ) from error
 
 
 def name_inputs(
@@ -77,6 +88,15 @@ def name_inputs(
         combined = {**inspect.signature(module.forward).bind_partial(*args).arguments, **kwargs}
     except TypeError as error:
         raise UsageError(f"the example inputs do not fit {type(module).__name__}.forward: {error}") from error
+    return name_tree(combined)
+
+
+def name_tree(combined: Mapping[str, Any]) -> tuple[list[str], list[Any], pytree.TreeSpec]:
+    """Names and leaves of a dict of arguments, and its tree.
+
+    >>> name_tree({"x": 1, "state": {"h": 2, "c": (3,)}})[0]
+    ['x', 'state.h', 'state.c.0']
+    """
     register_dataclasses(combined)
     flat, spec = pytree.tree_flatten_with_path(combined)
     return _unique([".".join(_key(k) for k in path) for path, _ in flat]), [leaf for _, leaf in flat], spec

@@ -1,0 +1,143 @@
+"""Networks that torch.export wrote: a program object or a .pt2 file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from twinnet.errors import UsageError
+from twinnet.network.arrays import dtype_name, to_tensor
+from twinnet.network.base import Network
+from twinnet.network.pt2 import load_pt2
+from twinnet.network.torch_network import Example, input_placeholders, leaf_names, name_tensors, output_nodes
+from twinnet.signature import Signature, TensorSpec
+
+__all__ = ["ExportedNetwork"]
+
+
+class ExportedNetwork(Network):
+    """An `ExportedProgram`. `module` runs it, `exported` gives its graph, as for a `TorchNetwork`.
+
+    >>> program = torch.export.export(torch.nn.ReLU(), (torch.ones(1, 2),))
+    >>> [str(s) for s in ExportedNetwork(program).signature.inputs]
+    ['input: float32 1x2']
+    """
+
+    format = "exported program"
+    was_training = False
+    export_error = ""
+
+    def __init__(self, program: ExportedProgram, *, name: str = "program", path: Path | None = None) -> None:
+        self.program = program
+        self.module: torch.nn.Module = program.module()
+        self._names = input_placeholders(program)
+        self._decomposed: ExportedProgram | None = None
+        self.example: Example | None = None
+        if program.example_inputs is not None:
+            args, kwargs = program.example_inputs
+            self.example = (tuple(args), dict(kwargs))
+        parameters = sum(
+            t.numel() for n, t in program.state_dict.items() if isinstance(t, torch.nn.Parameter)
+        )
+        signature = Signature(_specs(program, self._names), _specs(program, output_nodes(program)))
+        super().__init__(name, signature, parameters=parameters, path=path)
+
+    @classmethod
+    def load(cls, path: Path, *, name: str = "") -> ExportedNetwork:
+        """Read a .pt2 file; nothing in it is executed."""
+        return cls(load_pt2(path), name=name or path.stem, path=path)
+
+    def flatten_inputs(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
+    ) -> dict[str, torch.Tensor]:
+        """The tensors of a call, by name."""
+        leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+        if spec != self.program.call_spec.in_spec:
+            raise UsageError(f"the inputs do not have the structure that {self.name} was exported with")
+        return {n: v for n, v in zip(leaf_names(self.program), leaves) if isinstance(v, torch.Tensor)}
+
+    def unflatten(self, inputs: Mapping[str, Any]) -> Example:
+        """The arguments of a call from named tensors; whatever is no tensor keeps the value it was exported with."""
+        for name in inputs:
+            if name not in self._names:
+                raise UsageError(f"{self.name} has no input {name!r}; its inputs: {', '.join(self._names)}")
+        for name in self._names:
+            if name not in inputs:
+                raise UsageError(f"input {name} of {self.name} is missing")
+        user = [s for s in self.program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+        leaves = [
+            to_tensor(inputs[name]) if name in inputs else getattr(spec.arg, "value", None)
+            for name, spec in zip(leaf_names(self.program), user)
+        ]
+        spec = self.program.call_spec.in_spec
+        assert spec is not None
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        return tuple(args), dict(kwargs)
+
+    def call(self, inputs: Mapping[str, np.ndarray | torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Run the program without gradients; outputs by name."""
+        args, kwargs = self.unflatten({name: to_tensor(value).clone() for name, value in inputs.items()})
+        with torch.no_grad():
+            return name_tensors(self.module(*args, **kwargs))
+
+    def exported(self, inputs: Mapping[str, Any] | None = None) -> ExportedProgram:
+        """The program as a graph of functional ATen operators."""
+        if self._decomposed is None:
+            with torch.no_grad():
+                self._decomposed = self.program.run_decompositions({})
+        return self._decomposed
+
+    def placeholders(self, program: ExportedProgram | None = None) -> dict[str, str]:
+        """Placeholder of each input in `program` (default: `exported()`)."""
+        return input_placeholders(program or self.exported())
+
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        back = {placeholder: name for name, placeholder in self._names.items()}
+        sizes = {
+            n.name: n.meta["val"].shape
+            for n in self.program.graph.nodes
+            if n.op == "placeholder" and "val" in n.meta and isinstance(n.meta["val"], torch.Tensor)
+        }
+        found: dict[str, tuple[int, int]] = {}
+        for node in self.program.graph.nodes:
+            if node.op != "call_function" or not str(node.target).startswith("aten.embedding"):
+                continue
+            table, index = node.args[0].name, node.args[1].name
+            if index in back and table in sizes:
+                high = int(sizes[table][0]) - 1
+                found[back[index]] = (0, min(high, found.get(back[index], (0, high))[1]))
+        return found
+
+    def fingerprint(self, inputs: Mapping[str, Any] | None = None) -> str:
+        """Hash of the file's bytes, or of graph and weights where the program came as an object."""
+        if self.path is not None:
+            with self.path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.sha256(str(self.program.graph).encode())
+        for group in (self.program.state_dict, self.program.constants):
+            for name, tensor in sorted(group.items()):
+                digest.update(name.encode())
+                if isinstance(tensor, torch.Tensor):
+                    digest.update(f"{tensor.dtype}:{tuple(tensor.shape)}".encode())
+                    digest.update(
+                        memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+                    )
+        return digest.hexdigest()
+
+
+def _specs(program: ExportedProgram, names: Mapping[str, str]) -> tuple[TensorSpec, ...]:
+    nodes = {node.name: node for node in program.graph.nodes}
+    specs = []
+    for name, node in names.items():
+        value = nodes[node].meta.get("val")
+        if isinstance(value, torch.Tensor):
+            shape = tuple(d if isinstance(d, int) else str(d) for d in value.shape)
+            specs.append(TensorSpec(name, dtype_name(value.dtype), shape))
+    return tuple(specs)

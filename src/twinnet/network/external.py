@@ -1,0 +1,132 @@
+"""Weights of an ONNX model, in the file or beside it: checked before use, memory-mapped, one at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import numpy as np
+import onnx
+from onnx import TensorProto, external_data_helper, numpy_helper
+
+from twinnet.errors import UsageError
+
+__all__ = ["ExternalSlice", "Weights", "all_tensors", "external_slice"]
+
+_PACKED = {TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1}
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalSlice:
+    """Where the bytes of one tensor lie."""
+
+    file: Path
+    offset: int
+    length: int
+
+
+def all_tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
+    """Every tensor that holds data: initializers and attributes, in the graph, its subgraphs and functions."""
+    graphs = [model.graph]
+    nodes = [node for function in model.functions for node in function.node]
+    while graphs or nodes:
+        if graphs:
+            graph = graphs.pop()
+            yield from graph.initializer
+            for sparse in graph.sparse_initializer:
+                yield from (sparse.values, sparse.indices)
+            nodes.extend(graph.node)
+        while nodes:
+            for attribute in nodes.pop().attribute:
+                if attribute.HasField("t"):
+                    yield attribute.t
+                yield from attribute.tensors
+                if attribute.HasField("g"):
+                    graphs.append(attribute.g)
+                graphs.extend(attribute.graphs)
+
+
+def external_slice(tensor: TensorProto, base: Path) -> ExternalSlice:
+    """The part of a file that holds `tensor`; refuses a place outside the model's folder or past the file's end."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    place = PurePosixPath(location.replace("\\", "/"))
+    outside = (
+        place.is_absolute() or PureWindowsPath(location).is_absolute() or ".." in place.parts or not location
+    )
+    file = base / location
+    if not outside and not file.resolve().is_relative_to(base.resolve()):
+        outside = True
+    if outside:
+        raise UsageError(
+            f"the model keeps the data of {tensor.name!r} in {location!r}, which is outside its own folder; refused",
+            hint="external data must lie beside the .onnx file, as a file and not as a link to elsewhere",
+        )
+    if not file.is_file():
+        raise UsageError(
+            f"the external data file {location!r} of the model is missing (looked in {base})",
+            hint="copy it beside the .onnx file",
+        )
+    try:
+        offset = int(entries.get("offset") or 0)
+        length = int(entries.get("length") or _bytes(tensor))
+    except ValueError as error:
+        raise UsageError(f"the place of {tensor.name!r} in {location!r} is not a number: {error}") from error
+    size = file.stat().st_size
+    if offset < 0 or length < 0 or offset + length > size:
+        raise UsageError(
+            f"the external data file {file} is too short: {tensor.name!r} needs bytes {offset} to {offset + length}, "
+            f"the file has {size}",
+            hint="is the download complete?",
+        )
+    if length != _bytes(tensor):
+        raise UsageError(
+            f"the external data of {tensor.name!r} has {length} bytes; "
+            f"{'x'.join(map(str, tensor.dims)) or 'a scalar'} of its type needs {_bytes(tensor)}"
+        )
+    return ExternalSlice(file, offset, length)
+
+
+class Weights(Mapping[str, np.ndarray]):
+    """Initializers of the main graph by name, read when asked for; external data is mapped, never loaded whole."""
+
+    def __init__(self, model: onnx.ModelProto, base: Path | None) -> None:
+        self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+        self._base = base
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        tensor = self._tensors[name]
+        if not external_data_helper.uses_external_data(tensor):
+            return numpy_helper.to_array(tensor)
+        if self._base is None:
+            raise UsageError(f"the data of {name!r} is in another file, and the model's folder is not known")
+        part = external_slice(tensor, self._base)
+        shape = tuple(tensor.dims)
+        if tensor.data_type in _PACKED or part.length == 0:
+            copy = TensorProto()
+            copy.CopyFrom(tensor)
+            with part.file.open("rb") as file:
+                file.seek(part.offset)
+                copy.raw_data = file.read(part.length)
+            copy.data_location = TensorProto.DEFAULT
+            copy.ClearField("external_data")
+            return numpy_helper.to_array(copy)
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).newbyteorder("<")
+        return np.memmap(part.file, dtype=dtype, mode="r", offset=part.offset, shape=shape or (1,)).reshape(
+            shape
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+def _bytes(tensor: TensorProto) -> int:
+    count = math.prod(tensor.dims)
+    if tensor.data_type in _PACKED:
+        return (count + 1) // 2
+    return count * onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize

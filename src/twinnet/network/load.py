@@ -1,0 +1,129 @@
+"""From whatever names a network to the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from twinnet.errors import MissingExtra, UsageError
+from twinnet.network.base import Network
+from twinnet.network.exported import ExportedNetwork
+from twinnet.network.sniff import describe_file, sniff
+from twinnet.network.torch_network import TorchNetwork
+from twinnet.pyfile import call_user, is_reference, load_attribute, split_reference
+
+__all__ = ["load_network"]
+
+Shapes = Mapping[str, Iterable[int]]
+
+
+def load_network(
+    ref: Any, *, shape: Shapes | Iterable[int] | None = None, example: Any = None, name: str | None = None
+) -> Network:
+    """The network that `ref` means.
+
+    `ref` is an `nn.Module`, `(module, example inputs)`, an `ExportedProgram`, an `onnx.ModelProto`, or a string or
+    path: `file.py:factory`, `package.module:factory`, an .onnx or a .pt2 file (known by content). `shape` states
+    input shapes, `{"x": (1, 3, 640, 640)}`, or one shape for a single input. `example` stands in for a missing
+    example of a module.
+
+    >>> load_network(torch.nn.Linear(2, 3), shape=(1, 2)).signature.inputs[0].shape
+    (1, 2)
+    """
+    network = _load(ref, example, name or "")
+    if shape is None:
+        return network
+    return network.with_shapes(shape if isinstance(shape, Mapping) else {"": tuple(shape)})
+
+
+def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Network:
+    if isinstance(ref, Network):
+        return ref
+    if isinstance(ref, torch.nn.Module):
+        return TorchNetwork(ref, example=example, name=name, path=path)
+    if isinstance(ref, torch.export.ExportedProgram):
+        return ExportedNetwork(ref, name=name or "program")
+    if isinstance(ref, tuple) and len(ref) == 2 and isinstance(ref[0], torch.nn.Module):
+        return TorchNetwork(ref[0], example=ref[1] if example is None else example, name=name, path=path)
+    if type(ref).__name__ == "ModelProto" and hasattr(ref, "graph"):
+        return _onnx_class()(ref, name=name)
+    if isinstance(ref, (str, Path)):
+        return _from_text(str(ref), example, name)
+    raise UsageError(
+        f"a {type(ref).__name__} is not a network",
+        hint="give an nn.Module, (module, example inputs), an ExportedProgram, an ONNX model, file.py:factory or a file",
+    )
+
+
+def _from_text(ref: str, example: Any, name: str) -> Network:
+    path = Path(ref)
+    if path.is_dir():
+        raise UsageError(f"{ref} is a folder, not a network", hint="name a file, or file.py:factory")
+    if path.is_file():
+        return _from_file(path, name)
+    if is_reference(ref):
+        return _from_factory(ref, example, name)
+    raise UsageError(
+        f"no such network: {ref}",
+        hint="give file.py:factory, package.module:factory, or an .onnx or .pt2 file",
+    )
+
+
+def _from_file(path: Path, name: str) -> Network:
+    kind = sniff(path)
+    if kind == "pt2":
+        return ExportedNetwork.load(path, name=name)
+    if kind == "onnx" or path.suffix.lower() == ".onnx":
+        return _onnx_class().load(path, name=name)
+    if path.suffix == ".py":
+        raise UsageError(
+            f"{path} is Python code: say which factory makes the network", hint=f"write {path}:NAME"
+        )
+    seems = describe_file(path) or "none of the kinds of file that hold a network"
+    raise UsageError(f"{path} is not a network that can be read: it looks like {seems}")
+
+
+def _from_factory(ref: str, example: Any, name: str) -> Network:
+    factory = load_attribute(ref, what="factory")
+    place, attribute = split_reference(ref)
+    source = Path(place) if place.endswith(".py") else None
+    name = name or f"{source.stem if source else place.rpartition('.')[2]}.{attribute}"
+    made = (
+        factory
+        if isinstance(factory, torch.nn.Module)
+        else call_user(factory, what="factory", name=f"{attribute}()")
+    )
+    if isinstance(made, (str, Path, Network)) or not _is_network(made):
+        raise UsageError(
+            f"{ref} returned {_kind(made)}, not a network",
+            hint="a factory returns an nn.Module, or (module, example inputs)",
+        )
+    return _load(made, example, name, source)
+
+
+def _is_network(made: Any) -> bool:
+    if isinstance(made, tuple):
+        return len(made) == 2 and isinstance(made[0], torch.nn.Module)
+    return (
+        isinstance(made, (torch.nn.Module, torch.export.ExportedProgram))
+        or type(made).__name__ == "ModelProto"
+    )
+
+
+def _kind(made: Any) -> str:
+    if isinstance(made, tuple):
+        return f"a tuple of {', '.join(type(item).__name__ for item in made) or 'nothing'}"
+    return "nothing (None)" if made is None else f"a {type(made).__name__}"
+
+
+def _onnx_class() -> Any:
+    try:
+        from twinnet.network.onnx_network import OnnxNetwork
+    except ImportError as error:
+        if error.name and error.name.partition(".")[0] in ("onnx", "google"):
+            raise MissingExtra("onnx", "onnx") from error
+        raise
+    return OnnxNetwork

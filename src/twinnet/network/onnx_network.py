@@ -1,0 +1,267 @@
+"""ONNX models: read, checked for what this installation knows, never copied into memory as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import external_data_helper
+
+from twinnet.errors import UsageError
+from twinnet.network.base import Network
+from twinnet.network.external import Weights, all_tensors, external_slice
+from twinnet.network.sniff import describe_file
+from twinnet.signature import Signature, TensorSpec
+
+__all__ = ["OnnxNetwork"]
+
+# Domains whose operators an engine of ours implements although onnx itself has no schema for them.
+_ENGINE_DOMAINS = {
+    "com.microsoft",
+    "com.microsoft.nchwc",
+    "com.microsoft.experimental",
+    "com.ms.internal.nhwc",
+}
+_PASS_ON = {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose"}
+
+
+class OnnxNetwork(Network):
+    """An ONNX model. `model` never holds external data; `weights()` maps it, `complete()` loads it.
+
+    >>> from onnx import parser
+    >>> model = parser.parse_model('<ir_version: 10, opset_import: ["": 20]> g (float[n,2] x) => (float[n,2] y) '
+    ...                            '{ y = Relu(x) }')
+    >>> [str(s) for s in OnnxNetwork(model).signature.inputs]
+    ['x: float32 nx2']
+    """
+
+    format = "ONNX"
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        *,
+        name: str = "",
+        path: Path | None = None,
+        base_dir: Path | None = None,
+    ) -> None:
+        self.model = model
+        self.base_dir = base_dir if base_dir is not None else path.parent if path is not None else None
+        self._digest = ""
+        where = str(path) if path is not None else "the ONNX model"
+        _check_versions(model, where)
+        self.external = self._external_files()
+        _check_valid(model, where, path, bool(self.external))
+        super().__init__(
+            name or (path.stem if path is not None else model.graph.name or "model"),
+            _signature(model, where),
+            parameters=_count(model),
+            path=path,
+        )
+
+    @classmethod
+    def load(cls, path: Path, *, name: str = "") -> OnnxNetwork:
+        """Read an .onnx file; tensors in other files stay there."""
+        return cls(_parse(path), name=name, path=path)
+
+    def _external_files(self) -> tuple[Path, ...]:
+        """Files beside the model that it reads; each place is checked here, before any engine opens it."""
+        files: dict[Path, None] = {}
+        for tensor in all_tensors(self.model):
+            if external_data_helper.uses_external_data(tensor):
+                if self.base_dir is None:
+                    raise UsageError(
+                        f"the ONNX model keeps the data of {tensor.name!r} in another file, and its folder is not known",
+                        hint="give the path of the .onnx file instead of the loaded model",
+                    )
+                files[external_slice(tensor, self.base_dir).file] = None
+        return tuple(files)
+
+    @property
+    def opset(self) -> int:
+        """Version of the standard operator set."""
+        return max((o.version for o in self.model.opset_import if o.domain in ("", "ai.onnx")), default=0)
+
+    def weights(self) -> Weights:
+        """Initializers by name, lazily; external ones are memory-mapped."""
+        return Weights(self.model, self.base_dir)
+
+    def complete(self) -> onnx.ModelProto:
+        """A copy of the model with all external data loaded into it."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        if self.external:
+            assert self.base_dir is not None
+            external_data_helper.load_external_data_for_model(model, str(self.base_dir))
+        return model
+
+    def bounds(self) -> dict[str, tuple[int, int]]:
+        """Inputs that reach the indices of a Gather on a weight's first axis, and the size of that axis."""
+        graph = self.model.graph
+        sizes = {t.name: tuple(t.dims) for t in graph.initializer}
+        origin = {spec.name: spec.name for spec in self.signature.inputs}
+        found: dict[str, tuple[int, int]] = {}
+        for node in graph.node:
+            if node.op_type in _PASS_ON and node.input and node.input[0] in origin:
+                origin[node.output[0]] = origin[node.input[0]]
+            elif node.op_type == "Gather" and node.input[0] in sizes and node.input[1] in origin:
+                axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+                name, high = origin[node.input[1]], sizes[node.input[0]][axis] - 1
+                found[name] = (0, min(high, found.get(name, (0, high))[1]))
+        return found
+
+    def fingerprint(self) -> str:
+        """Hash of the bytes of the model and of its external data."""
+        if not self._digest:
+            digest = hashlib.sha256()
+            if self.path is None:
+                for part in _parts(self.model):
+                    digest.update(part)
+            for file in ([self.path] if self.path is not None else []) + list(self.external):
+                with file.open("rb") as handle:
+                    digest.update(hashlib.file_digest(handle, "sha256").digest())
+            self._digest = digest.hexdigest()
+        return self._digest
+
+
+def _parse(path: Path) -> onnx.ModelProto:
+    kind = describe_file(path)
+    if kind:
+        raise UsageError(f"{path} is not an ONNX model: it looks like {kind}")
+    size = path.stat().st_size
+    if size >= 2**31:
+        raise UsageError(
+            f"{path} has {size / 2**30:.1f} GiB; a single ONNX file ends at 2 GiB",
+            hint="save it with external data: onnx.save(model, path, save_as_external_data=True)",
+        )
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(path.read_bytes())
+    except DecodeError as error:
+        raise UsageError(
+            f"{path} is not a readable ONNX model: its content ends early or is not ONNX ({size} bytes)",
+            hint="is the download complete?",
+        ) from error
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    return model
+
+
+def _check_versions(model: onnx.ModelProto, where: str) -> None:
+    if not model.HasField("graph") or not model.graph.output:
+        raise UsageError(f"{where} is not an ONNX network: it has no graph with outputs")
+    if not model.opset_import:
+        raise UsageError(f"{where} does not say which operator set it uses")
+    if model.ir_version > onnx.IR_VERSION:
+        raise UsageError(
+            f"{where} has ONNX format version {model.ir_version}; onnx {onnx.__version__} reads up to {onnx.IR_VERSION}",
+            hint="upgrade onnx, or export with an older opset",
+        )
+    known = {("" if d == "ai.onnx" else d): v for d, v in _supported().items()}
+    for opset in model.opset_import:
+        domain = "" if opset.domain == "ai.onnx" else opset.domain
+        if domain in known and opset.version > known[domain]:
+            raise UsageError(
+                f"{where} needs opset {opset.version}{f' of {domain}' if domain else ''}; "
+                f"onnx {onnx.__version__} knows up to {known[domain]}",
+                hint="upgrade onnx, or export with an older opset",
+            )
+    local = {(f.domain, f.name) for f in model.functions}
+    for node in _nodes(model):
+        standard = node.domain in ("", "ai.onnx") or node.domain in known or node.domain in _ENGINE_DOMAINS
+        if not standard and (node.domain, node.op_type) not in local:
+            raise UsageError(
+                f"{where} uses the operator {node.op_type} of the domain {node.domain!r}, which this installation does "
+                f"not know (node {node.name or node.output[0]!r})",
+                hint=f"known domains: {', '.join(sorted(d or 'ai.onnx' for d in {*known, *_ENGINE_DOMAINS}))}",
+            )
+
+
+def _supported() -> dict[str, int]:
+    versions: dict[str, int] = {}
+    for schema in onnx.defs.get_all_schemas():
+        versions[schema.domain] = max(versions.get(schema.domain, 0), schema.since_version)
+    versions[""] = onnx.defs.onnx_opset_version()
+    return versions
+
+
+def _check_valid(model: onnx.ModelProto, where: str, path: Path | None, external: bool) -> None:
+    try:
+        if path is not None:
+            onnx.checker.check_model(str(path))
+        elif not external and sum(len(t.raw_data) for t in model.graph.initializer) < 2**30:
+            onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        text = str(error).strip().split("\n\n==> Context")[0].strip()
+        context = str(error).partition("==> Context:")[2].strip()
+        raise UsageError(f"{where} is not a valid ONNX model: {text}", hint=context or None) from error
+    except (ValueError, RuntimeError, OSError) as error:
+        raise UsageError(f"{where} is not a valid ONNX model: {error}") from error
+
+
+def _signature(model: onnx.ModelProto, where: str) -> Signature:
+    held = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
+    inputs = tuple(_spec(value, where) for value in model.graph.input if value.name not in held)
+    return Signature(inputs, tuple(_spec(value, where) for value in model.graph.output))
+
+
+def _spec(value: onnx.ValueInfoProto, where: str) -> TensorSpec:
+    kind, optional = value.type, False
+    if kind.HasField("optional_type"):
+        kind, optional = kind.optional_type.elem_type, True
+    if not kind.HasField("tensor_type"):
+        held = kind.WhichOneof("value")
+        if held is None:
+            return TensorSpec(value.name)
+        raise UsageError(
+            f"{where}: {value.name} is a {held.removesuffix('_type')}; only tensors can go in and out"
+        )
+    tensor = kind.tensor_type
+    dtype = "str" if tensor.elem_type == onnx.TensorProto.STRING else "float32"
+    if tensor.elem_type not in (onnx.TensorProto.STRING, onnx.TensorProto.UNDEFINED):
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+    shape = tuple(_dimension(d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
+    return TensorSpec(value.name, dtype, shape, optional)
+
+
+def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str:
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return dim.dim_value
+    return dim.dim_param or "?"
+
+
+def _nodes(model: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
+    stack = list(model.graph.node) + [n for f in model.functions for n in f.node]
+    while stack:
+        node = stack.pop()
+        yield node
+        for attribute in node.attribute:
+            for graph in [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs:
+                stack.extend(graph.node)
+
+
+def _count(model: onnx.ModelProto) -> int:
+    """Elements of weight tensors; integers of 32 and 64 bits are shapes, axes and indices, not weights."""
+    indices = {onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BOOL, onnx.TensorProto.STRING}
+    return sum(math.prod(t.dims) for t in all_tensors(model) if t.data_type not in indices)
+
+
+def _parts(model: onnx.ModelProto) -> Iterable[bytes]:
+    """The model in pieces: a model above 2 GiB cannot be serialised as one."""
+    yield f"{model.ir_version}:{[(o.domain, o.version) for o in model.opset_import]}".encode()
+    pieces: Mapping[str, Iterable] = {
+        "initializer": model.graph.initializer,
+        "sparse": model.graph.sparse_initializer,
+        "node": model.graph.node,
+        "input": model.graph.input,
+        "output": model.graph.output,
+        "function": model.functions,
+    }
+    for name, items in pieces.items():
+        for item in items:
+            yield name.encode()
+            yield item.SerializeToString(deterministic=True)

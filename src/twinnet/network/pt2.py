@@ -1,0 +1,240 @@
+"""Opening a .pt2 file without running anything that is inside it.
+
+`torch.export.load` unpickles some payloads without restriction, evaluates expressions as text and resolves operators
+by attribute path. A file from elsewhere must not get that far, so the archive is looked through first: anything that
+would need unrestricted unpickling, names code, or writes expressions that are more than arithmetic is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import math
+import operator
+import re
+import warnings
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from twinnet.errors import UsageError
+
+__all__ = ["load_pt2"]
+
+_SYMBOL = re.compile(r"[a-z]{1,4}\d+")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_ARITHMETIC = re.compile(r"[\w\s+\-*/%(),<>=!&|~.]*")
+_OPERATORS = frozenset(
+    [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "pow",
+        "neg",
+        "pos",
+        "abs",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq",
+        "ne",
+        "and_",
+        "or_",
+        "xor",
+        "not_",
+        "lshift",
+        "rshift",
+        "getitem",
+    ]
+)
+# Operators of torch that reach the file system.
+_FORBIDDEN = ("from_file", "save", "load")
+
+
+def load_pt2(path: Path) -> ExportedProgram:
+    """The program in `path`; a `UsageError` for what is damaged, too new, or not safe to load."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+            if damaged:
+                raise UsageError(f"{path} is damaged: {damaged} fails its checksum")
+            _inspect(archive, path)
+    except (zipfile.BadZipFile, OSError, EOFError) as error:
+        raise UsageError(f"{path} is not a readable exported program: {error}") from error
+    try:
+        with warnings.catch_warnings(), _quiet("torch.export", "torch._export"):
+            warnings.simplefilter("ignore")
+            return torch.export.load(path)
+    except Exception as error:
+        raise UsageError(
+            f"{path} cannot be loaded by PyTorch {torch.__version__}: {str(error) or type(error).__name__}",
+            hint="an exported program is tied to the PyTorch that wrote it: save it again with this one",
+        ) from error
+
+
+def _inspect(archive: zipfile.ZipFile, path: Path) -> None:
+    root = next((n.split("/")[0] for n in archive.namelist() if n.endswith("/archive_format")), "")
+    names = [n.removeprefix(f"{root}/") for n in archive.namelist()]
+    if any(n.startswith("data/aotinductor/") for n in names):
+        raise _refused(path, "holds compiled machine code")
+    models = [n for n in names if n.startswith("models/") and n.endswith(".json")]
+    if "models/model.json" not in models:
+        raise UsageError(
+            f"{path} holds no exported program called 'model' ({', '.join(models) or 'none at all'})"
+        )
+    for name in names:
+        data = f"{root}/{name}"
+        if name.endswith("_config.json") and name.startswith(("data/weights/", "data/constants/")):
+            _check_payloads(archive, root, name, path)
+        elif name.endswith(".pt"):
+            _check_pickle(archive.read(data), path, name)
+        elif name in models:
+            _check_program(_json(archive.read(data), path, name), path)
+
+
+def _check_payloads(archive: zipfile.ZipFile, root: str, name: str, path: Path) -> None:
+    folder = name.rpartition("/")[0]
+    for entry in (_json(archive.read(f"{root}/{name}"), path, name).get("config") or {}).values():
+        file = str(entry.get("path_name", ""))
+        if "/" in file or ".." in file:
+            raise _refused(path, f"names a payload outside its folder ({file})")
+        if file.startswith(("custom_obj", "opaque_obj")):
+            raise _refused(path, f"holds a pickled object ({folder}/{file})")
+        if entry.get("use_pickle"):
+            _check_pickle(archive.read(f"{root}/{folder}/{file}"), path, f"{folder}/{file}")
+
+
+def _check_pickle(data: bytes, path: Path, name: str) -> None:
+    if not data:
+        return
+    try:
+        torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
+    except Exception as error:
+        raise _refused(path, f"needs unrestricted unpickling ({name})") from error
+
+
+def _check_program(program: Any, path: Path) -> None:
+    for key, value in _strings(program):
+        if key == "target" and _looks_like_code(value) and not _is_operator(value):
+            raise _refused(path, f"calls {value}, which is not an operator")
+        if key == "expr_str" and not _is_arithmetic(value):
+            raise _refused(path, f"holds an expression that is not arithmetic: {value[:60]}")
+        if key in ("in_spec", "out_spec") and not _is_plain_tree(value):
+            raise _refused(path, "names a Python class or function in its input structure")
+    for symbol in program.get("range_constraints") or {}:
+        if not _is_arithmetic(symbol):
+            raise _refused(path, f"holds an expression that is not arithmetic: {symbol[:60]}")
+
+
+def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Every (key, string) inside a JSON value, without recursion: graphs nest deeply."""
+    stack: list[tuple[str, Any]] = [(key, value)]
+    while stack:
+        key, value = stack.pop()
+        if isinstance(value, str):
+            yield key, value
+        elif isinstance(value, dict):
+            stack.extend(value.items())
+        elif isinstance(value, list):
+            stack.extend((key, item) for item in value)
+
+
+def _looks_like_code(target: str) -> bool:
+    """Targets of nodes; the graph signature also has a key "target", for names of parameters."""
+    return target.startswith(("torch", "_operator", "math", "#"))
+
+
+def _is_operator(target: str) -> bool:
+    parts = target.split(".")
+    if any(part.startswith("__") for part in parts):
+        return False
+    if parts[0] == "_operator":
+        return len(parts) == 2 and parts[1] in _OPERATORS and hasattr(operator, parts[1])
+    if parts[0] == "math":
+        return len(parts) == 2 and callable(getattr(math, parts[1], None))
+    if parts[0] != "torch":
+        return target.startswith("#")
+    if len(parts) == 2:
+        return parts[1].startswith(("sym_", "_sym_"))
+    if parts[1] != "ops":
+        return False
+    found: Any = torch.ops
+    for part in parts[2:]:
+        if not hasattr(found, part):
+            return True  # an operator that is not installed: torch names it when it loads the program
+        found = getattr(found, part)
+    if not isinstance(found, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
+        return False
+    return not (isinstance(found, torch._ops.OpOverload) and found._schema.name.split("::")[1] in _FORBIDDEN)
+
+
+def _is_arithmetic(text: str) -> bool:
+    if not _ARITHMETIC.fullmatch(text) or re.search(r"[A-Za-z_)]\s*\.|\.\s*[A-Za-z_]", text):
+        return False
+    import torch.utils._sympy.functions as functions
+
+    def allowed(word: str) -> bool:
+        known = word in (
+            "Max",
+            "Min",
+            "Mod",
+            "Eq",
+            "Ne",
+            "And",
+            "Or",
+            "Not",
+            "True",
+            "False",
+            "floor",
+            "ceiling",
+            "oo",
+        )
+        return known or bool(_SYMBOL.fullmatch(word)) or word in functions.__all__
+
+    return all(allowed(word) for word in _WORD.findall(re.sub(r"\b\d+(\.\d+)?(e[+-]?\d+)?\b", "0", text)))
+
+
+def _is_plain_tree(text: str) -> bool:
+    """Structures may name containers; not modules to import (defaultdict factories, enum classes)."""
+    if "__enum__" in text:
+        return False
+    return all(m == "builtins" for m in re.findall(r'default_factory_module\\*"\s*:\s*\\*"([^"\\]*)', text))
+
+
+def _json(data: bytes, path: Path, name: str) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise UsageError(f"{path} is damaged: {name} is not valid JSON") from error
+
+
+def _refused(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{path} {why}; loading it could run code from the file, so it is refused",
+        hint="give the network as code instead: file.py:factory",
+    )
+
+
+class _quiet:
+    """Keep torch's own warnings about a bad file off the screen; the error says it once."""
+
+    def __init__(self, *names: str) -> None:
+        self.loggers = [logging.getLogger(name) for name in names]
+
+    def __enter__(self) -> None:
+        self.levels = [logger.level for logger in self.loggers]
+        for logger in self.loggers:
+            logger.setLevel(logging.CRITICAL)
+
+    def __exit__(self, *_: object) -> None:
+        for logger, level in zip(self.loggers, self.levels):
+            logger.setLevel(level)

@@ -1,0 +1,127 @@
+"""What a file is, by its content: networks that can be read, and in plain words what else it may be."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Literal
+
+from twinnet.errors import UsageError
+
+__all__ = ["describe_file", "sniff"]
+
+Kind = Literal["onnx", "pt2"]
+
+_MAGIC: tuple[tuple[int, bytes, str], ...] = (
+    (
+        0,
+        b"version https://git-lfs.github.com/spec",
+        "a Git LFS pointer, not the file itself (run `git lfs pull`)",
+    ),
+    (0, b"\x93NUMPY", "a NumPy array (.npy)"),
+    (0, b"\x89HDF", "an HDF5 file (Keras weights?)"),
+    (0, b"\x89PNG", "a PNG image"),
+    (0, b"\xff\xd8\xff", "a JPEG image"),
+    (0, b"%PDF", "a PDF document"),
+    (0, b"\x7fELF", "a compiled library or program"),
+    (0, b"\x1f\x8b", "a gzip archive (unpack it first)"),
+    (0, b"\xfd7zXZ", "an xz archive (unpack it first)"),
+    (0, b"BZh", "a bzip2 archive (unpack it first)"),
+    (4, b"TFL3", "a TFLite model"),
+    (4, b"ORTM", "an ONNX Runtime .ort model (give the .onnx it was made from)"),
+    (257, b"ustar", "a tar archive (unpack it first)"),
+)
+
+
+def sniff(path: Path) -> Kind | None:
+    """Which reader takes this file, or None when no reader does (`describe_file` then says what it seems to be)."""
+    if not path.is_file():
+        return None
+    head = _head(path)
+    if head.startswith(b"PK"):
+        return "pt2" if _is_pt2(path) else None
+    if describe_file(path):
+        return None
+    return "onnx" if _starts_like_onnx(head) else None
+
+
+def describe_file(path: Path) -> str:
+    """What the file seems to be, in words; empty when it may be an ONNX model."""
+    head = _head(path)
+    size = path.stat().st_size
+    if not head:
+        return "an empty file"
+    for offset, magic, words in _MAGIC:
+        if head[offset : offset + len(magic)] == magic:
+            return words
+    if head.startswith(b"PK"):
+        return _describe_zip(path)
+    if not head.strip(b"\0"):
+        return "a file of zero bytes (an interrupted download?)"
+    text = head.lstrip().lower()
+    if text.startswith((b"<!doctype html", b"<html")):
+        return "an HTML page (a download that ended at a login or error page?)"
+    if text.startswith(b"<?xml") or text.startswith(b"<net"):
+        return "an XML file (an OpenVINO model?)"
+    if head[0] == 0x80 and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        return "a pickle, which is never loaded (a PyTorch checkpoint? give the code as file.py:factory)"
+    if size > 8 and head[8:9] == b"{" and 0 < int.from_bytes(head[:8], "little") < size:
+        return "a safetensors file: weights without a network (give the code as file.py:factory)"
+    if _is_text(head):
+        return "a JSON file" if text.startswith((b"{", b"[")) else "a text file"
+    return ""
+
+
+def _describe_zip(path: Path) -> str:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, OSError):
+        return "a truncated or damaged archive (an exported program or checkpoint cut short?)"
+    if any(name.endswith("constants.pkl") for name in names):
+        return "a TorchScript archive, which is not read (export with torch.export.save, or give file.py:factory)"
+    if any(name.endswith("data.pkl") for name in names):
+        return "a PyTorch checkpoint: weights without a network (give the code as file.py:factory)"
+    if any(name.endswith(".npy") for name in names):
+        return "a NumPy archive (.npz)"
+    if "serialized_exported_program.json" in names:
+        return (
+            "an exported program of PyTorch 2.7 or older (load it there and save it again with a newer one)"
+        )
+    return "a zip archive"
+
+
+def _is_pt2(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(
+                name.count("/") == 1 and name.endswith("/archive_format") for name in archive.namelist()
+            )
+    except (zipfile.BadZipFile, OSError):
+        return False
+
+
+def _starts_like_onnx(head: bytes) -> bool:
+    """A protobuf whose first tag is a field of ModelProto (ir_version, names, graph, opset, metadata, functions)."""
+    field, wire = head[0] >> 3, head[0] & 7
+    return (field, wire) in {(n, 0) for n in (1, 5)} | {(n, 2) for n in (2, 3, 4, 6, 7, 8, 14)} or head[
+        0
+    ] >= 0x80
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        text = head[:1024].decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(head[:1024]) - 4:
+            return False
+        text = head[: error.start].decode("utf-8")
+    return all(c.isprintable() or c in "\r\n\t" for c in text)
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(4096)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
