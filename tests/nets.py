@@ -65,7 +65,9 @@ class MBConv(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int, kernel: int = 3) -> None:
         super().__init__()
         hidden = inputs * 4
-        self.expand = nn.Sequential(nn.Conv2d(inputs, hidden, 1, bias=False), nn.BatchNorm2d(hidden), nn.SiLU())
+        self.expand = nn.Sequential(
+            nn.Conv2d(inputs, hidden, 1, bias=False), nn.BatchNorm2d(hidden), nn.SiLU()
+        )
         self.depthwise = nn.Sequential(
             nn.Conv2d(hidden, hidden, kernel, stride, kernel // 2, groups=hidden, bias=False),
             nn.BatchNorm2d(hidden, eps=1e-3),
@@ -122,7 +124,9 @@ class TransformerBlock(nn.Module):
     def __init__(self, width: int, heads: int, by_hand: bool) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(width)
-        self.attention = HandAttention(width, heads) if by_hand else nn.MultiheadAttention(width, heads, batch_first=True)
+        self.attention = (
+            HandAttention(width, heads) if by_hand else nn.MultiheadAttention(width, heads, batch_first=True)
+        )
         self.norm2 = nn.LayerNorm(width)
         self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
 
@@ -223,7 +227,11 @@ def lstm() -> Net:
 def gru() -> Net:
     """A two-layer GRU, batch first, and a linear head on the last step."""
     torch.manual_seed(5)
-    return _trained_look(Recurrent(nn.GRU(6, 8, num_layers=2, batch_first=True), 8)), (torch.randn(3, 7, 6),), {}
+    return (
+        _trained_look(Recurrent(nn.GRU(6, 8, num_layers=2, batch_first=True), 8)),
+        (torch.randn(3, 7, 6),),
+        {},
+    )
 
 
 class Functional(nn.Module):
@@ -253,7 +261,9 @@ class Functional(nn.Module):
         values, indices = torch.topk(wide, 4, dim=1)
         best = wide.argmax(dim=1)
         picked = wide.gather(1, indices) * wide.amax(1, keepdim=True)
-        rest = wide[:, [3, 1, 2]].log1p().sum(1) + torch.rsub(F.softplus(wide).prod(1), 1.0) + F.elu(wide).var(1)
+        rest = (
+            wide[:, [3, 1, 2]].log1p().sum(1) + torch.rsub(F.softplus(wide).prod(1), 1.0) + F.elu(wide).var(1)
+        )
         return values, indices, best, picked, rest, F.one_hot(best, 36).to(x.dtype) @ wide.T
 
 
@@ -269,7 +279,9 @@ class DictIO(nn.Module):
         self.image = nn.Conv2d(3, 4, 3)
         self.text = nn.Linear(5, 4)
 
-    def forward(self, batch: dict[str, Tensor], *, temperature: Tensor, bias: Tensor | None = None) -> dict[str, Any]:
+    def forward(
+        self, batch: dict[str, Tensor], *, temperature: Tensor, bias: Tensor | None = None
+    ) -> dict[str, Any]:
         image = self.image(batch["image"]).mean((-2, -1))
         text = self.text(batch["text"])
         if bias is not None:
@@ -323,7 +335,9 @@ class ManyInputs(nn.Module):
         self.embed = nn.Embedding(20, 8)
         self.bilinear = nn.Linear(16, 8)
 
-    def forward(self, tokens: Tensor, mask: Tensor, dense: Tensor, scale: float, pair: tuple[Tensor, Tensor]) -> Tensor:
+    def forward(
+        self, tokens: Tensor, mask: Tensor, dense: Tensor, scale: float, pair: tuple[Tensor, Tensor]
+    ) -> Tensor:
         x = self.embed(tokens) * mask.unsqueeze(-1)
         x = torch.cat([x.sum(1) / mask.sum(1, keepdim=True), dense], dim=1)
         x = torch.addmm(pair[0], self.bilinear(x), pair[1]) * scale
@@ -343,8 +357,12 @@ class Norms(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.first = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.PReLU(16))
-        self.second = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1, groups=2), nn.InstanceNorm2d(16, affine=True), nn.Mish())
-        self.third = nn.Sequential(nn.InstanceNorm2d(16), nn.ReLU6(), nn.Conv2d(16, 16, 3, padding=1), nn.GELU("tanh"))
+        self.second = nn.Sequential(
+            nn.Conv2d(16, 16, 3, padding=1, groups=2), nn.InstanceNorm2d(16, affine=True), nn.Mish()
+        )
+        self.third = nn.Sequential(
+            nn.InstanceNorm2d(16), nn.ReLU6(), nn.Conv2d(16, 16, 3, padding=1), nn.GELU("tanh")
+        )
         self.rms = nn.RMSNorm(16)
         self.shuffle = nn.PixelShuffle(2)
         self.last = nn.Conv2d(4, 8, 3, padding=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from twinnet.layers.fx.call import Call, Form, Operand, Result, rules
+from twinnet.layers.fx.call import Call, Const, Form, Operand, Result, rules
 
 __all__: list[str] = []
 
@@ -28,13 +28,18 @@ def _clip(call: Call) -> Result:
     x = call.value("self")
     if call.op == "relu6":
         return Form("clip", [x], {"min": 0.0, "max": 6.0})
-    low, high = ("min_val", "max_val") if call.op == "hardtanh" else ("min", "max")
     if call.dtype() != call.dtype("self"):
         return None
-    operands: list[Operand] = [x]
-    for bound in (low, high):
-        operands.append(call.operand(bound, exact=True) if bound in call else None)
-    return Form("clip", operands)
+    bounds = ("min_val", "max_val") if call.op == "hardtanh" else ("min", "max")
+    operands: list[Operand] = [x, None, None]
+    attrs: dict[str, float] = {}
+    for place, bound in enumerate(bounds, 1):
+        operand = call.operand(bound, exact=True) if bound in call else None
+        if isinstance(operand, Const):
+            attrs[bound[:3]] = operand.tensor.item()
+        else:
+            operands[place] = operand
+    return Form("clip", operands if any(operands[1:]) else [x], attrs)
 
 
 @rules.add("leaky_relu")
@@ -74,7 +79,9 @@ def _threshold(call: Call) -> Result:
 @rules.add("hardshrink", "softshrink")
 def _shrink(call: Call) -> Result:
     limit = float(call["lambd"])
-    return Form("shrink", [call.value("self")], {"lambd": limit, "bias": limit if call.op == "softshrink" else 0.0})
+    return Form(
+        "shrink", [call.value("self")], {"lambd": limit, "bias": limit if call.op == "softshrink" else 0.0}
+    )
 
 
 @rules.add("hardsigmoid")
@@ -114,4 +121,7 @@ def _dropout(call: Call) -> Result:
     kept = Form("identity", [call.value(name)])
     if call.op != "native_dropout":
         return kept
-    return [kept, Form("constant_of_shape", [], {"shape": call.shape(name), "value": True, "dtype": torch.bool})]
+    return [
+        kept,
+        Form("constant_of_shape", [], {"shape": call.shape(name), "value": True, "dtype": torch.bool}),
+    ]

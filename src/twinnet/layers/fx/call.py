@@ -9,7 +9,19 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-__all__ = ["Call", "Const", "Form", "Operand", "Out", "Result", "Rule", "Symbolic", "arguments", "qualified", "rules"]
+__all__ = [
+    "Call",
+    "Const",
+    "Form",
+    "Operand",
+    "Out",
+    "Result",
+    "Rule",
+    "Symbolic",
+    "arguments",
+    "qualified",
+    "rules",
+]
 
 
 class Symbolic(Exception):
@@ -81,6 +93,10 @@ class Call:
             raise Symbolic(name)
         return found
 
+    def raw(self, name: str) -> Any:
+        """An argument as it stands, possibly an fx node."""
+        return self._args[name]
+
     def value(self, name: str) -> str | None:
         """The name of a tensor argument, or None where it is absent."""
         found = self._args.get(name)
@@ -97,11 +113,17 @@ class Call:
         moved or compared (`exact`), in arithmetic at least to float32, which is what kernels of narrower types use.
         """
         found = self._args[name]
-        return self.value(name) if isinstance(found, Node) or found is None else self.const(name, self[name], exact)
+        return (
+            self.value(name)
+            if isinstance(found, Node) or found is None
+            else self.const(name, self[name], exact)
+        )
 
     def const(self, label: str, number: float | int | bool, exact: bool = False) -> Const:
         """A constant for a number that acts on the call's tensors."""
-        beside = next((n.meta["val"] for n in self.node.all_input_nodes if _is_tensor(n)), self.node.meta.get("val"))
+        beside = next(
+            (n.meta["val"] for n in self.node.all_input_nodes if _is_tensor(n)), self.node.meta.get("val")
+        )
         dtype = torch.result_type(beside, number) if isinstance(beside, torch.Tensor) else None
         if not exact and dtype in (torch.float16, torch.bfloat16):
             dtype = torch.float32

@@ -8,14 +8,44 @@ from twinnet.layers.fx.call import Call, Const, Form, Operand, Result, rules
 
 __all__: list[str] = []
 
-_REAL = (
-    "sqrt rsqrt reciprocal exp exp2 expm1 log log1p log2 log10 sin cos tan asin acos atan sinh cosh asinh acosh "
-    "atanh erf erfc sigmoid tanh"
-).split()
-_ANY = "neg abs square relu round floor ceil trunc sign isnan bitwise_not".split()
+_REAL = [
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
+    "sigmoid",
+    "tanh",
+]
+_ANY = ["neg", "abs", "square", "relu", "round", "floor", "ceil", "trunc", "sign", "isnan", "bitwise_not"]
 _SAME = {"special_erf": "erf", "special_expm1": "expm1", "special_log1p": "log1p", "special_exp2": "exp2"}
 _SAME |= {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "negative": "neg", "absolute": "abs"}
-_COMPARE = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+_COMPARE = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
 _BITS = {"and": "and", "or": "or", "xor": "xor"}
 
 
@@ -47,7 +77,9 @@ def _isfinite(call: Call) -> Result:
 @rules.add("add", "sub")
 def _add(call: Call) -> Result:
     alpha = call["alpha"] if "alpha" in call else 1
-    return Form(call.op, [call.operand("self"), call.operand("other")], {"alpha": alpha} if alpha != 1 else {})
+    return Form(
+        call.op, [call.operand("self"), call.operand("other")], {"alpha": alpha} if alpha != 1 else {}
+    )
 
 
 @rules.add("rsub")
@@ -58,7 +90,9 @@ def _rsub(call: Call) -> Result:
 
 @rules.add("mul", "multiply", "atan2", "arctan2")
 def _binary(call: Call) -> Result:
-    return Form("mul" if call.op.startswith("mul") else "atan2", [call.operand("self"), call.operand("other")])
+    return Form(
+        "mul" if call.op.startswith("mul") else "atan2", [call.operand("self"), call.operand("other")]
+    )
 
 
 @rules.add("maximum", "minimum")
@@ -68,7 +102,9 @@ def _extreme(call: Call) -> Result:
 
 @rules.add("div", "divide", "true_divide", "floor_divide")
 def _div(call: Call) -> Result:
-    rounding = "floor" if call.op == "floor_divide" else call["rounding_mode"] if "rounding_mode" in call else None
+    rounding = (
+        "floor" if call.op == "floor_divide" else call["rounding_mode"] if "rounding_mode" in call else None
+    )
     a, b = call.operand("self"), call.operand("other")
     if rounding is not None:
         return Form("div", [a, b], {"rounding": rounding})
@@ -106,7 +142,12 @@ def _compare(call: Call) -> Result:
     return Form(_COMPARE[call.op], [call.operand("self", exact=True), call.operand("other", exact=True)])
 
 
-@rules.add(*(f"{prefix}_{name}" for prefix in ("logical", "bitwise") for name in _BITS), "__and__", "__or__", "__xor__")
+@rules.add(
+    *(f"{prefix}_{name}" for prefix in ("logical", "bitwise") for name in _BITS),
+    "__and__",
+    "__or__",
+    "__xor__",
+)
 def _logic(call: Call) -> Result:
     name = call.op.strip("_").split("_")[-1]
     operands = [call.operand("self", exact=True), call.operand("other", exact=True)]

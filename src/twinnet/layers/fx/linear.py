@@ -20,7 +20,9 @@ def per_axis(value: int | list[int], count: int) -> tuple[int, ...]:
     return found * count if len(found) == 1 else found
 
 
-@rules.add("conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+@rules.add(
+    "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"
+)
 def _convolution(call: Call) -> Result:
     spatial = call.rank("weight") - 2
     x, alone = batched(call, "input", spatial)
@@ -76,7 +78,11 @@ def _scaled_sum(call: Call) -> Result:
 
 @rules.add("einsum")
 def _einsum(call: Call) -> Result:
-    return Form("einsum", call.values("tensors"), {"equation": call["equation"]}) if call["path"] is None else None
+    return (
+        Form("einsum", call.values("tensors"), {"equation": call["equation"]})
+        if call["path"] is None
+        else None
+    )
 
 
 @rules.add("scaled_dot_product_attention")
