@@ -1,0 +1,321 @@
+"""How far two tensors are apart: every figure in one pass over blocks that fit the cache.
+
+Nothing is broadcast, nothing is replaced: tensors of different shape are refused, NaN and Inf are compared as masks
+first, and the figures are taken over the places where both sides are finite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from twinnet.result import Difference
+
+__all__ = ["bit_equal", "compare", "dtype_class", "same_bits", "ulp_distance"]
+
+_BLOCK = 1 << 16
+_FLOATS = {np.dtype(t) for t in (np.float16, np.float32, np.float64, ml_dtypes.bfloat16)}
+_INT_OF = {2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def dtype_class(dtype: np.dtype[Any]) -> str:
+    """float, integer, bool or complex: what two sides must have in common.
+
+    >>> dtype_class(np.dtype("int8")), dtype_class(np.dtype("float16"))
+    ('integer', 'float')
+    """
+    if dtype in _FLOATS:
+        return "float"
+    kind = np.dtype(dtype).kind
+    return {"i": "integer", "u": "integer", "b": "bool", "c": "complex", "f": "float"}.get(kind, "other")
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays of one dtype hold the same bytes."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    a, b = np.ascontiguousarray(a).reshape(-1), np.ascontiguousarray(b).reshape(-1)
+    if a.nbytes == 0:
+        return True
+    wide = np.uint64 if a.nbytes % 8 == 0 else np.uint8
+    x, y = a.view(np.uint8).view(wide), b.view(np.uint8).view(wide)
+    return all(np.array_equal(x[i : i + _BLOCK], y[i : i + _BLOCK]) for i in range(0, x.size, _BLOCK))
+
+
+def bit_equal(a: np.ndarray, b: np.ndarray) -> bool:
+    """Equal as values, NaN counting as equal to NaN; -0.0 equals 0.0."""
+    return same_bits(a, b) or (a.shape == b.shape and np.array_equal(a, b, equal_nan=dtype_class(a.dtype) == "float"))
+
+
+def ulp_distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Distance in representable numbers between finite floats of one dtype, -0.0 and 0.0 being the same number.
+
+    >>> int(ulp_distance(np.float32([1.0]), np.nextafter(np.float32([1.0]), np.float32(2)))[0])
+    1
+    """
+    kind = _INT_OF[a.dtype.itemsize]
+    low = np.iinfo(kind).min
+
+    def ordered(x: np.ndarray) -> np.ndarray:
+        bits = np.ascontiguousarray(x).view(kind)
+        # Negative floats count backwards: reflect them below zero so that order and distance agree.
+        return np.where(bits < 0, np.subtract(low, bits, dtype=kind), bits)
+
+    x, y = ordered(a), ordered(b)
+    if x.dtype == np.int64:
+        far = np.subtract(x.astype(np.float64), y.astype(np.float64))
+        near = np.abs(np.subtract(x, y))
+        return np.where(np.abs(far) > 2.0**62, np.int64(2**62), near)
+    return np.abs(x.astype(np.int64) - y.astype(np.int64))
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    for start in range(0, size, _BLOCK):
+        yield slice(start, min(start + _BLOCK, size))
+
+
+def compare(reference: np.ndarray, twin: np.ndarray, *, peak: float | None = None) -> Difference:
+    """All figures of `Difference` for two tensors of the same shape and dtype class.
+
+    `peak` is the signal's full scale for PSNR (default: the reference's range).
+
+    >>> compare(np.float32([0, 1, 2]), np.float32([0, 1, 2.5])).max_abs
+    0.5
+    """
+    if reference.shape != twin.shape:
+        raise ValueError(f"shapes {reference.shape} and {twin.shape} are never broadcast")
+    if reference.size == 0:
+        return Difference()
+    if dtype_class(reference.dtype) == "complex":
+        reference, twin = _as_pairs(reference), _as_pairs(twin)
+    sums = _Sums(reference, twin)
+    return sums.difference(peak)
+
+
+def _as_pairs(array: np.ndarray) -> np.ndarray:
+    array = np.ascontiguousarray(array)
+    return array.view(array.real.dtype).reshape(*array.shape, 2)
+
+
+class _Sums:
+    """Sums, extremes and the tolerance hull of one pair of tensors."""
+
+    def __init__(self, reference: np.ndarray, twin: np.ndarray) -> None:
+        self.shape = reference.shape
+        self.size = reference.size
+        self.floats = dtype_class(reference.dtype) == "float"
+        self.one_dtype = reference.dtype == twin.dtype
+        self.low, self.high = math.inf, -math.inf
+        self.max_abs, self.at = 0.0, 0
+        self.abs = self.square = self.signal = self.twin_signal = 0.0
+        self.finite = self.differing = self.mismatch = 0
+        self.nans, self.infs = [0, 0], [0, 0]
+        self.ulp = 0
+        self.hull = _Hull()
+        self.channels = _Channels(self.shape)
+        x, y = np.ascontiguousarray(reference).reshape(-1), np.ascontiguousarray(twin).reshape(-1)
+        self._x, self._y = x, y
+        work = np.float64 if not self.floats or max(x.dtype.itemsize, y.dtype.itemsize) == 8 else np.float32
+        for part in _blocks(self.size):
+            a, b = x[part].astype(work, copy=False), y[part].astype(work, copy=False)
+            index = None
+            if self.floats:
+                a, b, index = self._finite(a, b)
+                if a.size == 0:
+                    continue
+            self.low = min(self.low, float(a.min()))
+            self.high = max(self.high, float(a.max()))
+            self.finite += a.size
+            norm = _dot(a, a)
+            self.signal += norm
+            if np.array_equal(a, b):
+                self.twin_signal += norm
+            else:
+                self.twin_signal += _dot(b, b)
+                self._differ(a, b, part, index)
+
+    def _finite(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        # A sum is finite only if all terms are (or by a rare overflow, which the masks then clear up).
+        if np.isfinite(a.sum(dtype=np.float64)) and np.isfinite(b.sum(dtype=np.float64)):
+            return a, b, None
+        for i, values in enumerate((a, b)):
+            self.nans[i] += int(np.isnan(values).sum())
+            self.infs[i] += int(np.isinf(values).sum())
+        good = np.isfinite(a) & np.isfinite(b)
+        bad = ~good
+        same = (np.isnan(a) & np.isnan(b)) | (a == b)
+        self.mismatch += int((bad & ~same).sum())
+        index = np.flatnonzero(good)
+        return a[index], b[index], index
+
+    def _differ(self, a: np.ndarray, b: np.ndarray, part: slice, index: np.ndarray | None) -> None:
+        # Close numbers subtract exactly (Sterbenz); for distant ones a rounding of the difference does not matter.
+        size = np.subtract(b, a)
+        np.abs(size, out=size)
+        self.square += _dot(size, size)
+        self.abs += float(size.sum())
+        self.differing += int(np.count_nonzero(size))
+        at = int(size.argmax())
+        if size[at] > self.max_abs:
+            self.max_abs = float(size[at])
+            self.at = part.start + (int(index[at]) if index is not None else at)
+        if self.floats and self.one_dtype:
+            xs, ys = self._x[part], self._y[part]
+            if index is not None:
+                xs, ys = xs[index], ys[index]
+            self.ulp = max(self.ulp, _largest_ulp(xs, ys))
+        self.channels.add(part.start, size, index)
+        self.hull.add(np.abs(a), size)
+
+    def difference(self, peak: float | None) -> Difference:
+        n = max(self.finite, 1)
+        span = self.high - self.low if self.finite else 0.0
+        mse = self.square / n
+        full = peak if peak is not None else span
+        channel, channel_max = self.channels.worst() if self.max_abs > 0 else (None, None)
+        index = tuple(int(i) for i in np.unravel_index(self.at, self.shape)) if self.max_abs > 0 else ()
+        return Difference(
+            elements=self.size,
+            max_abs=self.max_abs,
+            mean_abs=self.abs / n,
+            relative=_ratio(self.max_abs, span or abs(self.high)) if self.finite else 0.0,
+            mse=mse,
+            snr=_decibel(self.signal / n, mse),
+            psnr=_decibel(full * full, mse),
+            cosine=self._cosine(),
+            ulp=self.ulp if self.floats and self.one_dtype else None,
+            differing=self.differing + self.mismatch,
+            nan_reference=self.nans[0],
+            nan_twin=self.nans[1],
+            inf_reference=self.infs[0],
+            inf_twin=self.infs[1],
+            nonfinite_mismatch=self.mismatch,
+            channel=channel,
+            channel_max_abs=channel_max,
+            index=index,
+            value_reference=float(self._x[self.at]) if index else None,
+            value_twin=float(self._y[self.at]) if index else None,
+            range_reference=(self.low, self.high) if self.finite else (math.nan, math.nan),
+            hull=self.hull.points(),
+        )
+
+    def _cosine(self) -> float:
+        if self.square == 0:
+            return 1.0
+        a, b = math.sqrt(self.signal), math.sqrt(self.twin_signal)
+        if a == 0 or b == 0:
+            return 0.0
+        # 1 - cos from the difference itself: the plain quotient loses everything below 1e-7.
+        return max(-1.0, 1.0 - (self.square - (a - b) ** 2) / (2 * a * b))
+
+
+def _dot(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.dot(a, b))
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else (0.0 if a == 0 else math.inf)
+
+
+def _decibel(signal: float, noise: float) -> float:
+    if noise == 0:
+        return math.inf
+    return -math.inf if signal == 0 else 10.0 * math.log10(signal / noise)
+
+
+def _largest_ulp(a: np.ndarray, b: np.ndarray) -> int:
+    kind = _INT_OF[a.dtype.itemsize]
+    x, y = a.view(kind), b.view(kind)
+    if (x ^ y).min() >= 0:  # same signs everywhere: bit patterns are ordered like the numbers
+        return int(np.abs(x - y).max())
+    return int(ulp_distance(a, b).max())
+
+
+class _Channels:
+    """The largest difference of each channel: axis 1 from three axes on, else the last of two."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._most = None
+        if len(shape) >= 2:
+            axis = 1 if len(shape) >= 3 else len(shape) - 1
+            self._count = shape[axis]
+            self._stride = math.prod(shape[axis + 1 :])
+            self._most = np.zeros(self._count)
+
+    def add(self, start: int, size: np.ndarray, index: np.ndarray | None) -> None:
+        """Take the differences of one block, which begins at element `start`."""
+        if self._most is None:
+            return
+        if index is None and self._stride >= 8:
+            # A channel is a run of `stride` elements: reduce run by run.
+            first = -(-start // self._stride) * self._stride
+            edges = np.arange(first, start + size.size, self._stride) - start
+            edges = edges if edges.size and edges[0] == 0 else np.concatenate([[0], edges])
+            which = (start + edges) // self._stride % self._count
+            np.maximum.at(self._most, which, np.maximum.reduceat(size, edges))
+            return
+        places = start + (np.arange(size.size) if index is None else index)
+        np.maximum.at(self._most, places // self._stride % self._count, size)
+
+    def worst(self) -> tuple[int | None, float | None]:
+        """The channel with the largest difference, and that difference."""
+        if self._most is None:
+            return None, None
+        channel = int(self._most.argmax())
+        return channel, float(self._most[channel])
+
+
+class _Hull:
+    """Upper left convex hull of the points (|reference|, |difference|).
+
+    It decides every tolerance of the form atol + rtol * |reference| exactly, in a handful of numbers. Few points of
+    a tensor can lie on it: a table over the leading bits of the level drops all that lie under the hull so far.
+    """
+
+    _SHIFT = 20  # sign, exponent and three bits of the mantissa of a float32
+
+    def __init__(self) -> None:
+        self._hull: list[tuple[float, float]] = []
+        edges = (np.arange(2048, dtype=np.int32) << self._SHIFT).view(np.float32)
+        self._edges = np.where(np.isfinite(edges), edges, np.inf)
+        self._table = np.zeros(2048, np.float32)
+
+    def add(self, level: np.ndarray, size: np.ndarray) -> None:
+        """Take one block of points."""
+        bins = level.astype(np.float32, copy=False).view(np.int32) >> self._SHIFT
+        keep = np.flatnonzero(size > self._table[bins])
+        if keep.size:
+            self._merge(level[keep].astype(np.float64), size[keep].astype(np.float64))
+
+    def _merge(self, level: np.ndarray, size: np.ndarray) -> None:
+        if self._hull:
+            level = np.concatenate([[p[0] for p in self._hull], level])
+            size = np.concatenate([[p[1] for p in self._hull], size])
+        order = np.lexsort((-size, level))
+        best = np.maximum.accumulate(size[order])
+        record = np.ones(order.size, bool)
+        record[1:] = best[1:] > best[:-1]
+        order = order[record]
+        hull: list[tuple[float, float]] = []
+        for point in zip(level[order].tolist(), size[order].tolist(), strict=True):
+            while len(hull) > 1 and _under(hull[-2], hull[-1], point):
+                hull.pop()
+            hull.append(point)
+        self._hull = hull
+        levels, sizes = zip(*hull, strict=True)
+        table = np.interp(self._edges, levels, sizes, left=0.0, right=sizes[-1])
+        # Points on the hull itself need not come back; rounding to float32 must not drop one above it.
+        self._table = np.where(table > 0, table * (1 - 1e-6), 0).astype(np.float32)
+
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """The hull from the smallest level to the largest difference."""
+        return tuple(p for p in self._hull if p[1] > 0)
+
+
+def _under(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    """Whether b lies on or under the line from a to c."""
+    return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
