@@ -1,0 +1,102 @@
+"""Pairs from names and structure, before anything has run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from twinnet.layers.graph import Graph
+from twinnet.pairing.provenance import by_module, by_name
+from twinnet.pairing.topology import by_topology
+from twinnet.pairing.transforms import IDENTITY, Transform
+from twinnet.site import Site
+
+__all__ = ["Pair", "Pairing", "pair_sites"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A site of the network and the site of the twin that must carry the same tensor."""
+
+    site: Site
+    twin_site: Site
+    how: str
+    confidence: float = 1.0
+    transform: Transform = IDENTITY
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """All pairs in the network's order, and what found no partner."""
+
+    pairs: tuple[Pair, ...]
+    sites: tuple[Site, ...]
+    twin_sites: tuple[Site, ...]
+
+    @property
+    def unmatched(self) -> tuple[Site, ...]:
+        taken = {p.site.tensor for p in self.pairs}
+        return tuple(s for s in self.sites if s.tensor not in taken)
+
+    @property
+    def unmatched_twin(self) -> tuple[Site, ...]:
+        taken = {p.twin_site.tensor for p in self.pairs}
+        return tuple(s for s in self.twin_sites if s.tensor not in taken)
+
+    def extended(self, more: Sequence[Pair]) -> Pairing:
+        """With further pairs, kept in the network's order."""
+        order = {s.tensor: i for i, s in enumerate(self.sites)}
+        pairs = sorted((*self.pairs, *more), key=lambda p: order[p.site.tensor])
+        return replace(self, pairs=tuple(pairs))
+
+    def without(self, tensors: set[str]) -> Pairing:
+        """Without the pairs of these network tensors."""
+        return replace(self, pairs=tuple(p for p in self.pairs if p.site.tensor not in tensors))
+
+
+def pair_sites(
+    sites: Sequence[Site],
+    twin_sites: Sequence[Site],
+    *,
+    derived: bool,
+    names: Mapping[str, str] | None = None,
+    graph: Graph | None = None,
+    twin_graph: Graph | None = None,
+    outputs: Sequence[tuple[str, str]] = (),
+    inputs: Sequence[tuple[str, str]] = (),
+) -> Pairing:
+    """Pair two lists of sites.
+
+    `derived` says that the twin was made from this very network, so that equal names mean equal tensors; otherwise
+    equal names count only if the operators agree. `names` maps network tensors to twin tensors as the user states
+    it. `outputs` and `inputs` are (network, twin) names that correspond by position.
+    """
+    found: dict[str, tuple[str, str, float]] = {}
+    known = {s.tensor: s for s in sites}
+    twin_known = {s.tensor: s for s in twin_sites}
+    taken: set[str] = set()
+
+    def take(tensor: str, twin: str, how: str, confidence: float) -> None:
+        if tensor in known and twin in twin_known and tensor not in found and twin not in taken:
+            found[tensor] = (twin, how, confidence)
+            taken.add(twin)
+
+    for tensor, twin in (names or {}).items():
+        take(tensor, twin, "stated", 1.0)
+    for tensor, twin in outputs:
+        take(tensor, twin, "output", 1.0)
+    for tensor, twin, confidence in by_name(sites, twin_sites, derived=derived):
+        take(tensor, twin, "provenance", confidence)
+    if graph is not None and twin_graph is not None and not derived:
+        start = {twin: tensor for tensor, twin in inputs}
+        start.update({twin: tensor for tensor, (twin, _, _) in found.items()})
+        for tensor, twin in by_topology(graph, twin_graph, start):
+            take(tensor, twin, "topology", 0.9)
+    for tensor, twin, confidence in by_module(sites, twin_sites):
+        take(tensor, twin, "module", confidence)
+    order = {s.tensor: i for i, s in enumerate(sites)}
+    pairs = tuple(
+        Pair(known[tensor], twin_known[twin], how, confidence)
+        for tensor, (twin, how, confidence) in sorted(found.items(), key=lambda item: order[item[0]])
+    )
+    return Pairing(pairs, tuple(sites), tuple(twin_sites))

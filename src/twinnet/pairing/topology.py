@@ -1,0 +1,78 @@
+"""Pairs from structure: the same operator on inputs that are paired already carries the same tensor."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from twinnet.layers.graph import Graph, Layer
+
+__all__ = ["by_topology"]
+
+
+def _digest(graph: Graph, name: str, cache: dict[str, bytes]) -> bytes:
+    """What a constant holds, so that three projections of one tensor are told apart."""
+    found = cache.get(name)
+    if found is None:
+        import torch
+
+        tensor = graph.constants[name].detach().cpu().contiguous()
+        flat = tensor.reshape(-1)
+        data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+        found = hashlib.blake2b(data, digest_size=16, key=str(tuple(tensor.shape)).encode()[:64]).digest()
+        cache[name] = found
+    return found
+
+
+def _key(layer: Layer, graph: Graph, names: Mapping[str, str], cache: dict[str, bytes]) -> tuple[object, ...] | None:
+    """Kind and operands of a layer in the network's names; None while an operand is not paired."""
+    operands: list[object] = []
+    for name in layer.inputs:
+        if name is None:
+            operands.append(None)
+        elif name in graph.constants:
+            operands.append(_digest(graph, name, cache))
+        elif name in names:
+            operands.append(names[name])
+        else:
+            return None
+    return (layer.kind, *operands)
+
+
+def by_topology(graph: Graph, twin_graph: Graph, start: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Walk the twin in execution order from what is paired (`start`: twin name to network name)."""
+    names = dict(start)
+    cache: dict[str, bytes] = {}
+    twin_cache: dict[str, bytes] = {}
+    itself = {n: n for n in (*graph.inputs, *graph.producer)}
+    offered: dict[tuple[object, ...], list[Layer]] = defaultdict(list)
+    loose: dict[tuple[object, ...], list[Layer]] = defaultdict(list)
+    for layer in graph:
+        key = _key(layer, graph, itself, cache)
+        if key is not None:
+            offered[key].append(layer)
+            loose[_without_constants(key)].append(layer)
+    used: set[int] = set()
+    for layer in twin_graph:
+        if all(n in names for n in layer.outputs if n):
+            continue
+        key = _key(layer, twin_graph, names, twin_cache)
+        if key is None:
+            continue
+        # Equal weights first; a twin with changed weights is still the same layer if no other could be meant.
+        choices = [c for c in offered.get(key, ()) if id(c) not in used]
+        if not choices:
+            choices = [c for c in loose.get(_without_constants(key), ()) if id(c) not in used]
+            if len(choices) != 1:
+                continue
+        chosen = choices[0]
+        used.add(id(chosen))
+        for ours, theirs in zip(chosen.outputs, layer.outputs, strict=False):
+            if ours and theirs and theirs not in names:
+                names[theirs] = ours
+                yield ours, theirs
+
+
+def _without_constants(key: tuple[object, ...]) -> tuple[object, ...]:
+    return tuple("constant" if isinstance(part, bytes) else part for part in key)
