@@ -27,7 +27,12 @@ def to_numpy(tensor: torch.Tensor) -> np.ndarray:
     >>> to_numpy(torch.ones(2, dtype=torch.bfloat16)).dtype.name
     'bfloat16'
     """
-    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    tensor = tensor.detach().cpu()
+    if tensor.is_quantized:
+        tensor = tensor.dequantize()
+    if tensor.is_sparse:
+        tensor = tensor.to_dense()
+    tensor = tensor.resolve_conj().resolve_neg()
     if tensor.dtype in _EXTRA:
         bits, kind = _EXTRA[tensor.dtype]
         return tensor.contiguous().view(bits).numpy().view(kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +81,17 @@ class ExportedNetwork(Network):
         args, kwargs = pytree.tree_unflatten(leaves, spec)
         return tuple(args), dict(kwargs)
 
-    def call(self, inputs: Mapping[str, np.ndarray | torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Run the program without gradients; outputs by name."""
+    def call(
+        self, inputs: Mapping[str, np.ndarray | torch.Tensor], *, module: Callable[..., Any] | None = None
+    ) -> dict[str, torch.Tensor]:
+        """Run the program (or a cast or compiled form of it) without gradients; outputs by name."""
         args, kwargs = self.unflatten({name: to_tensor(value).clone() for name, value in inputs.items()})
         with torch.no_grad():
-            return name_tensors(self.module(*args, **kwargs))
+            return name_tensors((module or self.module)(*args, **kwargs))
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers by name."""
+        return dict(self.program.state_dict)
 
     def exported(self, inputs: Mapping[str, Any] | None = None) -> ExportedProgram:
         """The program as a graph of functional ATen operators."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -131,11 +132,28 @@ class TorchNetwork(Network):
         assert len(args) == count, (len(args), count)
         return tuple(args), kwargs
 
-    def call(self, inputs: Mapping[str, np.ndarray | torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Run the module as it is, without gradients; outputs by name."""
+    def call(
+        self, inputs: Mapping[str, np.ndarray | torch.Tensor], *, module: Callable[..., Any] | None = None
+    ) -> dict[str, torch.Tensor]:
+        """Run the module as it is (or a cast or compiled form of it), without gradients; outputs by name."""
         args, kwargs = self.unflatten(_fresh(inputs))
         with torch.no_grad():
-            return name_tensors(self.module(*args, **kwargs))
+            outputs = name_tensors((module or self.module)(*args, **kwargs))
+        self._learn({name: (value.dtype, value.shape) for name, value in outputs.items()})
+        return outputs
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Parameters and buffers by name, those that are not saved included."""
+        return {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
+
+    def _learn(self, outputs: Mapping[str, tuple[torch.dtype, Iterable[Any]]]) -> None:
+        """What a module returns is known only once it ran; its shapes hold for that input alone."""
+        if not self.signature.outputs:
+            specs = tuple(
+                TensorSpec(name, dtype_name(dtype), tuple("?" for _ in shape))
+                for name, (dtype, shape) in outputs.items()
+            )
+            self.signature = replace(self.signature, outputs=specs)
 
     def exported(self, inputs: Mapping[str, np.ndarray | torch.Tensor]) -> ExportedProgram | None:
         """The module as a graph of functional ATen operators at the shapes of `inputs`, cached by shape.

@@ -1,0 +1,164 @@
+"""From `--inputs` (or a Python object, or nothing at all) to samples that fit the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from twinnet.errors import UsageError
+from twinnet.inputs.fit import fit_sample
+from twinnet.inputs.images import ImageSource
+from twinnet.inputs.reader import Reader
+from twinnet.inputs.samples import Joined, Made
+from twinnet.inputs.sources import FunctionSource, Source, describe_shapes
+from twinnet.inputs.synthetic import Bounds, require_shapes
+from twinnet.network.shapes import apply_shapes, format_shape
+from twinnet.pyfile import load_attribute
+from twinnet.result import InputsInfo
+from twinnet.signature import Signature
+
+__all__ = ["Inputs", "load_inputs"]
+
+Preprocess = str | Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The samples of a check. `samples` can be indexed and walked again and again; each is made when asked for.
+
+    `notes` says what a reader must know: casts, NaN, images that were stretched. `signature` has the shapes of the
+    data in place of dynamic dimensions, where all samples agree.
+    """
+
+    samples: Sequence[dict[str, np.ndarray]]
+    info: InputsInfo
+    signature: Signature
+    notes: tuple[str, ...] = ()
+
+
+def load_inputs(
+    signature: Signature,
+    sources: Any = (),
+    *,
+    shapes: Mapping[str, Iterable[int]] | None = None,
+    preprocess: Preprocess | None = None,
+    seed: int = 0,
+    samples: int | None = None,
+    bounds: Bounds | None = None,
+) -> Inputs:
+    """The samples that `sources` mean, checked against `signature`.
+
+    `sources` are strings (a folder of images, an image, .npy, .npz, .safetensors, `file.py:samples`, each of them
+    also as `NAME=...`, or `NAME=NUMBER`), or a Python object: an array, a dict, a tuple of arguments, a list or
+    generator of samples. Without sources the samples are synthetic, made from `seed`, with integers inside `bounds`.
+    `samples` is how many to take, or to make.
+
+    >>> from twinnet.signature import TensorSpec
+    >>> inputs = load_inputs(Signature((TensorSpec("x", "float32", (1, 3, 8, 8)),)))
+    >>> inputs.info.description, len(inputs.samples)
+    ('2 synthetic samples, seed 0, 1x3x8x8', 2)
+    """
+    if samples is not None and samples < 1:
+        raise UsageError(f"{samples} samples are not enough for a check", hint="take at least 1")
+    if shapes:
+        signature = apply_shapes(signature, shapes)
+    function = _preprocess(preprocess)
+    notes: dict[str, None] = {}
+    found = Reader(signature, function, samples, notes).read(sources)
+    if all(source.constant for source in found):
+        return _synthetic(signature, found, seed, samples or 2, bounds, notes, function)
+    made = Joined(signature, found, samples)
+    return _inputs(signature, made, found, notes)
+
+
+def _synthetic(
+    signature: Signature,
+    given: Sequence[Source],
+    seed: int,
+    count: int,
+    bounds: Bounds | None,
+    notes: dict[str, None],
+    function: Callable[[Any], Any] | None,
+) -> Inputs:
+    if function is not None:
+        raise UsageError("--preprocess needs --inputs: there is nothing to prepare")
+    values: dict[str, Any] = {}
+    for source in given:
+        values.update(source.get(0))
+    stated = replace(signature, inputs=tuple(s for s in signature.inputs if s.name in values))
+    fixed = fit_sample(stated, values, "--inputs", notes)
+    require_shapes(replace(signature, inputs=tuple(s for s in signature.inputs if s.name not in values)))
+    made = Made(signature, fixed, seed, count, bounds)
+    first = made[0]
+    what = "sample" if count == 1 else "samples"
+    stated_text = "".join(f", {name} given" for name in fixed)
+    info = InputsInfo(
+        count,
+        f"seed {seed}",
+        True,
+        {name: format_shape(array.shape) for name, array in first.items()},
+        "",
+        f"{count} synthetic {what}, seed {seed}, {describe_shapes(first)}{stated_text}",
+    )
+    return Inputs(made, info, _concrete(signature, [first]), tuple(notes))
+
+
+def _inputs(signature: Signature, made: Joined, found: Sequence[Source], notes: dict[str, None]) -> Inputs:
+    # Pictures are checked by their headers and decoded once for the first sample; arrays are cheap, so all are seen.
+    eager = not any(isinstance(source, (ImageSource, FunctionSource)) for source in found)
+    seen = [_shapes(made.fitted(i, notes)) for i in range(len(made) if eager else 1)]
+    shapes = {
+        name: format_shape(shape) if all(s.get(name) == shape for s in seen) else "varies"
+        for name, shape in seen[0].items()
+    }
+    pictures = next((s for s in found if isinstance(s, ImageSource)), None)
+    prepared = next((s for s in found if isinstance(s, FunctionSource)), None)
+    used = made.fitted(0, {})
+    if pictures is not None:
+        if len(made) * pictures.per_sample < len(pictures.paths):
+            pictures = replace(pictures, paths=pictures.paths[: len(made) * pictures.per_sample])
+        description = pictures.describe(shapes[pictures.spec.name])
+        preprocessing = pictures.preprocessing
+    else:
+        what = "sample" if len(made) == 1 else "samples"
+        several = "several shapes" if "varies" in shapes.values() else describe_shapes(used)
+        description = f"{len(made)} {what} from {_labels(found)}, {several}"
+        preprocessing = f"by {prepared.name}" if prepared is not None else ""
+    info = InputsInfo(len(made), _labels(found), False, shapes, preprocessing, description)
+    concrete = _concrete(signature, [used]) if "varies" not in shapes.values() else signature
+    return Inputs(made, info, concrete, tuple(notes))
+
+
+def _shapes(sample: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    return {name: array.shape for name, array in sample.items()}
+
+
+def _labels(found: Sequence[Source]) -> str:
+    labels = list(dict.fromkeys(source.label for source in found))
+    return ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
+
+
+def _concrete(signature: Signature, samples: Sequence[Mapping[str, np.ndarray]]) -> Signature:
+    first = samples[0]
+    inputs = tuple(
+        replace(
+            spec,
+            shape=first[spec.name].shape,
+            dtype=first[spec.name].dtype.name if spec.dtype != "str" else "str",
+        )
+        if spec.name in first
+        else spec
+        for spec in signature.inputs
+    )
+    return replace(signature, inputs=inputs)
+
+
+def _preprocess(preprocess: Preprocess | None) -> Callable[[Any], Any] | None:
+    if isinstance(preprocess, str):
+        return load_attribute(preprocess, what="preprocessing function")
+    if preprocess is not None and not callable(preprocess):
+        raise UsageError(f"the preprocessing is a {type(preprocess).__name__}, not a function")
+    return preprocess
