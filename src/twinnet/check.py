@@ -1,0 +1,184 @@
+"""The main verb: does the twin compute what the network computes?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twinnet.errors import EngineError, TwinnetError, UsageError
+from twinnet.result import InputsInfo, Result, ResultSet, SideInfo
+
+if TYPE_CHECKING:
+    from twinnet.engines.spec import Spec
+    from twinnet.network import Network
+
+__all__ = ["CheckOptions", "check", "default_spec"]
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """Everything a check can be told beside network, inputs and twin. Each has a flag of the same name."""
+
+    as_spec: str | None = None
+    shapes: Mapping[str, tuple[int, ...]] | None = None
+    preprocess: Any = None
+    watch: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    level: str = "intermediates"
+    threads: int | None = None
+    seed: int = 0
+    samples: int | None = None
+    memory: int | None = None
+    time_limit: float | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    ulp: float | None = None
+    snr: float | None = None
+    psnr: float | None = None
+    cosine: float | None = None
+    tolerance_file: str | None = None
+    metric: Any = None
+    baseline: str | None = None
+    names: Mapping[str, str] | None = None
+    strict: bool = False
+    keep: str = "worst"
+    progress: Callable[[str, float | None], None] = lambda step, share: None
+
+
+def default_spec(network: Network) -> str:
+    """The engine that runs the network itself when nobody says otherwise."""
+    return "onnxruntime?opt=off" if network.format == "ONNX" else "torch"
+
+
+def check(
+    network: Any,
+    inputs: Any = None,
+    twin: Any = "onnxruntime",
+    *,
+    out: str | Path | None = None,
+    command: str = "",
+    **options: Any,
+) -> Result | ResultSet:
+    """Compare a network with its twin, site by site, and judge the difference against the noise floor.
+
+    `network` is an `nn.Module`, a file, or `file.py:factory`; `inputs` arrays, files or None (synthesised); `twin` an
+    engine spec (several separated by commas), or a Python function. With `out` a run folder is written. The other
+    keywords are the fields of `CheckOptions`. The result's `repr` is the one-screen report.
+
+    >>> import torch
+    >>> net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+    >>> check(net, torch.linspace(-1, 1, 16).reshape(2, 8), "torch?dtype=float64").verdict
+    'PASS'
+    """
+    from twinnet.engines import REGISTRY, parse_spec, parse_specs
+    from twinnet.inputs import load_inputs
+    from twinnet.network import load_network
+
+    settings = CheckOptions(**options)
+    settings.progress("reading the network", None)
+    loaded = load_network(network, shape=settings.shapes)
+    feed = load_inputs(
+        loaded.signature,
+        inputs,
+        shapes=settings.shapes,
+        preprocess=settings.preprocess,
+        seed=settings.seed,
+        samples=settings.samples,
+        bounds=loaded.bounds(),
+    )
+    reference = parse_spec(settings.as_spec or default_spec(loaded), REGISTRY)
+    specs: Sequence[Spec | Callable[..., Any]]
+    if callable(twin):
+        specs = [twin]
+    elif isinstance(twin, str):
+        specs = parse_specs(twin, REGISTRY)
+    else:
+        specs = [s for t in twin for s in ([t] if callable(t) else parse_specs(t, REGISTRY))]
+    if not specs:
+        raise UsageError("no twin is named", hint="--twin onnxruntime")
+    results = []
+    for spec in specs:
+        folder = _folder(out, loaded.name, spec, several=len(specs) > 1)
+        results.append(_check_one(loaded, feed, reference, spec, settings, folder, command))
+    if len(results) == 1:
+        return results[0]
+    together = ResultSet(tuple(results))
+    if out is not None:
+        from twinnet.report.files import write_set
+
+        write_set(together, Path(out))
+    return together
+
+
+def _folder(out: str | Path | None, network: str, spec: Any, *, several: bool) -> Path | None:
+    if out is None:
+        return None
+    return Path(out) / _slug(spec) if several else Path(out)
+
+
+def _slug(spec: Any) -> str:
+    return spec.slug if hasattr(spec, "slug") else getattr(spec, "__name__", "callable")
+
+
+def _check_one(
+    network: Network,
+    feed: Any,
+    reference: Spec,
+    spec: Any,
+    settings: CheckOptions,
+    folder: Path | None,
+    command: str,
+) -> Result:
+    from twinnet.environment import environment
+    from twinnet.judge.judgement import Judgement
+
+    start = time.perf_counter()
+    judgement = Judgement(network, feed, reference, spec, settings)
+    try:
+        result = judgement.result()
+    except EngineError as error:
+        result = _error_result(judgement, feed.info, error)
+    except TwinnetError:
+        raise
+    finally:
+        judgement.close()
+    timings = {**result.timings, "total": time.perf_counter() - start}
+    result = replace(
+        result,
+        timings=timings,
+        environment=environment(),
+        command=command,
+        folder="" if folder is None else str(folder),
+    )
+    if settings.baseline is not None:
+        from twinnet.judge.again import against_baseline
+
+        result = against_baseline(result, settings.baseline)
+    if folder is not None:
+        from twinnet.report.files import write_run
+
+        settings.progress("writing the report", None)
+        write_run(result, folder, judgement.kept)
+    return result
+
+
+def _error_result(judgement: Any, inputs: InputsInfo, error: EngineError) -> Result:
+    """A side that could not run: ERROR, with the engine's own words, and never a comparison."""
+    return Result(
+        verdict="ERROR",
+        network=judgement.network_info(),
+        twin=judgement.twin_info(),
+        inputs=inputs,
+        error=error.what if error.hint is None else f"{error.what}\n  {error.hint}",
+        stage=error.stage,
+        log=error.log,
+        timings=dict(judgement.timings),
+    )
+
+
+def describe_side(name: str, engine: str, **more: Any) -> SideInfo:
+    """A side before its engine is open."""
+    return SideInfo(name=name, engine=engine, **more)

@@ -1,0 +1,81 @@
+"""From judgements of single samples to findings and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from twinnet.layers.graph import Graph
+from twinnet.result import Difference, Finding, PairResult, Verdict
+
+__all__ = ["VISIBLE", "downstream", "findings_of", "inherited", "merge", "verdict_of", "visible"]
+
+VISIBLE = 1024.0
+"""End-to-end differences above this many units of rounding, relative to the tensor's range, are counted as visible."""
+
+_SEVERITY = {"fail": 4, "not judged": 3, "excused": 2, "pass": 1, "untested": 0}
+
+
+def merge(a: PairResult, b: PairResult) -> PairResult:
+    """The worse of two samples of one pair: by status, then by ratio. A site tested by one sample is tested."""
+    key_a = (_SEVERITY[a.status], a.ratio or 0.0, a.difference.max_abs)
+    key_b = (_SEVERITY[b.status], b.ratio or 0.0, b.difference.max_abs)
+    kept, other = (b, a) if key_b > key_a else (a, b)
+    if other.difference.max_abs > kept.difference.max_abs and kept.status != "fail":
+        kept = replace(kept, difference=other.difference, sample=other.sample)
+    return kept
+
+
+def visible(difference: Difference, unit: float) -> bool:
+    """Whether the plain end-to-end difference is more than rounding usually piles up to."""
+    if difference.nonfinite_mismatch:
+        return True
+    low, high = difference.range_reference
+    scale = max(abs(low), abs(high), high - low) if low == low else 0.0
+    return difference.max_abs > VISIBLE * unit * scale
+
+
+def downstream(graph: Graph, tensor: str) -> set[str]:
+    """All values that depend on `tensor`."""
+    found: set[str] = set()
+    stack = [tensor]
+    while stack:
+        for index in graph.consumers.get(stack.pop(), ()):
+            for name in graph.layers[index].outputs:
+                if name not in found:
+                    found.add(name)
+                    stack.append(name)
+    return found
+
+
+def inherited(graph: Graph | None, tensor: str, visible_tensors: Sequence[str]) -> int:
+    """How many of the visibly different tensors lie downstream of a finding."""
+    if graph is None:
+        return 0
+    below = downstream(graph, tensor)
+    return sum(name in below for name in visible_tensors)
+
+
+def findings_of(pairs: Sequence[PairResult], graph: Graph | None, visible_tensors: Sequence[str]) -> tuple[Finding, ...]:
+    """Every pair whose born error exceeds its budget, the first in the network first."""
+    return tuple(
+        Finding(
+            site=p.site,
+            twin_site=p.twin_site,
+            error=p.difference.max_abs,
+            floor=p.floor or 0.0,
+            ratio=p.ratio if p.ratio is not None else float("inf"),
+            born=p.born or 0.0,
+            segment=p.segment,
+            inherited_by=inherited(graph, p.site.tensor, visible_tensors),
+            reason=p.reason,
+        )
+        for p in pairs
+        if p.status == "fail"
+    )
+
+
+def verdict_of(pairs: Sequence[PairResult], known: Mapping[str, float] | None = None) -> Verdict:
+    """FAIL if any pair fails that is not known from a baseline."""
+    known = known or {}
+    return "FAIL" if any(p.status == "fail" and p.site.tensor not in known for p in pairs) else "PASS"

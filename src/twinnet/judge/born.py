@@ -1,0 +1,342 @@
+"""The born test: what error does a segment create from the inputs it was given?
+
+The network's segment is evaluated in float64 *on the twin's own captured inputs* and compared with the twin's
+captured output. Error that came in with the inputs cancels by construction, so what is left was born here. It is
+measured in units of the noise floor: how far rounding at the twin's precision may move each element.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from twinnet.engines._tensors import to_torch
+from twinnet.layers import evaluate_with_error, kinds
+from twinnet.layers.graph import Graph, Layer
+from twinnet.layers.kinds import UnknownLayer
+from twinnet.pairing import Pair
+
+__all__ = ["BLIND", "LIMIT", "Born", "BornTest"]
+
+LIMIT = 4.0
+"""Born error in floor units above which a segment is a finding."""
+
+BLIND = 1000.0
+"""A tensor must be this many floors large somewhere, else the data cannot show a fault in it."""
+
+_TINY = 2.0**-126
+_LARGEST = {torch.float32: 3.4028235e38, torch.float16: 65504.0, torch.bfloat16: 3.3895314e38}
+_SHAPE_KINDS = {"shape", "size", "rank"}
+
+
+@dataclass(frozen=True, slots=True)
+class Born:
+    """The judgement of one segment on one sample."""
+
+    status: str
+    ratio: float | None = None
+    born: float | None = None
+    floor: float | None = None
+    reason: str = ""
+    segment: tuple[str, ...] = ()
+    limit: float = LIMIT
+
+
+class BornTest:
+    """Judges pairs of one network and one twin, sample by sample.
+
+    `unit` is the unit roundoff of the twin's declared precision; `inputs` maps the graph's input names to those of
+    the samples.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        pairs: Sequence[Pair],
+        *,
+        unit: float,
+        limit: float = LIMIT,
+        inputs: Mapping[str, str] | None = None,
+    ) -> None:
+        self._graph = graph
+        self._pairs = {p.site.tensor: p for p in pairs}
+        self._unit = unit
+        self._limit = limit
+        # The graph's own name of each input, to the name in the samples.
+        self._inputs = dict(inputs or {n: n for n in graph.inputs})
+        self._segments: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
+
+    @cached_property
+    def shape_values(self) -> frozenset[str]:
+        """Values computed from shapes alone: equal on both sides, taken from the network's own run."""
+        found: set[str] = set()
+        for layer in self._graph:
+            operands = [n for n in layer.inputs if n is not None and n not in self._graph.constants]
+            if layer.kind in _SHAPE_KINDS or (operands and all(n in found for n in operands)):
+                found.update(layer.outputs)
+        return frozenset(found)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self._pairs) | self.shape_values | frozenset(self._inputs)
+
+    def segment(self, tensor: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Layers between a paired tensor and the nearest known ones before it, and those."""
+        if tensor not in self._segments:
+            self._segments[tensor] = self._graph.segment([tensor], self._known)
+        return self._segments[tensor]
+
+    def labels(self, tensor: str) -> tuple[str, ...]:
+        """What a segment consists of, last layer first."""
+        return tuple(_label(self._graph.layers[i]) for i in reversed(self.segment(tensor)[0]))
+
+    # -- one sample ----------------------------------------------------------------------------------------------
+
+    def on(
+        self,
+        sample: Mapping[str, np.ndarray],
+        network_trace: Mapping[str, np.ndarray],
+        twin_trace: Mapping[str, np.ndarray],
+    ) -> Callable[[Pair], Born]:
+        """A judge of pairs for one sample; keep it only as long as the traces."""
+        return _Sample(self, sample, network_trace, twin_trace).judge
+
+
+class _Sample:
+    def __init__(
+        self,
+        test: BornTest,
+        sample: Mapping[str, np.ndarray],
+        network_trace: Mapping[str, np.ndarray],
+        twin_trace: Mapping[str, np.ndarray],
+    ) -> None:
+        self._test = test
+        self._sample = sample
+        self._network = network_trace
+        self._twin = twin_trace
+
+    def judge(self, pair: Pair) -> Born:
+        """Could it be evaluated; same shape and dtype class; NaN and Inf; then size."""
+        test = self._test
+        tensor = pair.site.tensor
+        labels = test.labels(tensor)
+        if tensor not in test._graph.producer:
+            return Born("not judged", reason="not made by a layer of the network")
+        layers, frontier = test.segment(tensor)
+        missing = [n for n in frontier if not self._has(n)]
+        if missing:
+            return Born("not judged", reason=f"no value for {missing[0]}", segment=labels)
+        got = to_torch(pair.transform.to_network(self._twin[pair.twin_site.tensor]))
+        try:
+            expected, error = self._evaluate(tensor, layers, frontier, {})
+        except UnknownLayer as unknown:
+            return Born("not judged", reason=unknown.what, segment=labels)
+        if expected.shape != got.shape:
+            reason = f"shape {_dims(got.shape)} where the network has {_dims(expected.shape)}"
+            return Born("fail", reason=reason, segment=labels)
+        if _class_of(expected) != _class_of(got):
+            reason = f"{_class_of(got)} where the network has {_class_of(expected)}"
+            return Born("fail", reason=reason, segment=labels)
+        if not got.is_floating_point():
+            return self._discrete(pair, expected, error, got, labels)
+        verdict = self._numbers(pair, expected, error, got, labels)
+        if verdict.status == "fail" and verdict.ratio is not None:
+            carried = self._carry(frontier)
+            if carried:
+                expected, error = self._evaluate(tensor, layers, frontier, carried)
+                verdict = self._numbers(pair, expected, error, got, labels)
+        return verdict
+
+    def _has(self, name: str) -> bool:
+        test = self._test
+        if name in test._inputs or name in test._pairs:
+            return True
+        return name in test.shape_values and name in self._network
+
+    def _value(self, name: str) -> torch.Tensor:
+        test = self._test
+        if name in test._inputs:
+            return to_torch(np.asarray(self._sample[test._inputs[name]]))
+        pair = test._pairs.get(name)
+        if pair is not None:
+            return to_torch(pair.transform.to_network(self._twin[pair.twin_site.tensor]))
+        return to_torch(self._network[name])
+
+    def _evaluate(
+        self, tensor: str, layers: Sequence[int], frontier: Sequence[str], errors: Mapping[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        test = self._test
+        values = {name: self._value(name) for name in frontier}
+        found = evaluate_with_error(test._graph, values, errors, unit=test._unit, layers=layers, keep=[tensor])
+        return found[tensor]
+
+    def _carry(self, frontier: Sequence[str], depth: int = 0) -> dict[str, torch.Tensor]:
+        """What each input may be off by its own segment's rounding; exact segments pass their inputs' on."""
+        test = self._test
+        errors: dict[str, torch.Tensor] = {}
+        for name in frontier:
+            if name not in test._pairs or name not in test._graph.producer:
+                continue
+            layers, before = test.segment(name)
+            if any(not self._has(n) for n in before):
+                continue
+            inherited = self._carry(before, depth + 1) if depth < 8 and self._exact(layers) else {}
+            try:
+                value, own = self._evaluate(name, layers, before, inherited)
+            except UnknownLayer:
+                continue
+            if value.is_floating_point():
+                rounding = value.abs().mul_(test._unit).to(torch.float32)
+                errors[name] = rounding if own is None else own + rounding
+            elif own is not None:
+                errors[name] = own
+        return errors
+
+    def _exact(self, layers: Sequence[int]) -> bool:
+        return all(kinds.get(self._test._graph.layers[i].kind).exact for i in layers)
+
+    def _numbers(
+        self,
+        pair: Pair,
+        expected: torch.Tensor,
+        error: torch.Tensor | None,
+        got: torch.Tensor,
+        labels: tuple[str, ...],
+    ) -> Born:
+        test = self._test
+        if expected.numel() == 0:
+            return Born("pass", 0.0, 0.0, 0.0, segment=labels)
+        off = got.to(torch.float64, copy=True).sub_(expected).abs_()
+        size = expected.abs()
+        floor = size * test._unit
+        floor += _TINY
+        if error is not None:
+            floor += error
+        if not bool(torch.isfinite(off.sum())):
+            reason = _nonfinite(expected, got, off, floor, pair, self._network)
+            if reason:
+                return Born("fail", reason=reason, segment=labels, limit=test._limit)
+        ratios = off / floor
+        at = int(ratios.argmax())
+        ratio = float(ratios.view(-1)[at])
+        born, room = float(off.reshape(-1)[at]), float(floor.reshape(-1)[at])
+        status, reason = "pass", ""
+        if ratio > test._limit:
+            status, reason = "fail", "more than rounding can explain"
+        else:
+            blind = float(torch.div(size, floor, out=ratios).amax())
+            if blind < BLIND:
+                status, reason = "untested", "the values are as small as what rounding may change"
+        return Born(status, ratio, born, room, reason, labels, test._limit)
+
+    def _discrete(
+        self,
+        pair: Pair,
+        expected: torch.Tensor,
+        error: torch.Tensor | None,
+        got: torch.Tensor,
+        labels: tuple[str, ...],
+    ) -> Born:
+        """Integers and flags must be equal, except where the reference itself was within rounding of flipping."""
+        test = self._test
+        limit = test._limit
+        same = expected == got
+        if bool(same.all()):
+            return Born("pass", 0.0, 0.0, 0.0, segment=labels, limit=limit)
+        layer = test._graph.layers[test._graph.producer[pair.site.tensor]]
+        excused = self._excuses(pair, layer, expected, error, got)
+        flips = int((~same).sum())
+        if bool(excused.all()):
+            word = "flip" if flips == 1 else "flips"
+            reason = f"{flips} {word} where the network's own margin is within rounding"
+            return Born("excused", 0.0, 0.0, 0.0, reason, labels, limit)
+        wrong = int((~excused).sum())
+        off = float((got.to(torch.float64) - expected.to(torch.float64)).abs().max())
+        return Born("fail", math.inf, off, 0.0, f"{wrong} of {expected.numel()} elements differ", labels, limit)
+
+    def _excuses(
+        self, pair: Pair, layer: Layer, expected: torch.Tensor, error: torch.Tensor | None, got: torch.Tensor
+    ) -> torch.Tensor:
+        test = self._test
+        tensor = pair.site.tensor
+        layers, frontier = test.segment(tensor)
+        carried = self._carry(frontier)
+        values = {name: self._value(name) for name in frontier}
+        operands = [n for n in layer.inputs if n is not None]
+        wanted = list(dict.fromkeys([*(n for n in operands if n not in test._graph.constants), *layer.outputs]))
+        found = evaluate_with_error(test._graph, values, carried, unit=test._unit, layers=layers, keep=wanted)
+
+        def operand(name: str | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+            if name is None:
+                return None, None
+            if name in test._graph.constants:
+                constant = test._graph.constants[name]
+                return (constant.double() if constant.is_floating_point() else constant), None
+            return found[name]
+
+        inputs, errors = zip(*(operand(n) for n in layer.inputs), strict=True) if layer.inputs else ((), ())
+        outputs = [found[n][0] if n in found else None for n in layer.outputs]
+        kind = kinds.get(layer.kind)
+        index = layer.outputs.index(tensor)
+        if kind.discrete:
+            flips = kind.flips(layer.attrs, inputs, errors, outputs, test._unit)[index]
+            if flips is not None:
+                return flips.excuses(expected, got)
+        step = found[tensor][1]
+        same = expected == got
+        if step is None:
+            return same
+        return same | ((got.to(torch.float64) - expected.to(torch.float64)).abs() <= step)
+
+
+def _nonfinite(
+    expected: torch.Tensor,
+    got: torch.Tensor,
+    off: torch.Tensor,
+    floor: torch.Tensor,
+    pair: Pair,
+    network: Mapping[str, np.ndarray],
+) -> str:
+    """Why NaN and Inf do not stand in the same places; empty if they do. Settled places are zeroed in `off`."""
+    top = _LARGEST.get(got.dtype, math.inf)
+    # What float64 still holds may have overflowed in the twin's own format.
+    reference = torch.where(expected.abs() > top, expected.sign() * math.inf, expected)
+    theirs = got.to(torch.float64)
+    settled = (reference.isnan() & theirs.isnan()) | (reference == theirs)
+    loose = ~(reference.isfinite() & theirs.isfinite())
+    wrong = loose & ~settled
+    if bool(wrong.any()) and pair.site.tensor in network:
+        # The network in its own precision may overflow just as the twin does.
+        own = to_torch(network[pair.site.tensor]).to(torch.float64)
+        if own.shape == theirs.shape:
+            wrong &= ~((own.isnan() & theirs.isnan()) | (own == theirs))
+    off[loose] = 0.0
+    floor[loose] = 1.0
+    expected[loose] = 0.0
+    count = int(wrong.sum())
+    if not count:
+        return ""
+    twins, ours = int(theirs.isnan().sum()), int(reference.isnan().sum())
+    if twins != ours:
+        return f"{twins} NaN where the network has {ours}"
+    return f"NaN or Inf in other places than in the network ({count} elements)"
+
+
+def _class_of(tensor: torch.Tensor) -> str:
+    if tensor.dtype == torch.bool:
+        return "bool"
+    return "float" if tensor.is_floating_point() else "complex" if tensor.is_complex() else "integer"
+
+
+def _dims(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "scalar"
+
+
+def _label(layer: Layer) -> str:
+    place = layer.module or layer.outputs[0]
+    return f"{place} {layer.op or layer.kind}".strip()

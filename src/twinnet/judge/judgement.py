@@ -1,0 +1,562 @@
+"""One check from beginning to end: open both sides, pair, run, judge every pair, listen to the guards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from twinnet.engines import Spec, find_engine
+from twinnet.engines.base import UNITS, Job, Session
+from twinnet.errors import EngineError, UsageError
+from twinnet.judge import guards
+from twinnet.judge.aggregate import findings_of, merge, verdict_of, visible
+from twinnet.judge.born import LIMIT, Born, BornTest
+from twinnet.judge.metrics import compare, dtype_class
+from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
+from twinnet.layers.graph import Graph
+from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
+from twinnet.pairing.transforms import candidates
+from twinnet.result import Coverage, Difference, Guard, PairResult, Result, SideInfo, TaskMetric
+from twinnet.site import Site
+from twinnet.store import dtype_name
+from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
+
+__all__ = ["Judgement"]
+
+_KEPT = 8
+_KEPT_BYTES = 32 << 20
+_SMALL = 64 << 20
+
+
+class Judgement:
+    """The state of one check. `kept` holds the tensors worth showing, by network tensor name."""
+
+    def __init__(self, network: Any, feed: Any, reference: Spec, twin: Any, settings: Any) -> None:
+        self.network = network
+        self.feed = feed
+        self.settings = settings
+        self.timings: dict[str, float] = {}
+        self.kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._reference = reference
+        self._twin_spec = twin
+        self._sessions: list[Session] = []
+        self._net: Session | None = None
+        self._twin: Session | None = None
+        flags = Tolerance(settings.rtol, settings.atol, settings.ulp, settings.snr, settings.psnr, settings.cosine)
+        rules = read_rules(settings.tolerance_file) if settings.tolerance_file else ()
+        self.tolerances = Tolerances.of(flags, rules)
+        self._job = Job(
+            inputs=feed.samples[0],
+            threads=settings.threads,
+            time_limit=settings.time_limit,
+            memory=settings.memory,
+            timings=self.timings,
+            progress=lambda step: settings.progress(step, None),
+        )
+
+    # -- the two sides -------------------------------------------------------------------------------------------
+
+    def _open(self, spec: Any, side: str) -> Session:
+        self.settings.progress(f"opening the {side}", None)
+        if isinstance(spec, Spec):
+            session = find_engine(spec.engine).open(self.network, spec.options, spec.file, self._job)
+        else:
+            from twinnet.engines.callable import CallableSession
+
+            session = CallableSession(spec, self.network, self._job)
+        self._sessions.append(session)
+        return session
+
+    def close(self) -> None:
+        """Free both sessions."""
+        for session in self._sessions:
+            session.close()
+        self._sessions.clear()
+
+    def network_info(self) -> SideInfo:
+        net = self.network
+        info = SideInfo(net.name, self._reference.engine, str(self._reference), "", net.format, net.parameters)
+        return self._with_session(info, self._net)
+
+    def twin_info(self) -> SideInfo:
+        spec = self._twin_spec
+        if isinstance(spec, Spec):
+            info = SideInfo(spec.engine, spec.engine, str(spec))
+            if spec.file:
+                info = replace(info, description=spec.file)
+        else:
+            name = getattr(spec, "__name__", "function")
+            info = SideInfo(name, "callable", name)
+        return self._with_session(info, self._twin)
+
+    @staticmethod
+    def _with_session(info: SideInfo, session: Session | None) -> SideInfo:
+        if session is None:
+            return info
+        return replace(info, version=session.version, sites=len(session.sites), precision=session.precision)
+
+    # -- the check -----------------------------------------------------------------------------------------------
+
+    def result(self) -> Result:
+        """Run everything. EngineError means verdict ERROR and is left to the caller."""
+        net = self._net = self._open(self._reference, "network")
+        graph = net.graph()
+        _refuse_random(graph)
+        # Torch modules learn their outputs' names from a first run.
+        plain = net.run(self.feed.samples[0])
+        twin = self._twin = self._open(self._twin_spec, "twin")
+        twin_plain = twin.run(self.feed.samples[0])
+        if len(plain) != len(twin_plain) and not isinstance(twin.sites, tuple):
+            raise EngineError("the sides have a different number of outputs")
+        pairing = self._pair(net, twin, graph)
+        unit = UNITS.get(twin.precision, UNITS["float32"])
+        results: dict[str, PairResult] = {}
+        found: list[Guard] = [Guard("note", n) for n in (*net.notes, *twin.notes)]
+        outputs_seen: list[dict[str, np.ndarray]] = [plain]
+        for number, sample in enumerate(self.feed.samples):
+            self.settings.progress(f"sample {number + 1} of {len(self.feed.samples)}", None)
+            trace, twin_trace, pairing = self._traces(net, twin, graph, pairing, sample, first=number == 0)
+            if number == 0:
+                found += self._observe(net, twin, plain, twin_plain, trace, twin_trace, sample, pairing)
+                ours = plain
+            else:
+                ours = {n: np.array(trace[t]) for n, t in zip(plain, net.output_tensors, strict=False) if t in trace}
+                outputs_seen.append(ours)
+            judged = self._judge(graph, pairing, sample, trace, twin_trace, unit, number)
+            for pair in judged:
+                before = results.get(pair.site.tensor)
+                results[pair.site.tensor] = pair if before is None else merge(before, pair)
+            self._keep(judged, pairing, trace, twin_trace)
+            trace.close()
+            twin_trace.close()
+        ordered = [results[p.site.tensor] for p in pairing.pairs]
+        return self._conclude(net, twin, graph, pairing, ordered, unit, found, outputs_seen, plain, twin_plain)
+
+    def _pair(self, net: Session, twin: Session, graph: Graph | None) -> Pairing:
+        settings = self.settings
+        derived = not isinstance(self._twin_spec, Spec) or self._twin_spec.file is None
+        is_callable = twin.engine == "callable"
+        outputs = list(zip(net.output_tensors, twin.output_tensors, strict=False))
+        inputs = [
+            (a, b) for a, b in zip(net.input_tensors, twin.input_tensors, strict=False)
+        ]
+        pairing = pair_sites(
+            net.sites,
+            twin.sites,
+            derived=derived and not is_callable,
+            names=settings.names,
+            graph=graph,
+            twin_graph=None if derived else twin.graph(),
+            outputs=outputs,
+            inputs=inputs,
+        )
+        if len(net.output_tensors) != len(twin.output_tensors) and not is_callable:
+            raise EngineError(
+                f"the network has {len(net.output_tensors)} outputs, the twin {len(twin.output_tensors)}: "
+                "they are not the same network",
+                stage="pair",
+            )
+        if settings.level == "outputs":
+            wanted = set(net.output_tensors)
+            pairing = pairing.without({p.site.tensor for p in pairing.pairs} - wanted)
+        if settings.watch or settings.skip:
+            drop = {p.site.tensor for p in pairing.pairs if not self._watched(p.site)}
+            if len(drop) == len(pairing.pairs):
+                raise UsageError("--watch and --skip leave no site to compare")
+            pairing = pairing.without(drop)
+        if not pairing.pairs:
+            raise EngineError("no site of the twin could be paired with the network", stage="pair")
+        return pairing
+
+    def _watched(self, site: Site) -> bool:
+        def fits(patterns: Sequence[str]) -> bool:
+            return any(fnmatchcase(v, p) for p in patterns for v in (site.tensor, site.module, site.op, site.label))
+
+        if site.role == "output":
+            return True
+        return (not self.settings.watch or fits(self.settings.watch)) and not fits(self.settings.skip)
+
+    def _traces(
+        self,
+        net: Session,
+        twin: Session,
+        graph: Graph | None,
+        pairing: Pairing,
+        sample: Mapping[str, np.ndarray],
+        *,
+        first: bool,
+    ) -> tuple[Trace, Trace, Pairing]:
+        memory = self.settings.memory or DEFAULT_MEMORY
+        search = first and bool(pairing.unmatched_twin) and self._may_search(twin)
+        watch = {p.site.tensor for p in pairing.pairs}
+        twin_watch = {p.twin_site.tensor for p in pairing.pairs}
+        if search:
+            watch |= {s.tensor for s in pairing.unmatched}
+            twin_watch |= {s.tensor for s in pairing.unmatched_twin}
+        if graph is not None:
+            watch |= BornTest(graph, pairing.pairs, unit=1.0).shape_values
+        self.settings.progress("running the network", None)
+        trace = net.trace(sample, watch, TraceBuilder(memory))
+        self.settings.progress("running the twin", None)
+        twin_trace = twin.trace(sample, twin_watch, TraceBuilder(memory))
+        if first:
+            pairing = _settled(pairing, trace, twin_trace)
+        if search:
+            pairing = pairing.extended(pair_by_fingerprint(pairing, trace, twin_trace))
+        return trace, twin_trace, pairing
+
+    def _may_search(self, twin: Session) -> bool:
+        spec = self._twin_spec
+        explicit = twin.engine == "callable" or (isinstance(spec, Spec) and spec.file is not None)
+        return explicit and self.settings.level != "outputs" and not self.settings.watch
+
+    def _observe(
+        self,
+        net: Session,
+        twin: Session,
+        plain: Mapping[str, np.ndarray],
+        twin_plain: Mapping[str, np.ndarray],
+        trace: Trace,
+        twin_trace: Trace,
+        sample: Mapping[str, np.ndarray],
+        pairing: Pairing,
+    ) -> list[Guard]:
+        found: list[Guard] = []
+        for side, session, outputs, seen in (("network", net, plain, trace), ("twin", twin, twin_plain, twin_trace)):
+            captured = [seen[t] for t in session.output_tensors if t in seen]
+            same = len(captured) == len(outputs) and all(
+                guards.bit_equal(a, b) for a, b in zip(outputs.values(), captured, strict=True)
+            )
+            if same:
+                continue
+            # The tapped run differs from the plain one: a second plain run tells chance from observation.
+            said, _ = guards.observer_or_chance(side, outputs, session.run(sample), captured)
+            found += said
+        return found
+
+    def _judge(
+        self,
+        graph: Graph | None,
+        pairing: Pairing,
+        sample: Mapping[str, np.ndarray],
+        trace: Trace,
+        twin_trace: Trace,
+        unit: float,
+        number: int,
+    ) -> list[PairResult]:
+        judge: Callable[[Pair], Born] | None = None
+        if graph is not None:
+            names = {self._net.input_tensors[i]: n for i, n in enumerate(self._net.input_names)}  # type: ignore[union-attr]
+            test = BornTest(graph, pairing.pairs, unit=unit, inputs=names)
+            judge = test.on(sample, trace, twin_trace)
+        order = {s.tensor: i for i, s in enumerate(pairing.sites)}
+
+        def plain(pair: Pair) -> tuple[Difference | None, str]:
+            a = trace[pair.site.tensor]
+            b = pair.transform.to_network(twin_trace[pair.twin_site.tensor])
+            if a.shape != b.shape:
+                return None, f"shape {_dims(b.shape)} where the network has {_dims(a.shape)}"
+            if dtype_class(a.dtype) != dtype_class(b.dtype):
+                return None, f"{b.dtype.name} where the network has {a.dtype.name}"
+            return compare(a, b), ""
+
+        judged: list[PairResult] = []
+        with self._job.step("judge"), ThreadPoolExecutor(2) as pool:
+            differences = pool.map(plain, pairing.pairs)
+            for done, (pair, (difference, problem)) in enumerate(zip(pairing.pairs, differences, strict=True)):
+                self.settings.progress("judging", done / len(pairing.pairs))
+                born = judge(pair) if judge is not None and not problem else Born("not judged")
+                judged.append(self._status(pair, born, difference, problem, unit, number, order[pair.site.tensor], trace))
+        return judged
+
+    def _status(
+        self,
+        pair: Pair,
+        born: Born,
+        difference: Difference | None,
+        problem: str,
+        unit: float,
+        number: int,
+        order: int,
+        trace: Trace,
+    ) -> PairResult:
+        array = trace[pair.site.tensor]
+        site = replace(pair.site, shape=tuple(array.shape), dtype=dtype_name(array.dtype))
+        base = PairResult(
+            site=site,
+            twin_site=pair.twin_site,
+            status="fail",
+            how=pair.how,
+            confidence=pair.confidence,
+            transform=str(pair.transform),
+            order=order,
+            born=born.born,
+            floor=born.floor,
+            ratio=born.ratio,
+            limit=born.limit,
+            segment=born.segment,
+            sample=number,
+            difference=difference or Difference(),
+        )
+        if problem or difference is None:
+            return replace(base, reason=problem, rule="structure")
+        tolerance = self.tolerances.find(site, site.dtype)
+        if tolerance is not None:
+            complaint = tolerance.complaint(difference)
+            return replace(base, status="fail" if complaint else "pass", reason=complaint, rule=str(tolerance))
+        if self.tolerances:
+            return replace(base, status="not judged", reason="no tolerance is stated for it", rule="")
+        if born.status == "not judged":
+            return self._plain_rule(base, born, unit)
+        return replace(base, status=born.status, reason=born.reason)  # type: ignore[arg-type]
+
+    def _plain_rule(self, base: PairResult, born: Born, unit: float) -> PairResult:
+        """Where the network's layers cannot be evaluated only outputs are judged, by the size of the difference."""
+        if base.site.role != "output":
+            return replace(base, status="not judged", reason=born.reason, rule="")
+        if visible(base.difference, unit * 16):
+            reason = "visibly different" + (f" ({born.reason})" if born.reason else "")
+            return replace(base, status="fail", reason=reason, rule="plain")
+        return replace(base, status="pass", rule="plain", reason=born.reason)
+
+    # -- the answer ----------------------------------------------------------------------------------------------
+
+    def _keep(self, judged: Sequence[PairResult], pairing: Pairing, trace: Trace, twin_trace: Trace) -> None:
+        """Copies of the tensors a person will want to see: outputs, findings, the worst of the rest."""
+        if self.settings.keep == "none":
+            return
+        by_tensor = {p.site.tensor: p for p in pairing.pairs}
+        ranked = sorted(
+            judged,
+            key=lambda p: (p.status == "fail", p.site.role == "output", p.ratio or 0.0, p.difference.max_abs),
+            reverse=True,
+        )
+        wanted = ranked if self.settings.keep == "all" else ranked[:_KEPT]
+        for result in wanted:
+            name = result.site.tensor
+            pair = by_tensor[name]
+            array = trace[name]
+            if self.settings.keep != "all" and array.nbytes > _KEPT_BYTES:
+                continue
+            before = self.kept.get(name)
+            if before is None or result.status == "fail":
+                twin = pair.transform.to_network(twin_trace[pair.twin_site.tensor])
+                self.kept[name] = (np.array(array), np.array(twin))
+        if self.settings.keep != "all" and len(self.kept) > 2 * _KEPT:
+            for name in list(self.kept)[2 * _KEPT :]:
+                del self.kept[name]
+
+    def _conclude(
+        self,
+        net: Session,
+        twin: Session,
+        graph: Graph | None,
+        pairing: Pairing,
+        pairs: list[PairResult],
+        unit: float,
+        found: list[Guard],
+        outputs_seen: list[dict[str, np.ndarray]],
+        plain: Mapping[str, np.ndarray],
+        twin_plain: Mapping[str, np.ndarray],
+    ) -> Result:
+        verdict = verdict_of(pairs)
+        # Judged unwatched: the deployed outputs themselves must agree, whatever the tapped run showed.
+        outputs, more = self._outputs(net, twin, graph, pairs, plain, twin_plain, unit, failed=verdict == "FAIL")
+        found += more
+        if any(p.status == "fail" for p in outputs):
+            verdict = "FAIL"
+        visibly = [p for p in pairs if visible(p.difference, unit)]
+        untested = [p for p in pairs if p.status == "untested" and p.site.role != "output"]
+        inner = sum(p.site.role != "output" for p in pairs)
+        by_tensor = dict(zip(net.output_tensors, plain.values(), strict=False))
+        judged_outputs = [p for p in pairs if p.site.role == "output"]
+        found += guards.degenerate_data(judged_outputs, by_tensor, len(untested), inner)
+        found += self._baseline(net, outputs_seen, outputs)
+        found += self._training_mode()
+        coverage = self._coverage(pairing, pairs, net, graph)
+        found += guards.coverage_guard(coverage)
+        weak = verdict == "PASS" and any(g.weakens for g in found)
+        first = next((p.site for p in pairs if p in visibly), None) if visibly else None
+        return Result(
+            verdict=verdict,
+            network=self.network_info(),
+            twin=self.twin_info(),
+            inputs=self.feed.info,
+            coverage=coverage,
+            guards=tuple(found),
+            evidence="weak" if weak else "strong",
+            outputs=tuple(outputs),
+            pairs=tuple(pairs),
+            failing=len(visibly),
+            first_failing=first,
+            findings=findings_of(pairs, graph, [p.site.tensor for p in visibly]),
+            metrics=self._metrics(plain, twin_plain),
+            tolerance=str(self.tolerances),
+            timings=dict(self.timings),
+        )
+
+    def _outputs(
+        self,
+        net: Session,
+        twin: Session,
+        graph: Graph | None,
+        pairs: Sequence[PairResult],
+        plain: Mapping[str, np.ndarray],
+        twin_plain: Mapping[str, np.ndarray],
+        unit: float,
+        *,
+        failed: bool,
+    ) -> tuple[list[PairResult], list[Guard]]:
+        """The deployed outputs end to end, with what float rounding alone does to them where that is affordable."""
+        by_tensor = {p.site.tensor: p for p in pairs}
+        noise = self._noise(net, graph, plain, failed=failed)
+        found: list[PairResult] = []
+        twins = list(twin_plain.values())
+        for index, (tensor, ours) in enumerate(zip(net.output_tensors, plain.values(), strict=False)):
+            if index >= len(twins):
+                break
+            theirs = twins[index]
+            judged = by_tensor.get(tensor)
+            site = judged.site if judged else Site(tensor, tensor, "output", role="output")
+            twin_site = judged.twin_site if judged else Site(twin.output_tensors[index], role="output")
+            base = PairResult(site, twin_site, "pass", rule="end to end")
+            if ours.shape != theirs.shape or dtype_class(ours.dtype) != dtype_class(theirs.dtype):
+                reason = f"{_dims(theirs.shape)} {theirs.dtype.name} where the network has {_dims(ours.shape)} {ours.dtype.name}"
+                found.append(replace(base, status="fail", reason=reason, rule="structure"))
+                continue
+            difference = compare(ours, theirs)
+            floor = max(noise.get(tensor, 0.0), unit * max(map(abs, difference.range_reference), default=0.0))
+            ratio = difference.max_abs / floor if tensor in noise and floor > 0 and math.isfinite(floor) else None
+            status = judged.status if judged else "pass"
+            tolerance = self.tolerances.find(site, dtype_name(ours.dtype))
+            if tolerance is not None:
+                status = "fail" if tolerance.complaint(difference) else "pass"
+            worse = judged is not None and judged.difference.max_abs > difference.max_abs
+            found.append(
+                replace(
+                    base,
+                    status=status,
+                    floor=floor if tensor in noise else None,
+                    ratio=ratio,
+                    difference=judged.difference if worse and judged is not None else difference,
+                    sample=judged.sample if worse and judged is not None else 0,
+                    reason=judged.reason if judged else "",
+                )
+            )
+        return found, []
+
+    def _noise(
+        self, net: Session, graph: Graph | None, plain: Mapping[str, np.ndarray], *, failed: bool
+    ) -> dict[str, float]:
+        """How far the network in its own precision is from itself in float64, at each output."""
+        if graph is None or (not failed and not self._cheap(graph)):
+            return {}
+        import torch
+
+        from twinnet.engines._tensors import to_torch
+        from twinnet.layers import evaluate
+        from twinnet.layers.kinds import UnknownLayer
+
+        self.settings.progress("measuring the network's own rounding", None)
+        sample = self.feed.samples[0]
+        values = {t: to_torch(np.asarray(sample[n])) for t, n in zip(net.input_tensors, net.input_names, strict=False)}
+        tensors = [t for t in net.output_tensors if t in graph.producer]
+        try:
+            with self._job.step("judge"):
+                exact = evaluate(graph, values, keep=tensors)
+        except UnknownLayer:
+            return {}
+        found: dict[str, float] = {}
+        for tensor, array in zip(net.output_tensors, plain.values(), strict=False):
+            value = exact.get(tensor)
+            if value is None or not value.is_floating_point() or value.shape != array.shape or value.numel() == 0:
+                continue
+            off = (to_torch(array).to(torch.float64) - value).abs()
+            finite = off[off.isfinite()]
+            found[tensor] = float(finite.max()) if finite.numel() else 0.0
+        return found
+
+    def _cheap(self, graph: Graph) -> bool:
+        judged = self.timings.get("judge", 0.0)
+        return judged < 1.0 * max(len(self.feed.samples), 1)
+
+    def _baseline(
+        self, net: Session, seen: Sequence[Mapping[str, np.ndarray]], outputs: Sequence[PairResult]
+    ) -> list[Guard]:
+        differences = {n: p.difference.max_abs for n, p in zip(seen[0], outputs, strict=False)}
+        other = seen[1] if len(seen) > 1 else net.run(guards.shuffled(self.feed.samples[0], self.settings.seed))
+        return guards.null_baseline(seen[0], other, differences)
+
+    def _training_mode(self) -> list[Guard]:
+        if getattr(self.network, "was_training", False):
+            return [Guard("training mode", "the module was in training mode; it was set to eval for the check")]
+        return []
+
+    def _coverage(
+        self, pairing: Pairing, pairs: Sequence[PairResult], net: Session, graph: Graph | None
+    ) -> Coverage:
+        judged = sum(p.status in ("pass", "fail", "excused") for p in pairs)
+        note = ""
+        if graph is None:
+            note = "the network's layers are not known: only outputs are judged, by the size of the difference"
+        else:
+            longest = max((len(p.segment) for p in pairs), default=0)
+            unknown = [p for p in pairs if p.status == "not judged" and p.reason and not self.tolerances]
+            if unknown:
+                note = f"{len(unknown)} pairs could not be judged: {unknown[0].reason}"
+            elif longest > 40:
+                note = f"the longest segment judged as one has {longest} layers: small faults inside it can hide"
+        return Coverage(
+            sites=len(pairing.sites),
+            paired=len(pairing.pairs),
+            twin_sites=len(pairing.twin_sites),
+            judged=judged,
+            unmatched=tuple(s.tensor for s in pairing.unmatched),
+            unmatched_twin=tuple(s.tensor for s in pairing.unmatched_twin),
+            note=note,
+        )
+
+    def _metrics(self, plain: Mapping[str, np.ndarray], twin_plain: Mapping[str, np.ndarray]) -> tuple[TaskMetric, ...]:
+        if self.settings.metric is None:
+            return ()
+        from twinnet.judge.task import task_metric
+
+        return (task_metric(self.settings.metric, self.feed.samples[0], plain, twin_plain),)
+
+
+def _settled(pairing: Pairing, trace: Mapping[str, np.ndarray], twin_trace: Mapping[str, np.ndarray]) -> Pairing:
+    """Pairs with the transform their shapes ask for; guesses that cannot stand side by side are dropped."""
+    kept: list[Pair] = []
+    for pair in pairing.pairs:
+        if pair.site.tensor not in trace or pair.twin_site.tensor not in twin_trace:
+            continue
+        ours, theirs = trace[pair.site.tensor], twin_trace[pair.twin_site.tensor]
+        if ours.shape != theirs.shape and pair.transform.is_identity and pair.how not in ("output", "stated"):
+            fitting = candidates(ours.shape, theirs.shape)
+            if len(fitting) == 1:
+                pair = replace(pair, transform=fitting[0])
+            elif pair.confidence < 1:
+                continue
+        kept.append(pair)
+    return replace(pairing, pairs=tuple(kept))
+
+
+def _refuse_random(graph: Graph | None) -> None:
+    for layer in graph or ():
+        if layer.attrs.get("random"):
+            where = f" ({layer.source})" if layer.source else ""
+            raise EngineError(
+                f"the network draws random numbers in {layer.module or layer.node} {layer.op}{where}",
+                stage="run",
+                hint="seed it, or make it deterministic: two runs of it cannot be compared",
+            )
+
+
+def _dims(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "scalar"

@@ -1,0 +1,144 @@
+"""Stated tolerances: for those who must say a number. Without them the noise floor decides.
+
+Flags (`--rtol`, `--atol`, `--ulp`, `--snr`, `--psnr`, `--cosine`) judge the outputs. A TOML file can also name inner
+sites; the last rule that fits a site holds::
+
+    [[rule]]
+    op = "softmax"            # any of: site, module, op, dtype (patterns with * and ?); none: the outputs
+    atol = 1e-4
+
+    [[rule]]
+    module = "head.*"
+    rtol = 1e-2
+    snr = 40.0
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from twinnet.errors import UsageError
+from twinnet.result import Difference
+from twinnet.site import Site
+
+__all__ = ["Rule", "Tolerance", "Tolerances", "read_rules"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What a difference may be at most; all stated limits must hold. Only rtol or only atol leaves the other at 0.
+
+    >>> Tolerance(atol=0.1).complaint(Difference(elements=1, max_abs=0.5, hull=((1.0, 0.5),)))
+    'differs by 0.5 where atol 0.1 + rtol 0 x |1| allows 0.1'
+    """
+
+    rtol: float | None = None
+    atol: float | None = None
+    ulp: float | None = None
+    snr: float | None = None
+    psnr: float | None = None
+    cosine: float | None = None
+
+    @property
+    def stated(self) -> bool:
+        return any(getattr(self, f.name) is not None for f in fields(self))
+
+    def complaint(self, difference: Difference) -> str:
+        """Why the difference is too large; empty if it is not."""
+        if difference.nonfinite_mismatch:
+            return f"NaN or Inf in other places ({difference.nonfinite_mismatch} elements)"
+        if self.rtol is not None or self.atol is not None:
+            rtol, atol = self.rtol or 0.0, self.atol or 0.0
+            for level, size in difference.hull:
+                if size > atol + rtol * level:
+                    allowed = atol + rtol * level
+                    return f"differs by {size:.3g} where atol {atol:g} + rtol {rtol:g} x |{level:.3g}| allows {allowed:.3g}"
+        if self.ulp is not None and difference.ulp is not None and difference.ulp > self.ulp:
+            return f"{difference.ulp} ULP apart, {self.ulp:g} allowed"
+        for name in ("snr", "psnr"):
+            least, value = getattr(self, name), getattr(difference, name)
+            if least is not None and value < least:
+                return f"{name.upper()} {value:.2f} dB, at least {least:g} dB asked for"
+        if self.cosine is not None and difference.cosine < self.cosine:
+            return f"cosine {difference.cosine:.6f}, at least {self.cosine:g} asked for"
+        return ""
+
+    def __str__(self) -> str:
+        return ", ".join(f"{f.name} {getattr(self, f.name):g}" for f in fields(self) if getattr(self, f.name) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A tolerance for the sites that fit every given pattern."""
+
+    tolerance: Tolerance
+    site: str = ""
+    module: str = ""
+    op: str = ""
+    dtype: str = ""
+
+    def fits(self, site: Site, dtype: str) -> bool:
+        if not (self.site or self.module or self.op or self.dtype):
+            return site.role == "output"
+        asked = ((self.site, site.tensor), (self.module, site.module), (self.op, site.op), (self.dtype, dtype))
+        return all(not pattern or fnmatchcase(value.lower(), pattern.lower()) for pattern, value in asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerances:
+    """All rules of a check, in order; empty means automatic."""
+
+    rules: tuple[Rule, ...] = ()
+
+    @staticmethod
+    def of(flags: Tolerance, rules: Sequence[Rule] = ()) -> Tolerances:
+        """The flags as a rule for the outputs, after which the rules of a file take precedence."""
+        first = (Rule(flags),) if flags.stated else ()
+        return Tolerances((*first, *rules))
+
+    def __bool__(self) -> bool:
+        return bool(self.rules)
+
+    def find(self, site: Site, dtype: str) -> Tolerance | None:
+        """The tolerance of a site, or None where the noise floor decides."""
+        return next((r.tolerance for r in reversed(self.rules) if r.fits(site, dtype)), None)
+
+    def __str__(self) -> str:
+        return "; ".join(dict.fromkeys(str(r.tolerance) for r in self.rules)) or "automatic"
+
+
+def read_rules(path: str | Path) -> tuple[Rule, ...]:
+    """The rules of a tolerance file."""
+    path = Path(path)
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"no such tolerance file: {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise UsageError(f"{path} is not a readable TOML file: {error}") from None
+    entries = table.pop("rule", [])
+    if table or not isinstance(entries, list) or not entries:
+        extra = f" (found {', '.join(table)})" if table else ""
+        raise UsageError(f"{path}: a tolerance file is a list of [[rule]] tables{extra}")
+    return tuple(_rule(path, number, entry) for number, entry in enumerate(entries, 1))
+
+
+def _rule(path: Path, number: int, entry: dict[str, Any]) -> Rule:
+    limits = {f.name for f in fields(Tolerance)}
+    patterns = {"site", "module", "op", "dtype"}
+    for key, value in entry.items():
+        if key not in limits | patterns:
+            allowed = ", ".join(sorted(limits | patterns))
+            raise UsageError(f"{path}: rule {number} has the unknown key {key!r}", hint=f"allowed: {allowed}")
+        right = isinstance(value, str) if key in patterns else isinstance(value, int | float) and not isinstance(value, bool)
+        if not right:
+            raise UsageError(f"{path}: rule {number}: {key} = {value!r} is not a {'text' if key in patterns else 'number'}")
+    tolerance = Tolerance(**{k: float(v) for k, v in entry.items() if k in limits})
+    if not tolerance.stated:
+        raise UsageError(f"{path}: rule {number} states no limit", hint=f"one of: {', '.join(sorted(limits))}")
+    return Rule(tolerance, **{k: v for k, v in entry.items() if k in patterns})
