@@ -10,7 +10,7 @@ once per file format.
 tensor([0., 2.], dtype=torch.float64)
 """
 
-from twinnet.layers.evaluate import evaluate, evaluate_with_error
+from twinnet.layers.evaluate import Floor, evaluate, evaluate_with_error, evaluate_with_floor, flips
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["Graph", "Layer", "evaluate", "evaluate_with_error"]
+__all__ = ["Floor", "Graph", "Layer", "evaluate", "evaluate_with_error", "evaluate_with_floor", "flips"]

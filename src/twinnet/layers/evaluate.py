@@ -1,16 +1,41 @@
-"""Evaluate canonical layers in float64, with or without the running error bound."""
+"""Evaluate canonical layers in float64, with or without the running error bound.
+
+Three depths of the same walk:
+
+- `evaluate`: values only;
+- `evaluate_with_error`: each value with an elementwise bound of what rounding may add;
+- `evaluate_with_floor`: what a judge needs for one segment on a twin's own tensors, the whole bound (inherited
+  errors included) and the part that later segments may inherit, from one evaluation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from twinnet.layers.graph import Graph
+from twinnet.errors import EngineError, TwinnetError
+from twinnet.layers.graph import Graph, Layer
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["evaluate", "evaluate_with_error"]
+    from twinnet.layers.kinds import Flips
+
+__all__ = ["Floor", "evaluate", "evaluate_with_error", "evaluate_with_floor", "flips"]
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """A value in float64, how far rounding may move it, and what of that later segments may inherit.
+
+    `bound` holds the segment's own rounding and what its inputs were allowed. `carry` is the own rounding only, or,
+    behind layers that merely move values, what their input was allowed. None means exact.
+    """
+
+    value: torch.Tensor
+    bound: torch.Tensor | None
+    carry: torch.Tensor | None
 
 
 def evaluate(
@@ -20,8 +45,20 @@ def evaluate(
     layers: Sequence[int] | None = None,
     keep: Iterable[str] | None = None,
 ) -> dict[str, torch.Tensor]:
-    """Values computed in float64 from `values`; only `layers` (default: all), returning `keep` (default: outputs)."""
-    raise NotImplementedError
+    """Values computed in float64 from `values`; only `layers` (default: all), returning `keep` (default: outputs).
+
+    Floats become float64, integers and booleans stay what they are. A value is dropped after its last use unless
+    it is in `keep`. A value that is given is taken as it is, even if a layer could compute it.
+
+    >>> import torch
+    >>> graph = Graph((Layer("relu", ("x",), ("y",)), Layer("neg", ("y",), ("z",))), ("x",), ("z",))
+    >>> evaluate(graph, {"x": torch.tensor([-1.0, 2.0])}, keep=["y"])
+    {'y': tensor([0., 2.], dtype=torch.float64)}
+    """
+    walk = _Walk(graph, values, layers, keep)
+    for layer, kind, inputs in walk:
+        walk.give(layer, _run(layer, kind, inputs))
+    return {name: walk.known[name] for name in walk.keep}
 
 
 def evaluate_with_error(
@@ -33,5 +70,226 @@ def evaluate_with_error(
     layers: Sequence[int] | None = None,
     keep: Iterable[str] | None = None,
 ) -> dict[str, tuple[torch.Tensor, torch.Tensor | None]]:
-    """Like `evaluate`, with an elementwise bound (float32 tensor, or None for exact) of what rounding may add."""
-    raise NotImplementedError
+    """Like `evaluate`, with an elementwise bound (float32 tensor, or None for exact) of what rounding may add.
+
+    `errors` are bounds of the given values (none: exact), `unit` is the unit roundoff of the arithmetic to allow
+    for (2^-24 for float32). Where a value is NaN or infinite the bound is 0: such places must match as they are.
+
+    >>> import torch
+    >>> graph = Graph((Layer("mul", ("x", "x"), ("y",)),), ("x",), ("y",))
+    >>> value, bound = evaluate_with_error(graph, {"x": torch.tensor([3.0])}, {}, unit=2.0**-24)["y"]
+    >>> bool(bound == 9 * 2.0**-24)
+    True
+    """
+    walk = _Walk(graph, values, layers, keep)
+    bounds: dict[str, torch.Tensor | None] = dict(errors)
+    for layer, kind, inputs in walk:
+        outputs = _run(layer, kind, inputs)
+        given = tuple(bounds.get(name) if name is not None else None for name in layer.inputs)
+        found = _bound(layer, kind, inputs, given, outputs, unit)
+        walk.give(layer, outputs)
+        for name, bound in zip(layer.outputs, found):
+            if name and name in walk.known:
+                bounds[name] = bound
+        walk.forget(bounds)
+    return {name: (walk.known[name], bounds.get(name)) for name in walk.keep}
+
+
+def evaluate_with_floor(
+    graph: Graph,
+    values: Mapping[str, torch.Tensor],
+    carry: Mapping[str, torch.Tensor | None],
+    *,
+    unit: float,
+    layers: Sequence[int] | None = None,
+    keep: Iterable[str] | None = None,
+) -> dict[str, Floor]:
+    """One segment on a twin's tensors: its result, the bound to judge by, and the bound to hand on.
+
+    `carry` holds, for each given value, the `Floor.carry` of the segment that made it. Carrying goes one level: the
+    bound handed on leaves out what was inherited, except behind layers that only move values.
+    """
+    walk = _Walk(graph, values, layers, keep)
+    bounds: dict[str, torch.Tensor | None] = {n: e for n, e in carry.items() if e is not None}
+    carries = dict(bounds)
+    foreign = set(bounds)  # inherited from another segment, so not handed on through arithmetic
+    for layer, kind, inputs in walk:
+        outputs = _run(layer, kind, inputs)
+        names = layer.inputs
+        whole = tuple(bounds.get(n) if n is not None else None for n in names)
+        mine = tuple(None if n is None or n in foreign else carries.get(n) for n in names)
+        if kind.exact:
+            passed = tuple(carries.get(n) if n is not None else None for n in names)
+            out_bounds = _bound(layer, kind, inputs, whole, outputs, unit)
+            same = all(a is b for a, b in zip(whole, passed))
+            out_carries = out_bounds if same else _bound(layer, kind, inputs, passed, outputs, unit)
+            if all(n is None or n in foreign or carries.get(n) is None for n in names):
+                foreign.update(n for n in layer.outputs if n)
+        else:
+            out_carries = _bound(layer, kind, inputs, mine, outputs, unit)
+            if all(a is b for a, b in zip(whole, mine)):
+                out_bounds = out_carries
+            elif kind.discrete or any(e is not None for e in mine):
+                out_bounds = _bound(layer, kind, inputs, whole, outputs, unit)
+            else:  # own part is known already: add the inherited part only
+                extra = _bound(layer, kind, inputs, whole, outputs, 0.0)
+                out_bounds = tuple(_plus(a, b) for a, b in zip(out_carries, extra))
+        walk.give(layer, outputs)
+        for name, bound, handed in zip(layer.outputs, out_bounds, out_carries):
+            if name and name in walk.known:
+                bounds[name], carries[name] = bound, handed
+        walk.forget(bounds, carries)
+    return {name: Floor(walk.known[name], bounds.get(name), carries.get(name)) for name in walk.keep}
+
+
+def flips(
+    layer: Layer,
+    inputs: Sequence[Any],
+    errors: Sequence[torch.Tensor | None],
+    outputs: Sequence[Any],
+    *,
+    unit: float = 2.0**-24,
+) -> tuple[Flips | None, ...]:
+    """Which flips of a discrete layer are excused by the errors of its inputs; None for outputs that are numbers.
+
+    >>> import torch
+    >>> layer, x = Layer("round", ("x",), ("y",)), torch.tensor([0.4999, 0.2], dtype=torch.float64)
+    >>> (allowed,) = flips(layer, [x], [torch.full((2,), 1e-3)], [x.round()])
+    >>> allowed.excuses(x.round(), torch.tensor([1.0, 1.0]))
+    tensor([ True, False])
+    """
+    from twinnet.layers import kinds
+
+    return kinds.get(layer.kind).flips(layer.attrs, inputs, errors, outputs, unit)
+
+
+# ---- the walk ------------------------------------------------------------------------------------
+
+
+class _Walk:
+    """Layers in order with their inputs; values live from their making to their last use."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        values: Mapping[str, torch.Tensor],
+        layers: Sequence[int] | None,
+        keep: Iterable[str] | None,
+    ) -> None:
+        self.graph = graph
+        self.order = range(len(graph.layers)) if layers is None else sorted(layers)
+        self.keep = tuple(dict.fromkeys(graph.outputs if keep is None else keep))
+        self.given = values
+        self.known: dict[str, Any] = {}
+        self.uses: dict[str, int] = {}
+        for i in self.order:
+            for name in graph.layers[i].inputs:
+                if name is not None:
+                    self.uses[name] = self.uses.get(name, 0) + 1
+        for name in self.keep:
+            self.uses[name] = self.uses.get(name, 0) + 1
+        self.dead: list[str] = []
+
+    def __iter__(self) -> Iterator[tuple[Layer, Any, tuple[Any, ...]]]:
+        from twinnet.layers import kinds
+
+        for i in self.order:
+            layer = self.graph.layers[i]
+            if all(not name or name in self.given for name in layer.outputs):
+                self._used(layer)
+                continue
+            inputs = tuple(None if name is None else self._value(name, layer) for name in layer.inputs)
+            yield layer, kinds.get(layer.kind), inputs
+            self._used(layer)
+        for name in self.keep:
+            if name not in self.known:
+                self.known[name] = self._value(name, None)
+
+    def _value(self, name: str, layer: Layer | None) -> Any:
+        if name in self.known:
+            return self.known[name]
+        if name in self.given:
+            value = self.given[name]
+        elif name in self.graph.constants:
+            value = self.graph.constants[name]
+        else:
+            reader = f"layer {layer.node or layer.kind}" if layer else "the caller"
+            raise EngineError(
+                f"value {name!r}, needed by {reader}, is neither given nor computed", stage="evaluate"
+            )
+        value = _wide(value)
+        self.known[name] = value
+        return value
+
+    def give(self, layer: Layer, outputs: tuple[Any, ...]) -> None:
+        for name, value in zip(layer.outputs, outputs):
+            if name and self.uses.get(name):
+                self.known.setdefault(name, value)
+
+    def _used(self, layer: Layer) -> None:
+        for name in layer.inputs:
+            if name is not None:
+                self.uses[name] -= 1
+                if not self.uses[name]:
+                    self.known.pop(name, None)
+                    self.dead.append(name)
+
+    def forget(self, *tables: dict[str, Any]) -> None:
+        """Drop the bounds of values that are gone."""
+        for name in self.dead:
+            for table in tables:
+                table.pop(name, None)
+        self.dead.clear()
+
+
+def _wide(value: Any) -> Any:
+    import torch
+
+    return value.to(torch.float64) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def _run(layer: Layer, kind: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    import torch
+
+    try:
+        with torch.no_grad():
+            outputs = kind.evaluate(layer.attrs, *inputs)
+    except TwinnetError:
+        raise
+    except Exception as error:
+        place = " ".join(p for p in (layer.op, layer.node and repr(layer.node)) if p) or layer.kind
+        raise EngineError(
+            f"layer {place} (kind {layer.kind}) could not be evaluated: {error}", stage="evaluate"
+        ) from error
+    return tuple(_wide(y) for y in outputs[: len(layer.outputs)])
+
+
+def _bound(
+    layer: Layer,
+    kind: Any,
+    inputs: tuple[Any, ...],
+    errors: tuple[Any, ...],
+    outputs: tuple[Any, ...],
+    u: float,
+) -> tuple[torch.Tensor | None, ...]:
+    import torch
+
+    with torch.no_grad():
+        found = kind.error(layer.attrs, inputs, errors, outputs, u)
+        return tuple(_clean(e, y) for e, y in zip(found, outputs))
+
+
+def _clean(e: torch.Tensor | None, y: Any) -> torch.Tensor | None:
+    """No NaN in a bound: unknown is unbounded, and a value that is not finite is compared as a mask."""
+    import torch
+
+    if e is None or not e.numel() or torch.isfinite(e.sum()):
+        return e
+    e = e.nan_to_num(nan=float("inf"), posinf=float("inf"))
+    if isinstance(y, torch.Tensor) and y.is_floating_point() and y.shape == e.shape:
+        e = torch.where(torch.isfinite(y), e, 0.0)
+    return e
+
+
+def _plus(a: torch.Tensor | None, b: torch.Tensor | None) -> torch.Tensor | None:
+    return b if a is None else a if b is None else a + b

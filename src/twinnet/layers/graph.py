@@ -68,7 +68,9 @@ class Graph:
                     found.setdefault(name, []).append(i)
         return {name: tuple(indices) for name, indices in found.items()}
 
-    def segment(self, targets: Iterable[str], known: Iterable[str]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    def segment(
+        self, targets: Iterable[str], known: Iterable[str]
+    ) -> tuple[tuple[int, ...], tuple[str, ...]]:
         """Layers needed to compute `targets` from the values in `known`, and the values they start from.
 
         Constants are free. Values that are neither known nor produced by a layer are graph inputs and end the walk.

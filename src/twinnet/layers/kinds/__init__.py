@@ -144,8 +144,8 @@ An operand with a star may be given as attribute of that name (Python ints or fl
 | dynamic_quantize_linear | x | outputs y, scale, zero (uint8) |
 | unique | x | axis=None, sorted=True; outputs y, first?, inverse?, counts? |
 | **control** | | |
-| if | condition, captured... | then, orelse: Graph; then_inputs, else_inputs: positions of the captured operands |
-| loop | trip?, condition?, state..., captured... | body: Graph, states (how many), scans (how many outputs are stacked) |
+| if | condition, captured... | then, orelse: Graph; names: what both call the captured operands |
+| loop | trips?, condition?, states..., captured... | body: Graph (step, condition, states -> condition, states, scans), states: how many, names: of the captured operands |
 | opaque | any | run: function of torch tensors returning a tuple; without it `unknown`: why it cannot be evaluated |
 """
 

@@ -83,10 +83,10 @@ class Kind:
         self, attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float = 2.0**-24
     ) -> tuple[Flips | None, ...]:
         """For each output what flips are excused; None for outputs that are judged as numbers."""
-        if not self.discrete:
-            return (None,) * len(outputs)
         if self.tie_rules is not None:
             return self.tie_rules(attrs, inputs, errors, outputs)
+        if not self.discrete:
+            return (None,) * len(outputs)
         return tuple(Flips(step) for step in self.error(attrs, inputs, errors, outputs, u))
 
 
@@ -119,7 +119,7 @@ def kinds() -> tuple[str, ...]:
     return tuple(sorted(_KINDS))
 
 
-# ---- helpers for the formulas ------------------------------------------------------------------------------------
+# ---- helpers for the formulas --------------------------------------------------------------------
 
 
 def mag(x: torch.Tensor) -> torch.Tensor:

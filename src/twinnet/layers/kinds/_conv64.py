@@ -44,7 +44,12 @@ def convolve(
     if x.dtype == torch.float64 and x.numel() and w.numel() and spatial <= 2:
         if spatial == 1:
             lifted = _fast(
-                x.unsqueeze(2), w.unsqueeze(2), (1, strides[0]), (0, pads[0], 0, pads[1]), (1, dilations[0]), group
+                x.unsqueeze(2),
+                w.unsqueeze(2),
+                (1, strides[0]),
+                (0, pads[0], 0, pads[1]),
+                (1, dilations[0]),
+                group,
             )
             if lifted is not None:
                 return lifted.squeeze(2)
@@ -108,7 +113,9 @@ def _products(flat: torch.Tensor, w: torch.Tensor, group: int) -> torch.Tensor:
     weights = w.reshape(group, w.shape[0] // group, channels // group)
     if group == 1:
         return torch.matmul(weights[0], flat)
-    return torch.matmul(weights, flat.reshape(n, group, channels // group, length)).reshape(n, w.shape[0], length)
+    return torch.matmul(weights, flat.reshape(n, group, channels // group, length)).reshape(
+        n, w.shape[0], length
+    )
 
 
 def _depthwise(xp: torch.Tensor, w: torch.Tensor, ho: int, wo: int, dilations: Sequence[int]) -> torch.Tensor:

@@ -14,15 +14,24 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from twinnet.layers.kinds._base import TINY, Attrs, Error, Errors, Kind, Tensors, add_up, growth, mag, register
+from twinnet.layers.kinds._base import (
+    TINY,
+    Attrs,
+    Error,
+    Errors,
+    Kind,
+    Tensors,
+    add_up,
+    growth,
+    mag,
+    register,
+)
 from twinnet.layers.kinds._conv64 import convolve, pad_data
 
 Op = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def bilinear_error(
-    op: Op, a: torch.Tensor, b: torch.Tensor, ea: Error, eb: Error, n: int, u: float
-) -> Error:
+def bilinear_error(op: Op, a: torch.Tensor, b: torch.Tensor, ea: Error, eb: Error, n: int, u: float) -> Error:
     """Bound for a bilinear op: op(c*u*|a| + ea, |b|) + op(|a|+ea, eb), c the growth of n terms."""
     size_b = mag(b)
     left: Error = mag(a).mul_(growth(n) * u) if u else None
@@ -44,7 +53,7 @@ def bilinear_error(
     return total
 
 
-# ---- convolution -------------------------------------------------------------------------------------------------
+# ---- convolution ---------------------------------------------------------------------------------
 
 
 def _window(attrs: Attrs, x: torch.Tensor, kernel: tuple[int, ...]) -> tuple[Any, Any, Any]:
@@ -134,15 +143,21 @@ def _disjoint(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return y.reshape(n, out, h * kh, width * kw)
 
 
-def _transposed_evaluate(attrs: Attrs, x: torch.Tensor, w: torch.Tensor, b: Any = None) -> tuple[torch.Tensor]:
+def _transposed_evaluate(
+    attrs: Attrs, x: torch.Tensor, w: torch.Tensor, b: Any = None
+) -> tuple[torch.Tensor]:
     y = _transposed(attrs, x, w)
     return (y if b is None else y + _channels(b, y),)
 
 
-def _transposed_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
+def _transposed_error(
+    attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
+) -> tuple[Error]:
     x, w = inputs[0], inputs[1]
     strides = tuple(attrs.get("strides") or (1,) * (w.dim() - 2))
-    taps = math.prod(math.ceil(k / s) for k, s in zip(w.shape[2:], strides))  # kernel taps that meet in one output
+    taps = math.prod(
+        math.ceil(k / s) for k, s in zip(w.shape[2:], strides)
+    )  # kernel taps that meet in one output
     n = (w.shape[0] // int(attrs.get("group", 1))) * taps + 1
     total = bilinear_error(lambda a, b: _transposed(attrs, a, b), x, w, errors[0], errors[1], n, u)
     return (add_up(outputs[0], total, _bias(inputs, errors, outputs[0], n, u)),)
@@ -151,7 +166,7 @@ def _transposed_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Te
 register(Kind("conv_transpose", _transposed_evaluate, _transposed_error))
 
 
-# ---- matrix products ---------------------------------------------------------------------------------------------
+# ---- matrix products -----------------------------------------------------------------------------
 
 
 def _turn(t: torch.Tensor, flag: Any) -> torch.Tensor:
@@ -260,7 +275,7 @@ def _summed(equation: str, inputs: Tensors) -> int:
 register(Kind("einsum", _einsum_evaluate, _einsum_error))
 
 
-# ---- integers ----------------------------------------------------------------------------------------------------
+# ---- integers ------------------------------------------------------------------------------------
 
 
 def _centred(x: torch.Tensor, zero: Any, channel_axis: int | None) -> torch.Tensor:
@@ -275,11 +290,15 @@ def _centred(x: torch.Tensor, zero: Any, channel_axis: int | None) -> torch.Tens
     return x - zero
 
 
-def _conv_integer(attrs: Attrs, x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> tuple[torch.Tensor]:
+def _conv_integer(
+    attrs: Attrs, x: Any, w: Any, x_zero: Any = None, w_zero: Any = None
+) -> tuple[torch.Tensor]:
     return (_conv(attrs, _centred(x, x_zero, None), _centred(w, w_zero, 0)).to(torch.int32),)
 
 
-def _matmul_integer(attrs: Attrs, a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> tuple[torch.Tensor]:
+def _matmul_integer(
+    attrs: Attrs, a: Any, b: Any, a_zero: Any = None, b_zero: Any = None
+) -> tuple[torch.Tensor]:
     return (_matmul(attrs, _centred(a, a_zero, -2), _centred(b, b_zero, -1)).to(torch.int32),)
 
 

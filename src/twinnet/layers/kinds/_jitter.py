@@ -1,0 +1,69 @@
+"""Floor by experiment, for layers whose rounding has no closed form: run again with inputs moved by their rounding.
+
+Three runs with every float operand moved by +-(u|x| + e); the largest deviation, over the runs and over the last
+axis, times sqrt(width), plus 4u. The width is the number of terms that meet in one step of the layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from twinnet.layers.kinds._base import Error
+
+__all__ = ["jitter_error"]
+
+RUNS = 3
+
+
+def jitter_error(
+    run: Callable[..., tuple[Any, ...]],
+    inputs: Sequence[Any],
+    errors: Sequence[Error],
+    outputs: Sequence[Any],
+    u: float,
+    width: int,
+) -> tuple[Error, ...]:
+    """A bound for each float output; integers and bool get None where no run changed them, else `inf`."""
+    if u == 0 and all(e is None for e in errors):
+        return (None,) * len(outputs)
+    worst: list[torch.Tensor | None] = [None] * len(outputs)
+    for seed in range(RUNS):
+        generator = torch.Generator().manual_seed(seed)
+        again = run(*[_moved(x, e, u, generator) for x, e in zip(inputs, errors)])
+        for i, (y, z) in enumerate(zip(outputs, again)):
+            if not isinstance(y, torch.Tensor) or not isinstance(z, torch.Tensor):
+                continue
+            if y.shape != z.shape:
+                worst[i] = torch.full(y.shape, math.inf)
+                continue
+            if y.is_floating_point():
+                gap = (y - z).abs().nan_to_num_(nan=0.0).to(torch.float32)
+            else:
+                gap = torch.where(y != z, math.inf, 0.0).to(torch.float32)
+            before = worst[i]
+            worst[i] = gap if before is None else torch.maximum(before, gap)
+    result: list[Error] = []
+    for y, gap in zip(outputs, worst):
+        if gap is None:
+            result.append(None)
+        elif y.is_floating_point():
+            if gap.dim() and gap.numel():
+                gap = gap.amax(-1, keepdim=True).expand(gap.shape)
+            result.append(gap * math.sqrt(max(width, 1)) + 4 * u)
+        else:
+            result.append(gap if bool((gap > 0).any()) else None)
+    return tuple(result)
+
+
+def _moved(x: Any, e: Error, u: float, generator: torch.Generator) -> Any:
+    if not isinstance(x, torch.Tensor) or not x.is_floating_point():
+        return x
+    sign = torch.randint(0, 2, x.shape, generator=generator, dtype=torch.int8).mul_(2).sub_(1)
+    amount = x.abs() * u
+    if e is not None:
+        amount = amount + e
+    return x + amount * sign
