@@ -1,4 +1,4 @@
-"""Small ordinary networks for tests: each factory returns a seeded module in eval mode, its args and its kwargs.
+"""Small ordinary networks for tests: each factory returns a seeded module in eval mode, its args and kwargs.
 
 >>> module, args, kwargs = mbconv()
 >>> module(*args, **kwargs).shape
@@ -200,7 +200,7 @@ class UNet(nn.Module):
 
 
 def unet() -> Net:
-    """Down and up with pooling, bilinear and nearest resize, transposed convolution and skip concatenation."""
+    """Down and up with pooling, bilinear and nearest resize, transposed convolution and skip connections."""
     torch.manual_seed(3)
     return _trained_look(UNet()), (torch.rand(1, 3, 32, 48),), {}
 

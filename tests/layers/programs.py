@@ -18,7 +18,9 @@ UNIT = 2.0**-24
 Values = dict[str, torch.Tensor]
 
 
-def exported(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> ExportedProgram:
+def exported(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
+) -> ExportedProgram:
     """The functional program that `read_fx` takes."""
     return torch.export.export(module, args, kwargs or {}).run_decompositions({})
 
@@ -69,11 +71,18 @@ def assert_equal_in_double(graph: Graph, values: Values, rtol: float = 1e-10) ->
     for name in names:
         y, expected = got[name], values[name]
         assert y.shape == expected.shape, f"{name}: {tuple(y.shape)} instead of {tuple(expected.shape)}"
-        assert y.is_floating_point() == expected.is_floating_point(), f"{name}: {y.dtype}, not {expected.dtype}"
+        assert y.is_floating_point() == expected.is_floating_point(), (
+            f"{name}: {y.dtype}, not {expected.dtype}"
+        )
         if y.is_floating_point():
             scale = float(expected[expected.isfinite()].abs().max()) if expected.isfinite().any() else 0.0
             torch.testing.assert_close(
-                y, expected.double(), rtol=rtol, atol=rtol * scale, equal_nan=True, msg=lambda m, n=name: f"{n}: {m}"
+                y,
+                expected.double(),
+                rtol=rtol,
+                atol=rtol * scale,
+                equal_nan=True,
+                msg=lambda m, n=name: f"{n}: {m}",
             )
         else:
             assert torch.equal(y.to(expected.dtype), expected), f"{name} differs"

@@ -49,7 +49,7 @@ def test_float32_run_stays_within_the_rounding_of_each_layer(name, programs) -> 
     graph = read_fx(programs[name])
     ratios = assert_rounding_is_bounded(graph, run_nodes(programs[name], args, kwargs))
     assert set(graph.outputs) <= set(ratios)
-    assert 0 < max(ratios.values()), "a float32 run that never rounds shows nothing"
+    assert max(ratios.values()) > 0, "a float32 run that never rounds shows nothing"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -63,7 +63,9 @@ def test_every_value_has_one_producer_and_is_declared(name, programs) -> None:
     nodes = {node.name: node for node in programs[name].graph.nodes}
     known = {*graph.inputs, *graph.constants}
     for layer in graph:
-        assert {n for n in layer.inputs if n is not None} <= known, f"{layer.node} reads what is not there yet"
+        assert {n for n in layer.inputs if n is not None} <= known, (
+            f"{layer.node} reads what is not there yet"
+        )
         assert known.isdisjoint(o for o in layer.outputs if o)
         known.update(o for o in layer.outputs if o)
     assert set(graph.outputs) <= known
@@ -101,7 +103,10 @@ def test_places_in_nested_modules(programs) -> None:
     assert (norm.node, norm.outputs) == ("_native_batch_norm_legit_no_training", ("getitem",))
     assert (norm.module, norm.source) == ("stem.1", _line(nets.MBNet.forward, "self.stem("))
     gate = next(layer for layer in layers if layer.kind == "sigmoid")
-    assert (gate.module, gate.source) == ("blocks.0.attend", _line(nets.SqueezeExcite.forward, "torch.sigmoid"))
+    assert (gate.module, gate.source) == (
+        "blocks.0.attend",
+        _line(nets.SqueezeExcite.forward, "torch.sigmoid"),
+    )
 
 
 def test_source_outside_the_working_directory_keeps_two_parts(programs, monkeypatch, tmp_path) -> None:
@@ -160,7 +165,12 @@ def test_control_flow_is_one_opaque_layer_each(sign: int) -> None:
     x = sign * torch.rand(2, 4)
     program = exported(Branches(), (x,))
     graph = read_fx(program)
-    assert [layer.op for layer in graph if layer.kind == "opaque"] == ["cond", "while_loop", "scan", "map_impl"]
+    assert [layer.op for layer in graph if layer.kind == "opaque"] == [
+        "cond",
+        "while_loop",
+        "scan",
+        "map_impl",
+    ]
     values = run_nodes(program, (x,), {})
     for name, expected in zip(graph.outputs, Branches()(x), strict=True):
         torch.testing.assert_close(evaluate(graph, {"x": x})[name].float(), expected)
@@ -174,7 +184,14 @@ class Dice(nn.Module):
         dropped = torch.nn.functional.dropout(x, 0.5, training=True)
         kept = torch.nn.functional.dropout(x, 0.0, training=True)
         mapped = torch._higher_order_ops.map(lambda a: a + torch.rand(4), x)
-        return noise, dropped, kept, mapped, torch.bernoulli(x), torch.nn.functional.dropout(x, 0.5, training=False)
+        return (
+            noise,
+            dropped,
+            kept,
+            mapped,
+            torch.bernoulli(x),
+            torch.nn.functional.dropout(x, 0.5, training=False),
+        )
 
 
 def test_random_operators_are_marked() -> None:

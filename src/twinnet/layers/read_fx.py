@@ -29,12 +29,12 @@ _VALUES = (TensorArgument, SymIntArgument, SymFloatArgument, SymBoolArgument)
 def read_fx(program: ExportedProgram) -> Graph:
     """The canonical graph of an exported program.
 
-    The program has to be functional: `torch.export.export(...).run_decompositions({})`. Values are named like fx
-    nodes, which are also the names `torch.onnx.export(program, dynamo=True)` gives them; the outputs of an operator
-    with several results bear the names of its `getitem` nodes. Parameters, buffers and lifted constants are the
-    program's own tensors. Numbers and strings among the inputs were fixed by the export and are not inputs here.
-    An operator without a canonical form is kind "opaque" and runs as it is, on float64 tensors; one that draws
-    random numbers has `attrs["random"]`.
+    The program has to be functional: `torch.export.export(...).run_decompositions({})`. Values are named like
+    fx nodes, which are also the names `torch.onnx.export(program, dynamo=True)` gives them; the outputs of an
+    operator with several results bear the names of its `getitem` nodes. Parameters, buffers and lifted
+    constants are the program's own tensors. Numbers and strings among the inputs were fixed by the export and
+    are not inputs here. An operator without a canonical form is kind "opaque" and runs as it is, on float64
+    tensors; one that draws random numbers has `attrs["random"]`.
 
     >>> program = torch.export.export(torch.nn.Linear(2, 1).double(), (torch.zeros(1, 2).double(),))
     >>> [(layer.kind, layer.outputs) for layer in read_fx(program.run_decompositions({}))]
@@ -95,7 +95,7 @@ class _Reader:
             _Emission(self, node, where, names).emit(results)
 
     def _canonical(self, node: Node, names: Sequence[str]) -> list[Out] | None:
-        """One output of a form for each wanted result, or None if there is no canonical form for all of them."""
+        """One output of a form for each wanted result, or None if not all of them have a canonical form."""
         rule = rules.get(qualified(node)) if isinstance(node.target, torch._ops.OpOverload) else None
         if rule is None:
             return None
@@ -187,13 +187,16 @@ class _Emission:
 
 
 def _result_names(node: Node) -> list[str]:
-    """Names of a node's results in order; results that nobody takes are nameless."""
+    """Names of a node's results in order; results that nobody takes are nameless.
+
+    A program loaded from a file has `getitem` nodes for those, too, which then have no users.
+    """
     value = node.meta.get("val")
     if not isinstance(value, (list, tuple)):
         return [node.name]
     names = [""] * len(value)
     for user in node.users:
-        if user.target is operator.getitem:
+        if user.target is operator.getitem and user.users:
             index = user.args[1]
             assert isinstance(index, int)
             names[index] = user.name
@@ -215,7 +218,7 @@ def _assertions(program: ExportedProgram) -> set[Node]:
 
 
 def _constants(program: ExportedProgram) -> dict[str, torch.Tensor]:
-    """Parameters, buffers and lifted constants under their placeholders' names: the same tensors, not copies."""
+    """Parameters, buffers and lifted constants by placeholder: the same tensors, not copies."""
     tables: tuple[Mapping[str, Any], ...] = (program.state_dict, program.constants)
     kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
     found: dict[str, torch.Tensor] = {}

@@ -96,7 +96,7 @@ def _gelu(call: Call) -> Result:
 
 @rules.add("softplus")
 def _softplus(call: Call) -> Result:
-    # Above `threshold` torch returns x itself; from 20 on (the default) that is within rounding of the formula.
+    # Above `threshold` torch returns x itself; from 20 on (the default) that is the formula, rounded.
     if call["threshold"] < 20:
         return None
     return Form("softplus", [call.value("self")], {"beta": float(call["beta"])})

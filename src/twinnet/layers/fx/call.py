@@ -67,15 +67,15 @@ class Out:
 Operand = str | Const | Form | Out | None
 Result = Form | Sequence[Form | Out | None] | None
 Rule = Callable[["Call"], Result]
-"""What a rule makes of a call: one form whose outputs are the call's, one form or output for each of the call's
-results (None for one that has no canonical form), or None for "has no canonical form"."""
+"""What a rule makes of a call: one form whose outputs are the call's, or one form or output for each of the
+call's results (None for one that has no canonical form), or None for "has no canonical form"."""
 
 
 class Call:
     """An ATen call with its arguments by schema name, defaults filled in; `call["dim"]` is a plain value.
 
-    Tensors are given by `value(name)` as value names. Asking for an argument that holds a symbolic size as a plain
-    value raises `Symbolic`, which makes the reader keep the call as it is.
+    Tensors are given by `value(name)` as value names. Asking for an argument that holds a symbolic size as a
+    plain value raises `Symbolic`, which makes the reader keep the call as it is.
     """
 
     def __init__(self, node: Node, constants: Mapping[str, torch.Tensor]) -> None:
@@ -93,6 +93,10 @@ class Call:
             raise Symbolic(name)
         return found
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """A plain value, or `default` if this operator has no such argument."""
+        return self[name] if name in self._args else default
+
     def raw(self, name: str) -> Any:
         """An argument as it stands, possibly an fx node."""
         return self._args[name]
@@ -109,8 +113,9 @@ class Call:
     def operand(self, name: str, *, exact: bool = False) -> Operand:
         """A tensor's name, or a constant for the number that stands in its place.
 
-        The number is rounded as the program rounds it: to the dtype of the tensor beside it where values are only
-        moved or compared (`exact`), in arithmetic at least to float32, which is what kernels of narrower types use.
+        The number is rounded as the program rounds it: to the dtype of the tensor beside it where values are
+        only moved or compared (`exact`), in arithmetic no further than to float32, which is what the kernels
+        of narrower types compute in.
         """
         found = self._args[name]
         return (
@@ -173,7 +178,7 @@ class Call:
     def axes(self, argument: str, of: str) -> tuple[int, ...]:
         """A list of dimensions, counted from the front; none given means all of them."""
         rank = self.rank(of)
-        dims = self[argument] if argument in self else None
+        dims = self.get(argument, None)
         if dims is None or (isinstance(dims, (list, tuple)) and not dims):
             return tuple(range(rank))
         dims = [dims] if isinstance(dims, int) else dims

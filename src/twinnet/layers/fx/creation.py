@@ -47,8 +47,8 @@ def _fill(call: Call) -> Result:
 
 @rules.add("arange")
 def _arange(call: Call) -> Result:
-    start = call["start"] if "start" in call else 0
-    step = call["step"] if "step" in call else 1
+    start = call.get("start", 0)
+    step = call.get("step", 1)
     operands: list[Operand] = [
         Const(torch.tensor(number, dtype=call.dtype()), label)
         for label, number in (("start", start), ("end", call["end"]), ("step", step))

@@ -8,33 +8,10 @@ from twinnet.layers.fx.call import Call, Const, Form, Operand, Result, rules
 
 __all__: list[str] = []
 
-_REAL = [
-    "sqrt",
-    "rsqrt",
-    "reciprocal",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "sin",
-    "cos",
-    "tan",
-    "asin",
-    "acos",
-    "atan",
-    "sinh",
-    "cosh",
-    "asinh",
-    "acosh",
-    "atanh",
-    "erf",
-    "erfc",
-    "sigmoid",
-    "tanh",
-]
+_REAL = (
+    "sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan",
+    "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erf", "erfc", "sigmoid", "tanh",
+)  # fmt: skip
 _ANY = ["neg", "abs", "square", "relu", "round", "floor", "ceil", "trunc", "sign", "isnan", "bitwise_not"]
 _SAME = {"special_erf": "erf", "special_expm1": "expm1", "special_log1p": "log1p", "special_exp2": "exp2"}
 _SAME |= {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "negative": "neg", "absolute": "abs"}
@@ -76,7 +53,7 @@ def _isfinite(call: Call) -> Result:
 
 @rules.add("add", "sub")
 def _add(call: Call) -> Result:
-    alpha = call["alpha"] if "alpha" in call else 1
+    alpha = call.get("alpha", 1)
     return Form(
         call.op, [call.operand("self"), call.operand("other")], {"alpha": alpha} if alpha != 1 else {}
     )
@@ -102,9 +79,7 @@ def _extreme(call: Call) -> Result:
 
 @rules.add("div", "divide", "true_divide", "floor_divide")
 def _div(call: Call) -> Result:
-    rounding = (
-        "floor" if call.op == "floor_divide" else call["rounding_mode"] if "rounding_mode" in call else None
-    )
+    rounding = "floor" if call.op == "floor_divide" else call.get("rounding_mode", None)
     a, b = call.operand("self"), call.operand("other")
     if rounding is not None:
         return Form("div", [a, b], {"rounding": rounding})

@@ -23,7 +23,7 @@ def _index_select(call: Call) -> Result:
 
 @rules.add("gather")
 def _gather(call: Call) -> Result:
-    """torch takes the leading part where the index is smaller than the data; the canonical layer does, too."""
+    """torch takes the leading part where the index is smaller than the data; so does the canonical layer."""
     return Form(
         "gather_elements", [call.value("self"), call.value("index")], {"axis": call.axis("dim", "self")}
     )
@@ -67,7 +67,7 @@ def _index_put(call: Call) -> Result:
 
 @rules.add("select_scatter", "slice_scatter")
 def _window_scatter(call: Call) -> Result:
-    """A window of an axis is replaced; said as a scatter, with positions that are a view and take no memory."""
+    """A window of an axis is replaced: a scatter, with positions that are a view and take no memory."""
     axis, size = call.axis("dim", "self"), call.shape("self")[call.axis("dim", "self")]
     source: Operand = call.value("src")
     shape = list(call.shape("self"))
@@ -92,7 +92,7 @@ def _scatter(call: Call) -> Result:
         names = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
         reduction = names.get(call["reduce"]) if call["include_self"] else None
     else:
-        reduce = call["reduce"] if "reduce" in call else None
+        reduce = call.get("reduce", None)
         reduction = (
             "add" if call.op == "scatter_add" else {None: "none", "add": "add", "multiply": "mul"}[reduce]
         )

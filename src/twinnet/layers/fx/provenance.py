@@ -50,7 +50,7 @@ def _module(stack: dict[str, tuple[str, Any]] | None) -> tuple[str, int]:
 
 
 def _source(trace: str | None) -> str:
-    """The innermost frame that is not torch's own: a Conv2d's line is where it is called, not inside torch."""
+    """The innermost frame that is not torch's own: where a Conv2d is called, not a line inside it."""
     for frame in reversed(list(_FRAME.finditer(trace or ""))):
         file = Path(frame["file"])
         if not file.is_relative_to(_TORCH):
