@@ -16,6 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from twinnet.cache import cached_folder, content_key
 from twinnet.engines.base import Job, failed
 from twinnet.errors import EngineError, MissingExtra, UsageError
@@ -74,6 +76,16 @@ class OnnxArtefact:
     def graph(self) -> Graph:
         """The canonical layers of the model."""
         return self._graph
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Names in a sample to names in the model."""
+        named = {theirs: ours for ours, theirs in self.input_names.items()}
+        return {named.get(i.name, i.name): i.name for i in self.signature.inputs}
+
+    def feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """A sample under the model's names; what the model does not take (pruned on export) is left out."""
+        return {theirs: np.asarray(inputs[ours]) for ours, theirs in self.inputs.items() if ours in inputs}
 
 
 def onnx_artefact(network: Network | None, file: str | None, job: Job) -> OnnxArtefact:

@@ -81,6 +81,16 @@ class Session(ABC):
 
     @property
     @abstractmethod
+    def inputs(self) -> Mapping[str, str]:
+        """Name of each input in a sample, to its name in this session's graph."""
+
+    @property
+    @abstractmethod
+    def output_tensors(self) -> tuple[str, ...]:
+        """The outputs in order, as `Site.tensor` calls them."""
+
+    @property
+    @abstractmethod
     def sites(self) -> tuple[Site, ...]:
         """Observable sites in execution order, the network's outputs among them (role "output")."""
 

@@ -81,6 +81,14 @@ class CallableSession(Session):
         return named or tuple(results)[: max(len(self._outputs), 1)]
 
     @property
+    def inputs(self) -> dict[str, str]:
+        return {name: name for name in self._job.inputs}
+
+    @property
+    def output_tensors(self) -> tuple[str, ...]:
+        return tuple(s.tensor for s in self._sites if s.role == "output")
+
+    @property
     def sites(self) -> tuple[Site, ...]:
         return self._sites
 

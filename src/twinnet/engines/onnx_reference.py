@@ -71,6 +71,14 @@ class OnnxReferenceSession(Session):
             raise failed("load the network", "onnx-reference", error) from error
 
     @property
+    def inputs(self) -> dict[str, str]:
+        return self._artefact.inputs
+
+    @property
+    def output_tensors(self) -> tuple[str, ...]:
+        return self._cut.outputs
+
+    @property
     def sites(self) -> tuple[Site, ...]:
         outputs = set(self._cut.outputs)
         origin = self._artefact.origin
@@ -98,11 +106,10 @@ class OnnxReferenceSession(Session):
         return {name: trace[name] for name in self._cut.outputs}
 
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
-        mapping = self._artefact.input_names
         values: dict[str, Any] = {"": None}
-        for name, array in inputs.items():
-            values[mapping.get(name, name)] = np.asarray(array)
-            builder.add(mapping.get(name, name), np.asarray(array))
+        for name, array in self._artefact.feeds(inputs).items():
+            values[name] = array
+            builder.add(name, array)
         values.update(self._evaluator.rt_inits_)
         wanted = set(watch) | set(self._cut.outputs)
         deadline = None if self._job.time_limit is None else time.monotonic() + self._job.time_limit

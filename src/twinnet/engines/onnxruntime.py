@@ -168,6 +168,14 @@ class OnnxRuntimeSession(Session):
         return tuple(found)
 
     @property
+    def inputs(self) -> dict[str, str]:
+        return self._artefact.inputs
+
+    @property
+    def output_tensors(self) -> tuple[str, ...]:
+        return self._cut.outputs
+
+    @property
     def sites(self) -> tuple[Site, ...]:
         return self._sites
 
@@ -179,8 +187,7 @@ class OnnxRuntimeSession(Session):
         return dict(zip(names, self._call(self._session, names, self._feeds(inputs)), strict=True))
 
     def _feeds(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        mapping = self._artefact.input_names
-        return {mapping.get(k, k): np.asarray(v) for k, v in inputs.items() if mapping.get(k, k) in self._cut.inputs}
+        return self._artefact.feeds(inputs)
 
     def _call(self, session: Any, names: list[str], feeds: Arrays) -> list[np.ndarray]:
         try:

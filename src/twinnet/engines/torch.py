@@ -120,8 +120,20 @@ class TorchSession(Session):
     def _output_nodes(self) -> tuple[str, ...]:
         """Value names of the outputs, in order, as the exported graph calls them."""
         if self._program is None:
-            return tuple(o.name for o in self.signature.outputs)
-        return tuple(str(n) for n in self._program.graph_signature.user_outputs)
+            return tuple(o.name for o in self.network.signature.outputs)
+        from twinnet.network import output_nodes
+
+        return tuple(output_nodes(self._program).values())
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        if self._program is None:
+            return {i.name: i.name for i in self.signature.inputs}
+        return self.network.placeholders(self._program)
+
+    @property
+    def output_tensors(self) -> tuple[str, ...]:
+        return self._output_nodes
 
     @cached_property
     def sites(self) -> tuple[Site, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -206,8 +218,7 @@ class TorchSession(Session):
         program = self._program
         assert program is not None
         values: dict[Node, Any] = {}
-        placeholders = self.network.placeholders(program)
-        by_node = {placeholders.get(k, k): v for k, v in self._tensors(inputs).items()}
+        by_node = {self.inputs.get(k, k): v for k, v in self._tensors(inputs).items()}
         last_use = _last_uses(program.graph)
         wanted = watch | set(self._output_nodes)
         with torch.no_grad():

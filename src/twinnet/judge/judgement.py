@@ -112,8 +112,6 @@ class Judgement:
         plain = net.run(self.feed.samples[0])
         twin = self._twin = self._open(self._twin_spec, "twin")
         twin_plain = twin.run(self.feed.samples[0])
-        if len(plain) != len(twin_plain) and not isinstance(twin.sites, tuple):
-            raise EngineError("the sides have a different number of outputs")
         pairing = self._pair(net, twin, graph)
         unit = UNITS.get(twin.precision, UNITS["float32"])
         results: dict[str, PairResult] = {}
@@ -143,9 +141,7 @@ class Judgement:
         derived = not isinstance(self._twin_spec, Spec) or self._twin_spec.file is None
         is_callable = twin.engine == "callable"
         outputs = list(zip(net.output_tensors, twin.output_tensors, strict=False))
-        inputs = [
-            (a, b) for a, b in zip(net.input_tensors, twin.input_tensors, strict=False)
-        ]
+        inputs = [(ours, twin.inputs[name]) for name, ours in net.inputs.items() if name in twin.inputs]
         pairing = pair_sites(
             net.sites,
             twin.sites,
@@ -252,7 +248,8 @@ class Judgement:
     ) -> list[PairResult]:
         judge: Callable[[Pair], Born] | None = None
         if graph is not None:
-            names = {self._net.input_tensors[i]: n for i, n in enumerate(self._net.input_names)}  # type: ignore[union-attr]
+            assert self._net is not None
+            names = {tensor: name for name, tensor in self._net.inputs.items()}
             test = BornTest(graph, pairing.pairs, unit=unit, inputs=names)
             judge = test.on(sample, trace, twin_trace)
         order = {s.tensor: i for i, s in enumerate(pairing.sites)}
@@ -465,7 +462,7 @@ class Judgement:
 
         self.settings.progress("measuring the network's own rounding", None)
         sample = self.feed.samples[0]
-        values = {t: to_torch(np.asarray(sample[n])) for t, n in zip(net.input_tensors, net.input_names, strict=False)}
+        values = {t: to_torch(np.asarray(sample[n])) for n, t in net.inputs.items() if n in sample}
         tensors = [t for t in net.output_tensors if t in graph.producer]
         try:
             with self._job.step("judge"):

@@ -1,0 +1,53 @@
+"""The user's own measure of both sides: does the difference matter for the task?"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from twinnet.errors import UsageError
+from twinnet.result import TaskMetric
+
+__all__ = ["task_metric"]
+
+
+def task_metric(
+    metric: Any,
+    sample: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.ndarray],
+    twin_outputs: Mapping[str, np.ndarray],
+) -> TaskMetric:
+    """Call `metric` (a function, or `file.py:fn`).
+
+    `fn(outputs, inputs)` scores one side and is called for both; `fn(outputs, twin_outputs, inputs)` scores the two
+    against each other. Outputs and inputs are dicts of arrays; the score is a number.
+    """
+    from twinnet.pyfile import call_user, load_attribute
+
+    function = load_attribute(metric, what="metric") if isinstance(metric, str) else metric
+    name = getattr(function, "__name__", "metric")
+    theirs = dict(zip(outputs, twin_outputs.values(), strict=False))
+    required = [
+        p for p in inspect.signature(function).parameters.values() if p.default is p.empty and p.kind in (0, 1)
+    ]
+    if len(required) == 3:
+        between = call_user(function, dict(outputs), theirs, dict(sample), what="metric", name=name)
+        return TaskMetric(name, None, None, _number(between, name))
+    if len(required) not in (1, 2):
+        raise UsageError(
+            f"metric {name} takes {len(required)} arguments",
+            hint="fn(outputs), fn(outputs, inputs) or fn(outputs, twin_outputs, inputs)",
+        )
+    more = (dict(sample),) if len(required) == 2 else ()
+    scores = [_number(call_user(function, dict(o), *more, what="metric", name=name), name) for o in (outputs, theirs)]
+    return TaskMetric(name, scores[0], scores[1], abs(scores[1] - scores[0]))
+
+
+def _number(value: Any, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"metric {name} returned {type(value).__name__}, not a number") from None
