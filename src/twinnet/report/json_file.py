@@ -17,7 +17,7 @@ from typing import Any
 from twinnet.errors import UsageError
 from twinnet.result import SCHEMA, Cause, Result, ResultSet
 
-__all__ = ["FILE_NAME", "dump_result", "load_result", "plain"]
+__all__ = ["FILE_NAME", "dump_environment", "dump_result", "load_result", "plain"]
 
 FILE_NAME = "result.json"
 
@@ -56,7 +56,17 @@ def dump_result(result: Result | ResultSet) -> str:
         }
     else:
         data = _result(result)
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
+    return _laid_out(data) + "\n"
+
+
+def dump_environment(result: Result | ResultSet) -> str:
+    """The text of environment.json: what the check ran with, and on which command."""
+    results = result.results if isinstance(result, ResultSet) else (result,)
+    merged: dict[str, str] = {}
+    for one in results:
+        merged.update(one.environment)
+    commands = list(dict.fromkeys(one.command for one in results if one.command))
+    return json.dumps({"environment": plain(merged), "commands": plain(commands)}, indent=1) + "\n"
 
 
 def load_result(path: str | Path) -> Result | ResultSet:
@@ -102,6 +112,22 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(v) for v in value]
     return _encodable(str(value))
+
+
+def _laid_out(data: dict[str, Any], indent: str = "") -> str:
+    """One line per field, lists one item per line: short, and still fit for a person and a diff."""
+    lines = []
+    for key, value in data.items():
+        if key == "results":
+            items = [_laid_out(item, f"{indent}  ") for item in value]
+        elif isinstance(value, list):
+            items = [json.dumps(item, allow_nan=False) for item in value]
+        else:
+            lines.append(f"{indent} {json.dumps(key)}: {json.dumps(value, allow_nan=False)}")
+            continue
+        body = "".join(f"\n{indent}  {item}," for item in items)[:-1] + (f"\n{indent} " if items else "")
+        lines.append(f"{indent} {json.dumps(key)}: [{body}]")
+    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
 
 
 def _result(result: Result) -> dict[str, Any]:

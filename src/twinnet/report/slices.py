@@ -1,4 +1,4 @@
-"""Two tensors made ready to be looked at: their difference, its worst plane, and reductions that hide nothing.
+"""Two tensors made ready to be looked at: their difference, its worst plane, reductions that hide nothing.
 
 Shared by the terminal drawing and the pictures of the HTML report.
 """
@@ -28,7 +28,7 @@ class Plane:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Counts of |difference| by powers of ten; `edges` are exponents, `equal` and `odd` stand beside the axis.
+    """Counts of |difference| by powers of ten; `edges` are exponents, `equal` and `odd` stand beside them.
 
     `cut` says that the first bin also holds whatever is smaller.
     """
@@ -149,7 +149,7 @@ class Compared:
             return Histogram((), (), equal, self.odd)
         logs = np.log10(sizes)
         low, high = math.floor(logs.min()), math.floor(logs.max()) + 1
-        # A few denormal differences must not stretch the axis beyond what can be read: they share the first bin.
+        # A few denormal differences must not stretch the axis beyond reading: they share the first bin.
         lowest, low = low, max(low, high - most // per_decade)
         edges = np.linspace(low, high, (high - low) * per_decade + 1)
         counts, _ = np.histogram(np.maximum(logs, low), edges)
@@ -162,12 +162,12 @@ def _real(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
         return array.astype(np.longdouble)
     if array.dtype.kind == "c":
-        return np.stack([array.real, array.imag], axis=-1).astype(np.float64)
+        return np.stack([np.real(array), np.imag(array)], axis=-1).astype(np.float64)
     return array.astype(np.float64)
 
 
 def reduce_peak(plane: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """At most `rows` x `columns`: each cell holds the value of largest size in its block, NaN if there is one.
+    """At most `rows` x `columns`: each cell holds the value of largest size in its block, or a NaN.
 
     >>> reduce_peak(np.array([[0.0, -3.0, 1.0, 0.5]]), 1, 2)
     array([[-3.,  1.]])

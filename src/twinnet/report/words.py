@@ -16,6 +16,7 @@ from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideI
 __all__ = [
     "clean",
     "count",
+    "differs",
     "figure",
     "grouped",
     "guard_words",
@@ -36,6 +37,9 @@ __all__ = [
 ]
 
 NBSP = "\u00a0"
+
+# An output further off than this many times the network's own rounding does not agree, whoever is to blame.
+_CLEARLY = 16.0
 
 
 def clean(text: object) -> str:
@@ -174,8 +178,8 @@ def inputs_words(inputs: InputsInfo) -> str:
     )
     if inputs.synthetic and "synthetic" not in what:
         what = f"{what} (synthetic)"
-    shapes = list(inputs.shapes.items())
-    if len(shapes) == 1:
+    shapes = [(name, dims) for name, dims in inputs.shapes.items() if dims not in what]
+    if len(inputs.shapes) == 1 and shapes:
         shape = shapes[0][1]
     else:
         shape = ", ".join(f"{name} {dims}" for name, dims in shapes[:4])
@@ -196,13 +200,22 @@ def pairs_words(result: Result) -> str:
 
 
 def worst_output(result: Result) -> PairResult | None:
-    """The output that decides: a failing one first, then the largest ratio, then the largest difference."""
+    """The output that decides: one that differs, then the largest ratio, then the largest difference."""
     if not result.outputs:
         return None
     return max(
-        result.outputs,
-        key=lambda p: (p.status == "fail", _rank(p.ratio), _rank(p.difference.max_abs)),
+        result.outputs, key=lambda p: (differs(result, p), _rank(p.ratio), _rank(p.difference.max_abs))
     )
+
+
+def differs(result: Result, output: PairResult) -> bool:
+    """Whether an output is not what the network gives, be the error born in its last segment or inherited."""
+    if output.status == "fail" or (output.ratio is not None and output.ratio > _CLEARLY):
+        return True
+    from twinnet.engines.base import UNITS
+    from twinnet.judge.aggregate import visible
+
+    return visible(output.difference, UNITS.get(result.twin.precision, UNITS["float32"]))
 
 
 def _rank(value: float | None) -> float:
@@ -223,30 +236,36 @@ def verdict_words(result: Result) -> str:
     output = worst_output(result)
     if result.verdict == "PASS":
         return _pass_words(result, output)
-    if output is not None and output.status == "fail":
+    if output is not None and differs(result, output):
         return _output_words(result, output)
     return _inner_words(result, output)
 
 
 def _pass_words(result: Result, output: PairResult | None) -> str:
     if output is None:
-        return f"{count(len(result.pairs), 'pair')} agree" if result.pairs else "no difference was found"
-    noun = "outputs agree" if len(result.outputs) > 1 else "output agrees"
-    if output.difference.differing == 0 and output.difference.max_abs == 0:
-        text = f"{noun}: no element differs"
+        text = f"{count(len(result.pairs), 'pair')} agree" if result.pairs else "no difference was found"
     else:
+        noun = "outputs agree" if len(result.outputs) > 1 else "output agrees"
         size = figure(output.difference.max_abs)
-        text = f"{noun}: largest difference {size}{_explained(result, output, ', ')}"
+        same = output.difference.differing == 0 and output.difference.max_abs == 0
+        text = (
+            f"{noun}: no element differs"
+            if same
+            else f"{noun}: largest difference {size}{_small(result, output)}"
+        )
     return text + (f"; {count(len(result.known), 'known finding')} not counted" if result.known else "")
 
 
-def _explained(result: Result, pair: PairResult, joint: str) -> str:
-    if pair.ratio is None:
+def _small(result: Result, output: PairResult) -> str:
+    """How little an agreeing output differs."""
+    if result.tolerance not in ("", "automatic"):
+        return f", within the stated tolerance ({clean(result.tolerance)})"
+    if output.ratio is None:
         return ""
-    if pair.rule != "noise floor":
-        excess = pair.ratio / pair.limit if pair.limit else pair.ratio
-        return f"{joint}{times(excess)} the tolerance ({clean(pair.rule)})"
-    return f"{joint}{times(pair.ratio)} what {clean(result.twin.precision)} rounding can explain"
+    precision = clean(result.twin.precision)
+    if output.ratio <= 1:
+        return f", {times(output.ratio)} what {precision} rounding can explain"
+    return f", {times(output.ratio)} the network's own {precision} rounding"
 
 
 def _output_words(result: Result, output: PairResult) -> str:
@@ -255,23 +274,22 @@ def _output_words(result: Result, output: PairResult) -> str:
     if difference.nonfinite_mismatch:
         places = count(difference.nonfinite_mismatch, "element")
         return f"{name} has NaN or Inf in other places than the network ({places})"
-    if output.reason and (output.ratio is None or not difference.elements):
+    if output.rule == "structure" or (output.reason and not difference.elements):
         return f"{name}: {clean(output.reason)}"
-    # The output's own last segment may be clean while what it inherited is not: size the difference itself.
-    if output.rule == "noise floor" and (output.ratio is None or output.ratio <= output.limit):
-        excess = difference.max_abs / output.floor if output.floor else None
-        if excess is None or excess <= output.limit:
-            return f"{name} differs by {figure(difference.max_abs)}"
-        explained = f", which is {times(excess)} what {clean(result.twin.precision)} rounding can explain"
-    else:
-        explained = _explained(result, output, ", which is ")
-    return f"{name} differs by {figure(difference.max_abs)}{explained}"
+    if output.status == "fail" and output.reason and result.tolerance not in ("", "automatic"):
+        return f"{name} breaks the stated tolerance: {clean(output.reason)}"
+    ratio = output.ratio
+    if ratio is None and output.floor:
+        ratio = difference.max_abs / output.floor
+    if ratio is None or ratio <= 1:
+        return f"{name} differs by {figure(difference.max_abs)}"
+    explained = f"{times(ratio)} what {clean(result.twin.precision)} rounding can explain"
+    return f"{name} differs by {figure(difference.max_abs)}, which is {explained}"
 
 
 def _inner_words(result: Result, output: PairResult | None) -> str:
-    number = len(result.findings) or result.failing
-    sites = count(number, "inner site creates", "inner sites create")
-    ratio = worst_ratio(result)
+    sites = count(len(result.findings) or result.failing, "inner site creates", "inner sites create")
+    ratio = max((f.ratio for f in result.findings), key=_rank, default=None)
     size = f" (worst: {times(ratio)} its noise floor)" if ratio is not None else ""
     inner = f"{sites} more error than {clean(result.twin.precision)} rounding can explain{size}"
     if output is None:

@@ -1,0 +1,146 @@
+"""The chart along the network: what each site creates in units of its noise floor, and what it ends up with.
+
+Everything is computed here as SVG figures, so that the page shows it without a script; the script only adds
+what hovering and clicking do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from twinnet.report import words
+from twinnet.result import PairResult
+
+__all__ = ["Chart", "Tick", "chart_of"]
+
+WIDTH, LEFT, RIGHT = 1000, 54, 14
+_TOP, _MIDDLE = (16.0, 176.0), (206.0, 286.0)
+HEIGHT = 306
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A line of the grid: where, and what it says."""
+
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """SVG paths by status, the limit, the end-to-end curve, the grids, and labels for the worst sites."""
+
+    number: int
+    dots: dict[str, str]
+    stems: str
+    limit: str
+    curve: str
+    ticks: tuple[Tick, ...]
+    lower_ticks: tuple[Tick, ...]
+    labels: tuple[tuple[float, float, str, str], ...]
+    dot: float
+    left: int = LEFT
+    right: int = WIDTH - RIGHT
+    width: int = WIDTH
+    height: int = HEIGHT
+    floor: float = _TOP[1]
+    base: float = _MIDDLE[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """A logarithmic axis between two exponents, drawn from `top` down to `bottom`."""
+
+    low: int
+    high: int
+    top: float
+    bottom: float
+
+    def __call__(self, value: float | None) -> float:
+        if value is None or value <= 0:
+            return self.bottom
+        if math.isnan(value) or math.isinf(value):
+            return self.top
+        share = (math.log10(value) - self.low) / (self.high - self.low)
+        return round(self.bottom - min(max(share, 0.0), 1.0) * (self.bottom - self.top), 2)
+
+    def ticks(self, most: int) -> tuple[Tick, ...]:
+        step = max(1, math.ceil((self.high - self.low) / most))
+        return tuple(Tick(self(10.0**e), _power(e)) for e in range(self.low, self.high + 1, step))
+
+
+def chart_of(pairs: Sequence[PairResult]) -> Chart | None:
+    """The chart of all pairs in their order; None where nothing has a figure."""
+    if not pairs:
+        return None
+    ratios = _scale([p.ratio for p in pairs], [p.limit for p in pairs], *_TOP)
+    sizes = _scale([p.difference.relative for p in pairs], [], *_MIDDLE)
+    step = (WIDTH - LEFT - RIGHT) / len(pairs)
+    xs = [round(LEFT + (i + 0.5) * step, 2) for i in range(len(pairs))]
+    dots: dict[str, list[str]] = {}
+    stems = []
+    for x, pair in zip(xs, pairs):
+        y = ratios(pair.ratio)
+        dots.setdefault(pair.status, []).append(f"M{x:g} {y:g}h0")
+        if pair.status == "fail":
+            stems.append(f"M{x:g} {ratios(pair.limit):g}V{y:g}")
+    return Chart(
+        len(pairs),
+        {status: "".join(path) for status, path in dots.items()},
+        "".join(stems),
+        _stairs(pairs, ratios, step),
+        _area(xs, [sizes(p.difference.relative) for p in pairs]),
+        ratios.ticks(6),
+        sizes.ticks(3),
+        _labels(pairs, xs, ratios),
+        round(min(6.0, max(2.5, step * 0.7)), 2),
+    )
+
+
+def _scale(values: Sequence[float | None], limits: Sequence[float], top: float, bottom: float) -> _Scale:
+    known = [v for v in (*values, *limits) if v is not None and math.isfinite(v) and v > 0]
+    if not known:
+        return _Scale(-1, 1, top, bottom)
+    high = math.floor(math.log10(max(known))) + 1
+    low = math.floor(math.log10(min(known)))
+    return _Scale(max(low, high - 9), high, top, bottom)
+
+
+def _stairs(pairs: Sequence[PairResult], scale: _Scale, step: float) -> str:
+    """The limit, which may differ from site to site, as a stepped line."""
+    path = ""
+    last = None
+    for i, pair in enumerate(pairs):
+        y = scale(pair.limit)
+        if y != last:
+            path += f"M{LEFT:g} {y:g}" if last is None else f"H{LEFT + i * step:.2f}V{y:g}"
+            last = y
+    return f"{path}H{WIDTH - RIGHT}"
+
+
+def _area(xs: Sequence[float], ys: Sequence[float]) -> str:
+    points = "L".join(f"{x:g} {y:g}" for x, y in zip(xs, ys))
+    return f"M{xs[0]:g} {_MIDDLE[1]:g}L{points}L{xs[-1]:g} {_MIDDLE[1]:g}Z"
+
+
+def _labels(
+    pairs: Sequence[PairResult], xs: Sequence[float], scale: _Scale
+) -> tuple[tuple[float, float, str, str], ...]:
+    """Names beside the two worst failing sites, on the side that has room."""
+    failing = [i for i, pair in enumerate(pairs) if pair.status == "fail" and pair.ratio is not None]
+    failing.sort(key=lambda i: -(pairs[i].ratio or 0))
+    labels = []
+    for i in failing[:2]:
+        text = words.clean(pairs[i].site.label)
+        text = text if len(text) <= 44 else f"{text[:20]}...{text[-21:]}"
+        right = xs[i] > WIDTH * 0.6
+        labels.append(
+            (xs[i] + (-9 if right else 9), scale(pairs[i].ratio) + 4, "end" if right else "start", text)
+        )
+    return tuple(labels)
+
+
+def _power(exponent: int) -> str:
+    return {0: "1", 1: "10", 2: "100", -1: "0.1", 3: f"1{words.NBSP}000"}.get(exponent, f"1e{exponent}")

@@ -1,0 +1,71 @@
+"""The files of a run folder, each written to a temporary name first: no reader ever meets half a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from twinnet.errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from twinnet.result import Result, ResultSet
+
+__all__ = ["write_run", "write_set", "write_text"]
+
+
+def write_run(
+    result: Result | ResultSet,
+    folder: str | Path,
+    tensors: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+) -> list[Path]:
+    """Write every file of a run, result.json last: where it stands, the others stand too.
+
+    The others are report.html, pairs.csv, junit.xml, summary.md, environment.json and model_explorer.json.
+    `tensors` gives the network's and the twin's tensor by the site's name, for the report's pictures.
+    """
+    from twinnet.report import html, junit, markdown, model_explorer, pairs_csv
+    from twinnet.report.json_file import FILE_NAME, dump_environment, dump_result
+
+    folder = Path(folder)
+    texts = {
+        html.FILE_NAME: html.render_report(result, tensors, folder),
+        "pairs.csv": pairs_csv.render_csv(result),
+        "junit.xml": junit.render_junit(result),
+        "summary.md": markdown.render_markdown(result),
+        "environment.json": dump_environment(result),
+        "model_explorer.json": model_explorer.render_overlay(result),
+        FILE_NAME: dump_result(result),
+    }
+    return [write_text(folder / name, text) for name, text in texts.items()]
+
+
+def write_set(results: ResultSet, folder: str | Path) -> list[Path]:
+    """Write the same files for several twins together; each twin has its own run folder beside."""
+    return write_run(results, folder)
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write `text` as UTF-8 with plain line ends under a temporary name, then rename it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
+                file.write(text)
+            mask = os.umask(0)
+            os.umask(mask)
+            Path(temporary).chmod(0o666 & ~mask)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror or error}", hint="choose another folder with --out"
+        ) from None
+    return path

@@ -1,0 +1,283 @@
+"""report.html: one self-contained page that works offline, and its small form for notebooks.
+
+Names in networks are written by strangers: every text is escaped by the templates, and the page's own policy
+forbids any script but ours and any request to the network.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from twinnet.report import words
+from twinnet.report.source import excerpt_at
+from twinnet.result import Finding, PairResult, Result, ResultSet
+
+if TYPE_CHECKING:
+    import jinja2
+    import numpy as np
+
+__all__ = ["FILE_NAME", "render_fragment", "render_report", "write_report"]
+
+FILE_NAME = "report.html"
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_STATUSES = ("fail", "pass", "excused", "untested", "not judged")
+
+
+def write_report(
+    result: Result | ResultSet,
+    folder: str | Path,
+    tensors: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+) -> Path:
+    """Write report.html into `folder`; `tensors` gives network and twin tensors by site, for the pictures."""
+    from twinnet.report.files import write_text
+
+    return write_text(Path(folder) / FILE_NAME, render_report(result, tensors, folder))
+
+
+def render_report(
+    result: Result | ResultSet,
+    tensors: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
+    folder: str | Path = "",
+) -> str:
+    """The text of report.html."""
+    if isinstance(result, ResultSet):
+        twins = [{"base": _base(r), "link": _link(r, folder), "cells": _cells(r)} for r in result.results]
+        return _render("several.html.j2", verdict=result.verdict, twins=twins, network=_network(result))
+    return _render("report.html.j2", **_context(result, tensors or {}))
+
+
+def render_fragment(result: Result | ResultSet) -> str:
+    """The notebook's form: the one screen as HTML, without script.
+
+    >>> from twinnet.result import InputsInfo, Result, SideInfo
+    >>> fragment = render_fragment(Result("PASS", SideInfo("<net>", "torch"), SideInfo("ort", "onnxruntime"),
+    ...                                   InputsInfo(1, "synthetic", True)))
+    >>> "&lt;net&gt;" in fragment, "<script" in fragment
+    (True, False)
+    """
+    several = result.results if isinstance(result, ResultSet) else (result,)
+    return _render("fragment.html.j2", results=[_base(one) for one in several])
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    loader = jinja2.FileSystemLoader(_TEMPLATES)
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters.update(
+        figure=words.figure, times=words.times, clean=words.clean, percent=words.percent
+    )
+    return environment
+
+
+def _render(template: str, **context: Any) -> str:
+    css, script = (
+        (_TEMPLATES / "report.css").read_text("utf-8"),
+        (_TEMPLATES / "report.js").read_text("utf-8"),
+    )
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    return _environment().get_template(template).render(css=css, script=script, script_hash=digest, **context)
+
+
+def _base(result: Result) -> dict[str, Any]:
+    """What both the page and the fragment say: the one screen in pieces."""
+    command, does = words.next_command(result)
+    return {
+        "verdict": result.verdict,
+        "sentence": words.verdict_words(result),
+        "network": words.side_words(result.network),
+        "twin": words.side_words(result.twin),
+        "inputs": words.inputs_words(result.inputs),
+        "pairs": words.pairs_words(result) if result.coverage.sites else "",
+        "tolerance": result.tolerance,
+        "weak": words.weak_words(result),
+        "guards": [(words.guard_words(guard), guard.weakens) for guard in result.guards],
+        "findings": [_finding(f) for f in result.findings],
+        "first": ""
+        if result.findings or not result.first_failing
+        else words.clean(result.first_failing.label),
+        "inherited": words.inherited_words(result),
+        "metrics": [words.metric_words(metric) for metric in result.metrics],
+        "command": command,
+        "does": does,
+        "error": [words.clean(line) for line in result.error.strip().splitlines()],
+        "log": [words.clean(line.expandtabs()) for line in result.log.strip().splitlines()],
+        "report": words.clean(f"{result.folder.rstrip('/')}/{FILE_NAME}") if result.folder else "",
+    }
+
+
+def _context(result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
+    from twinnet.report.chart import chart_of
+    from twinnet.report.pictures import picture_of, worst_tensors
+
+    order = {pair.site.tensor: i for i, pair in enumerate(result.pairs)}
+    pictures = [
+        picture_of(name, *tensors[name], anchor=f"pair-{order[name]}" if name in order else "")
+        for name in worst_tensors(result, tensors)
+    ]
+    counts = Counter(pair.status for pair in result.pairs)
+    timings = [(words.clean(stage), seconds) for stage, seconds in result.timings.items() if stage != "total"]
+    base = _base(result)
+    return {
+        **base,
+        "box": base,
+        "chart": chart_of(result.pairs),
+        "outputs": [_output(result, pair) for pair in result.outputs] if len(result.outputs) > 1 else [],
+        "rows": [_row(i, pair) for i, pair in enumerate(result.pairs)],
+        "details": [_details(pair) for pair in result.pairs],
+        "counts": [(status, counts[status]) for status in _STATUSES if counts[status]],
+        "contributors": [_finding(f) for f in result.contributors],
+        "pictures": pictures,
+        "anchors": order,
+        "unmatched": [words.clean(name) for name in result.coverage.unmatched],
+        "unmatched_twin": [words.clean(name) for name in result.coverage.unmatched_twin],
+        "known": [words.clean(name) for name in result.known],
+        "timings": timings,
+        "longest": max((seconds for _, seconds in timings), default=0.0) or 1.0,
+        "total": words.total_time(result),
+        "environment": [(words.clean(k), words.clean(v)) for k, v in result.environment.items()],
+        "typed": words.clean(result.command),
+        "source_of_inputs": words.clean(result.inputs.source),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    cause = finding.cause
+    return {
+        "tensor": finding.site.tensor,
+        "label": words.clean(finding.site.label),
+        "source": words.clean(finding.site.source),
+        "twin": words.clean(finding.twin_site.label),
+        "share": words.share_words(finding),
+        "excerpt": excerpt_at(finding.site.source),
+        "cause": cause and words.clean(cause.sentence),
+        "kind": cause and words.clean(cause.kind),
+        "explains": cause and words.percent(cause.explains, 2),
+        "values": cause
+        and [words.clean(v) for v in (cause.network_value, cause.twin_value) if v is not None],
+        "reason": words.clean(finding.reason),
+        "segment": [words.clean(name) for name in finding.segment],
+        "inherited": words.grouped(finding.inherited_by),
+        "figures": [
+            ("difference here", words.figure(finding.error)),
+            ("created here", words.figure(finding.born)),
+            ("noise floor", words.figure(finding.floor)),
+            ("created / floor", words.times(finding.ratio)),
+            *(
+                [("output error it causes", words.figure(finding.impact))]
+                if finding.impact is not None
+                else []
+            ),
+        ],
+    }
+
+
+def _output(result: Result, pair: PairResult) -> dict[str, Any]:
+    return {
+        "name": words.clean(pair.site.tensor),
+        "agrees": not words.differs(result, pair),
+        "size": words.figure(pair.difference.max_abs) if pair.difference.elements else "",
+        "ratio": words.times(pair.ratio) if pair.ratio is not None else "",
+        "reason": words.clean(pair.reason),
+    }
+
+
+def _row(index: int, pair: PairResult) -> dict[str, Any]:
+    return {
+        "id": index,
+        "place": words.clean(pair.site.module or pair.site.tensor),
+        "op": words.clean(pair.site.op),
+        "source": words.clean(pair.site.source),
+        "status": pair.status,
+        "find": words.clean(
+            f"{pair.site.label} {pair.site.tensor} {pair.site.source} {pair.twin_site.label} {pair.status}"
+        ).lower(),
+        "figures": [
+            (_sortable(value), words.figure(value) if value is not None else "")
+            for value in (
+                pair.ratio,
+                pair.born,
+                pair.difference.max_abs,
+                pair.difference.relative,
+                pair.difference.snr,
+            )
+        ],
+    }
+
+
+def _sortable(value: float | None) -> str:
+    """A number the page's script can sort by; an unknown one sorts last."""
+    return "" if value is None else "Infinity" if value == float("inf") else repr(float(value))
+
+
+def _details(pair: PairResult) -> list[tuple[str, str]]:
+    d = pair.difference
+    odd = d.nan_reference or d.nan_twin or d.inf_reference or d.inf_twin
+    ends = f"{words.figure(d.range_reference[0])} to {words.figure(d.range_reference[1])}"
+    rows = [
+        ("tensor", pair.site.tensor),
+        ("in the twin", pair.twin_site.label),
+        ("twin's tensor", pair.twin_site.tensor if pair.twin_site.tensor != pair.twin_site.label else ""),
+        ("why not pass", pair.reason if pair.status != "pass" else ""),
+        ("shape", " ".join((pair.site.dtype, "x".join(str(n) for n in pair.site.shape or ()))).strip()),
+        ("paired by", f"{pair.how}, confidence {pair.confidence:.2f}"),
+        ("transform", pair.transform),
+        ("judged by", f"{pair.rule}, limit {pair.limit:g}"),
+        ("noise floor", words.figure(pair.floor) if pair.floor is not None else ""),
+        ("segment", " <- ".join(pair.segment) if len(pair.segment) > 1 else ""),
+        ("worst input", str(pair.sample)),
+        ("worst element", _element(pair)),
+        ("worst channel", str(d.channel) if d.channel is not None else ""),
+        (
+            "differing",
+            f"{words.grouped(d.differing)} of {words.grouped(d.elements)} elements" if d.elements else "",
+        ),
+        ("mean, MSE", f"{words.figure(d.mean_abs)}, {words.figure(d.mse)}"),
+        ("PSNR, cosine", f"{words.figure(d.psnr)} dB, {d.cosine:.9g}"),
+        ("ULP", words.grouped(d.ulp) if d.ulp is not None else ""),
+        ("network's range", ends),
+        ("NaN network/twin", f"{d.nan_reference} / {d.nan_twin}" if odd else ""),
+        ("Inf network/twin", f"{d.inf_reference} / {d.inf_twin}" if odd else ""),
+    ]
+    return [(label, words.clean(text)) for label, text in rows if text]
+
+
+def _element(pair: PairResult) -> str:
+    d = pair.difference
+    if d.value_reference is None or d.value_twin is None:
+        return ""
+    place = ", ".join(str(i) for i in d.index)
+    return f"[{place}]: network {d.value_reference:.7g}, twin {d.value_twin:.7g}"
+
+
+def _network(result: ResultSet) -> str:
+    return words.side_words(result.results[0].network) if result.results else ""
+
+
+def _cells(result: Result) -> dict[str, str]:
+    ratio, seconds = words.worst_ratio(result), words.total_time(result)
+    site = result.findings[0].site if result.findings else result.first_failing
+    return {
+        "worst": "" if ratio is None or result.verdict == "ERROR" else words.times(ratio),
+        "born": words.clean(site.label) if site else "",
+        "time": "" if seconds is None else f"{seconds:.1f} s",
+    }
+
+
+def _link(result: Result, folder: str | Path) -> str:
+    """The twin's own report, relative to the page, where it lies below the page's folder."""
+    if not result.folder or not folder:
+        return ""
+    own, page = Path(result.folder).absolute() / FILE_NAME, Path(folder).absolute()
+    return quote(own.relative_to(page).as_posix()) if own.is_relative_to(page) else ""

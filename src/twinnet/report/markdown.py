@@ -1,0 +1,105 @@
+"""summary.md: the answer for a pull request, in GitHub's Markdown."""
+
+from __future__ import annotations
+
+import re
+
+from twinnet.report import words
+from twinnet.result import Finding, Result, ResultSet
+
+__all__ = ["render_markdown"]
+
+_MARKS = {"PASS": "\u2705", "FAIL": "\u274c", "ERROR": "\u26a0\ufe0f"}
+_MOST_FINDINGS = 20
+_LOG_LINES = 30
+
+
+def render_markdown(result: Result | ResultSet) -> str:
+    """The text of summary.md: verdict, findings, guards, and the rest folded away."""
+    if isinstance(result, Result):
+        return _one(result)
+    lines = [f"## {_MARKS[result.verdict]} {result.verdict}: {len(result.results)} twins", ""]
+    lines += ["| twin | verdict | worst | born in |", "|---|---|---:|---|"]
+    for one in result.results:
+        ratio = words.worst_ratio(one)
+        site = one.findings[0].site if one.findings else one.first_failing
+        worst = "" if ratio is None or one.verdict == "ERROR" else words.times(ratio)
+        verdict = f"{_MARKS[one.verdict]} {one.verdict}{' (weak)' if one.evidence == 'weak' else ''}"
+        cells = (_code(one.twin.spec or one.twin.name), verdict, worst, _code(site.label) if site else "")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *(_one(one) for one in result.results)])
+
+
+def _one(result: Result) -> str:
+    title = f"{_code(result.network.name)} and {_code(result.twin.spec or result.twin.name)}"
+    lines = [
+        f"### {_MARKS[result.verdict]} {result.verdict}: {title}",
+        "",
+        f"**{_prose(words.verdict_words(result))}**",
+    ]
+    if weak := words.weak_words(result):
+        lines += ["", f"\u26a0\ufe0f Evidence is {_prose(weak)}."]
+    if result.verdict == "ERROR":
+        lines += [
+            "",
+            _block([*result.error.strip().splitlines(), *result.log.strip().splitlines()[-_LOG_LINES:]]),
+        ]
+    if result.findings:
+        lines += ["", "| born in | source | x noise floor | share | cause |", "|---|---|---:|---:|---|"]
+        lines += [_row(finding) for finding in result.findings[:_MOST_FINDINGS]]
+        if (rest := len(result.findings) - _MOST_FINDINGS) > 0:
+            lines += ["", f"+ {rest} more in the report"]
+    if inherited := words.inherited_words(result):
+        lines += ["", _prose(inherited)]
+    if result.guards:
+        marks = ((f"{_MARKS['ERROR']} " if guard.weakens else "", guard) for guard in result.guards)
+        lines += ["", *(f"- {mark}{_prose(words.guard_words(guard))}" for mark, guard in marks)]
+    lines += [f"- {_prose(words.metric_words(metric))}" for metric in result.metrics]
+    return "\n".join([*lines, "", *_folded(result), ""])
+
+
+def _row(finding: Finding) -> str:
+    cause = _prose(finding.cause.sentence) if finding.cause else _prose(finding.reason) or "unknown"
+    share = words.percent(finding.born_share) if finding.born_share is not None else ""
+    source = _code(finding.site.source) if finding.site.source else ""
+    return f"| {_code(finding.site.label)} | {source} | {words.times(finding.ratio)} | {share} | {cause} |"
+
+
+def _folded(result: Result) -> list[str]:
+    rows = [
+        ("network", words.side_words(result.network)),
+        ("twin", words.side_words(result.twin)),
+        ("inputs", words.inputs_words(result.inputs)),
+        ("pairs", words.pairs_words(result) if result.coverage.sites else ""),
+        ("tolerance", result.tolerance),
+        ("time", ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in result.timings.items())),
+        ("environment", ", ".join(f"{name} {version}" for name, version in result.environment.items())),
+    ]
+    lines = ["<details><summary>Details</summary>", "", "| | |", "|---|---|"]
+    lines += [f"| {label} | {_prose(text)} |" for label, text in rows if text]
+    if result.command:
+        lines += ["", _block([result.command])]
+    return [*lines, "", "</details>"]
+
+
+def _prose(text: str) -> str:
+    """Text that says what it says: no markup, no mention of a person or an issue, no link, no cell border."""
+    text = words.clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"([\\`*_\[\]|~])", r"\\\1", text)
+    return (
+        text.replace("@", "&#64;").replace("#", "&#35;").replace("&&#35;", "&#").replace("://", ":&#47;&#47;")
+    )
+
+
+def _code(text: str) -> str:
+    """A code span in a table cell, whatever the text holds."""
+    text = words.clean(text).replace("|", "\\|") or " "
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence}{text}{fence}" if not longest else f"{fence} {text} {fence}"
+
+
+def _block(lines: list[str]) -> str:
+    text = "\n".join(words.clean(line.expandtabs()) for line in lines)
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}text\n{text}\n{fence}"

@@ -1,0 +1,103 @@
+"""pairs.csv: every pair with every figure, for spreadsheets and data frames."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from twinnet.report import words
+from twinnet.result import PairResult, Result, ResultSet
+
+__all__ = ["COLUMNS", "render_csv"]
+
+_FIGURES = (
+    "elements",
+    "max_abs",
+    "mean_abs",
+    "relative",
+    "mse",
+    "snr",
+    "psnr",
+    "cosine",
+    "ulp",
+    "differing",
+    "nan_reference",
+    "nan_twin",
+    "inf_reference",
+    "inf_twin",
+    "nonfinite_mismatch",
+    "channel",
+    "value_reference",
+    "value_twin",
+)
+COLUMNS = (
+    "network",
+    "twin",
+    "order",
+    "status",
+    "module",
+    "op",
+    "tensor",
+    "source",
+    "twin_tensor",
+    "twin_op",
+    "ratio",
+    "limit",
+    "born",
+    "floor",
+    *_FIGURES,
+    "index",
+    "sample",
+    "how",
+    "confidence",
+    "transform",
+    "rule",
+    "segment",
+    "reason",
+)
+# A cell that begins like this is a formula to a spreadsheet; the full-width forms count too.
+_FORMULA = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def render_csv(result: Result | ResultSet) -> str:
+    """The text of pairs.csv. Text that a spreadsheet would run as a formula gets an apostrophe in front."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for one in result.results if isinstance(result, ResultSet) else (result,):
+        sides = [_text(one.network.name), _text(one.twin.spec or one.twin.name)]
+        writer.writerows([*sides, *_cells(pair)] for pair in one.pairs)
+    return buffer.getvalue()
+
+
+def _cells(pair: PairResult) -> list[object]:
+    site, twin = pair.site, pair.twin_site
+    return [
+        pair.order,
+        pair.status,
+        _text(site.module),
+        _text(site.op),
+        _text(site.tensor),
+        _text(site.source),
+        _text(twin.tensor),
+        _text(twin.op),
+        *map(_number, (pair.ratio, pair.limit, pair.born, pair.floor)),
+        *(_number(getattr(pair.difference, name)) for name in _FIGURES),
+        " ".join(str(i) for i in pair.difference.index),
+        pair.sample,
+        _text(pair.how),
+        _number(pair.confidence),
+        _text(pair.transform),
+        _text(pair.rule),
+        _text(" ".join(pair.segment)),
+        _text(pair.reason),
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else repr(value)
+
+
+def _text(text: str) -> str:
+    text = words.clean(text)
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text

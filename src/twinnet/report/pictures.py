@@ -1,0 +1,184 @@
+"""Pictures of a tensor difference for the HTML report: small PNGs as data URIs, a histogram as figures."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinnet.report import words
+from twinnet.report.slices import Compared, reduce_mean, reduce_peak
+from twinnet.result import Result
+
+__all__ = ["Bar", "Picture", "picture_of", "worst_tensors"]
+
+_MOST_PIXELS = 256
+_DECADES = 4
+# Anchors of the two colour scales, dark to bright and blue over grey to red; magenta marks NaN and Inf.
+_VALUES = ((14, 16, 48), (38, 60, 128), (32, 122, 140), (72, 176, 118), (186, 214, 88), (252, 240, 170))
+_DIFFERENCE = ((22, 58, 160), (92, 142, 220), (236, 236, 236), (226, 120, 92), (160, 22, 30))
+_ODD = (255, 0, 220)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of the histogram, in per cent of the drawing."""
+
+    left: float
+    width: float
+    height: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """What the report shows of one tensor."""
+
+    name: str
+    anchor: str
+    shape: str
+    place: str
+    reference: str = ""
+    twin: str = ""
+    difference: str = ""
+    low: str = ""
+    high: str = ""
+    top: str = ""
+    aspect: float = 1.0
+    bars: tuple[Bar, ...] = ()
+    axis: tuple[str, ...] = ()
+    figures: tuple[tuple[str, str], ...] = ()
+    note: str = ""
+
+
+def worst_tensors(
+    result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]], most: int = 8
+) -> list[str]:
+    """Names of the tensors worth a picture: those of the findings, then the largest ratios."""
+    names = [f.site.tensor for f in result.findings]
+    ranked = sorted(
+        (*result.outputs, *result.pairs),
+        key=lambda p: (
+            p.status != "fail",
+            -(p.ratio if p.ratio is not None and not math.isnan(p.ratio) else -1),
+        ),
+    )
+    names += [pair.site.tensor for pair in ranked]
+    names += list(tensors)
+    return [name for name in dict.fromkeys(names) if name in tensors][:most]
+
+
+def picture_of(name: str, reference: np.ndarray, twin: np.ndarray, anchor: str) -> Picture:
+    """Draw one tensor: the worst plane of both sides on one colour scale, the difference, a histogram."""
+    shape = "x".join(str(d) for d in reference.shape) or "scalar"
+    shown = words.clean(name)
+    if reference.shape != twin.shape:
+        other = "x".join(str(d) for d in twin.shape) or "scalar"
+        return Picture(shown, anchor, shape, "", note=f"the shapes differ: network {shape}, twin {other}")
+    compared = Compared.of(reference, twin)
+    if not compared.size.size:
+        return Picture(shown, anchor, shape, "", note="the tensor is empty")
+    plane = compared.plane()
+    low, high = _shared_range(plane.reference, plane.twin)
+    height, width = plane.reference.shape
+    return Picture(
+        shown,
+        anchor,
+        f"{compared.dtype} {shape}",
+        plane.place,
+        _png(_scaled(reduce_mean(plane.reference, _MOST_PIXELS, _MOST_PIXELS), low, high), _VALUES),
+        _png(_scaled(reduce_mean(plane.twin, _MOST_PIXELS, _MOST_PIXELS), low, high), _VALUES),
+        _png(
+            _signed(reduce_peak(plane.difference, _MOST_PIXELS, _MOST_PIXELS), compared.largest), _DIFFERENCE
+        ),
+        words.figure(low),
+        words.figure(high),
+        words.figure(compared.largest),
+        min(max(width / max(height, 1), 0.25), 12.0),
+        *_histogram(compared),
+        _figures(compared),
+    )
+
+
+def _shared_range(reference: np.ndarray, twin: np.ndarray) -> tuple[float, float]:
+    both = np.concatenate([np.asarray(reference, np.float64).ravel(), np.asarray(twin, np.float64).ravel()])
+    both = both[np.isfinite(both)]
+    return (float(both.min()), float(both.max())) if both.size else (0.0, 0.0)
+
+
+def _scaled(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """0..1 within the range; what is not finite becomes NaN."""
+    values = np.where(np.isfinite(values), values, np.nan)
+    span = high - low
+    return (
+        (values - low) / span if span > 0 and math.isfinite(span) else np.where(np.isnan(values), np.nan, 0.5)
+    )
+
+
+def _signed(difference: np.ndarray, top: float) -> np.ndarray:
+    """0..1 with equality at 0.5; logarithmic over four decades, so that one large element hides nothing."""
+    if not top:
+        return np.where(np.isnan(difference), np.nan, 0.5)
+    with np.errstate(divide="ignore"):
+        size = 1 + np.log10(np.abs(difference) / top) / _DECADES
+    return 0.5 + 0.5 * np.sign(difference) * np.clip(size, 0, 1)
+
+
+def _png(share: np.ndarray, anchors: tuple[tuple[int, int, int], ...]) -> str:
+    from PIL import Image
+
+    steps = np.linspace(0, 1, len(anchors))
+    palette = np.stack(
+        [np.interp(np.arange(255) / 254, steps, [a[c] for a in anchors]).round() for c in range(3)], axis=1
+    )
+    palette = np.vstack([palette, _ODD]).astype(np.uint8)
+    odd = np.isnan(share)
+    indices = np.where(odd, 255, np.where(odd, 0, share).clip(0, 1) * 254).round().astype(np.uint8)
+    image = Image.fromarray(indices)
+    image.putpalette(palette.tobytes())
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def _histogram(compared: Compared) -> tuple[tuple[Bar, ...], tuple[str, ...]]:
+    found = compared.histogram(per_decade=4, most=40)
+    if not found.counts:
+        return (), ()
+    # Counts are drawn on a logarithmic height: the few elements that are wrong are the ones looked for.
+    top = math.log10(max(found.counts)) + 0.3
+    width = 100 / len(found.counts)
+    bars = tuple(
+        Bar(
+            round(i * width, 3),
+            round(width * 0.86, 3),
+            round(100 * (math.log10(number) + 0.3) / top, 2),
+            f"{words.count(number, 'element')} differ by {words.figure(10**low)} to {words.figure(10**high)}",
+        )
+        for i, (number, low, high) in enumerate(zip(found.counts, found.edges, found.edges[1:]))
+        if number
+    )
+    first, last = found.edges[0], found.edges[-1]
+    middle = round((first + last) / 2)
+    return bars, tuple(f"1e{int(e)}" for e in (first, middle, last))
+
+
+def _figures(compared: Compared) -> tuple[tuple[str, str], ...]:
+    total = compared.size.size
+    index = ", ".join(str(i) for i in compared.index)
+    rows = [
+        ("differing", f"{words.grouped(compared.differing)} of {words.grouped(total)}"),
+        ("largest", words.figure(compared.largest)),
+        ("mean", words.figure(compared.mean)),
+        ("worst at", f"[{index}]"),
+    ]
+    if compared.odd:
+        rows.append(("NaN or Inf on one side", words.grouped(compared.odd)))
+    if len(compared.channels) > 1:
+        worst = int(np.argmax(compared.channels))
+        rows.append(("worst channel", f"{worst} of {len(compared.channels)}"))
+    return tuple(rows)
