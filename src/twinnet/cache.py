@@ -13,7 +13,7 @@ from filelock import FileLock
 
 __all__ = ["CACHE_SCHEMA", "cache_dir", "cached_folder", "content_key"]
 
-CACHE_SCHEMA = "1"
+CACHE_SCHEMA = "2"
 """Raised whenever the meaning of a cached artefact changes."""
 
 

@@ -50,6 +50,7 @@ class OnnxArtefact:
     network: OnnxNetwork
     origin: Mapping[str, Origin] = field(default_factory=dict)
     input_names: Mapping[str, str] = field(default_factory=dict)
+    exported: bool = False
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -76,6 +77,13 @@ class OnnxArtefact:
     def graph(self) -> Graph:
         """The canonical layers of the model."""
         return self._graph
+
+    @property
+    def provenance(self) -> dict[str, str] | None:
+        """Values of the model to those of the network it was made from; None where names are the network's own."""
+        if not self.exported:
+            return None
+        return {name: origin.fx for name, origin in self.origin.items() if origin.fx}
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -141,7 +149,7 @@ def _exported(network: Any, job: Job) -> OnnxArtefact:
     loaded = load_network(folder / "network.onnx", name=network.name)
     assert isinstance(loaded, OnnxNetwork)
     origin = {name: Origin(**fields) for name, fields in sidecar["values"].items()}
-    return OnnxArtefact(loaded, origin=origin, input_names=sidecar["inputs"])
+    return OnnxArtefact(loaded, origin=origin, input_names=sidecar["inputs"], exported=True)
 
 
 def _onnxscript_version() -> str:
@@ -198,7 +206,8 @@ def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Pat
         for layer in read_fx(program)
         for name in layer.outputs
     }
-    values = _from_metadata(exported.model_proto, layers)
+    same = same_values(program, exported.exported_program)
+    values = _from_metadata(exported.model_proto, {name: layers[fx] for name, fx in same.items() if fx in layers})
     inputs = dict(network.placeholders(program))
     text = json.dumps({"values": {k: asdict(v) for k, v in values.items()}, "inputs": inputs})
     (folder / "origin.json").write_text(text)
@@ -222,5 +231,40 @@ def _from_metadata(model: onnx.ModelProto, layers: Mapping[str, Origin]) -> dict
             if name in layers:
                 found[name] = layers[name]
             elif fx:
-                found[name] = layers.get(fx, Origin(fx, module))
+                # Made on the way to the fx node's value: it has a place in the code, but no counterpart.
+                whole = layers.get(fx, Origin(module=module))
+                found[name] = Origin("", whole.module, whole.call, whole.source)
+    return found
+
+
+def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[str, str]:
+    """Nodes of the exporter's decomposed program to the nodes of `program` that carry the same value.
+
+    The exporter renumbers what it decomposes, so equal names do not mean equal values; where a node came from does.
+    A node that was split into several is carried by the last of them.
+    """
+    import operator
+
+    getitems = {
+        (n.args[0].name, n.args[1]): n.name for n in program.graph.nodes if n.target is operator.getitem
+    }
+    known = {n.name for n in program.graph.nodes}
+    last: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for node in decomposed.graph.nodes:
+        if node.op == "placeholder":
+            continue
+        origin = node.meta.get("from_node")
+        source = origin[-1].name if origin else node.name
+        if source not in known:
+            continue
+        if node.target is operator.getitem:
+            # The parts of a result: by index, for an operator that is itself taken over whole.
+            part = getitems.get((source, node.args[1])) if last.get(source) == node.args[0].name else None
+            if part is not None:
+                found[node.name] = part
+            continue
+        last[source] = node.name
+    several = {source for source, _ in getitems}
+    found.update({name: source for source, name in last.items() if source not in several})
     return found

@@ -90,6 +90,14 @@ class Session(ABC):
         """The outputs in order, as `Site.tensor` calls them."""
 
     @property
+    def provenance(self) -> Mapping[str, str] | None:
+        """For a converted network: `Site.tensor` here to the name of the same value in the network it came from.
+
+        None means that the names are the network's own.
+        """
+        return None
+
+    @property
     @abstractmethod
     def sites(self) -> tuple[Site, ...]:
         """Observable sites in execution order, the network's outputs among them (role "output")."""

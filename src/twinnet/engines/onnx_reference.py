@@ -79,6 +79,10 @@ class OnnxReferenceSession(Session):
         return self._cut.outputs
 
     @property
+    def provenance(self) -> dict[str, str] | None:
+        return self._artefact.provenance
+
+    @property
     def sites(self) -> tuple[Site, ...]:
         outputs = set(self._cut.outputs)
         origin = self._artefact.origin

@@ -176,6 +176,10 @@ class OnnxRuntimeSession(Session):
         return self._cut.outputs
 
     @property
+    def provenance(self) -> dict[str, str] | None:
+        return self._artefact.provenance
+
+    @property
     def sites(self) -> tuple[Site, ...]:
         return self._sites
 

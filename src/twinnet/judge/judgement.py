@@ -146,6 +146,7 @@ class Judgement:
             net.sites,
             twin.sites,
             derived=derived and not is_callable,
+            provenance=twin.provenance,
             names=settings.names,
             graph=graph,
             twin_graph=None if derived else twin.graph(),

@@ -59,6 +59,7 @@ def pair_sites(
     twin_sites: Sequence[Site],
     *,
     derived: bool,
+    provenance: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
     graph: Graph | None = None,
     twin_graph: Graph | None = None,
@@ -67,8 +68,8 @@ def pair_sites(
 ) -> Pairing:
     """Pair two lists of sites.
 
-    `derived` says that the twin was made from this very network, so that equal names mean equal tensors; otherwise
-    equal names count only if the operators agree. `names` maps network tensors to twin tensors as the user states
+    `derived` says that the twin was made from this very network: `provenance` then maps its tensors to the network's,
+    and without it equal names mean equal tensors. Otherwise equal names count only if the operators agree. `names` maps network tensors to twin tensors as the user states
     it. `outputs` and `inputs` are (network, twin) names that correspond by position.
     """
     found: dict[str, tuple[str, str, float]] = {}
@@ -85,15 +86,20 @@ def pair_sites(
         take(tensor, twin, "stated", 1.0)
     for tensor, twin in outputs:
         take(tensor, twin, "output", 1.0)
-    for tensor, twin, confidence in by_name(sites, twin_sites, derived=derived):
-        take(tensor, twin, "provenance", confidence)
+    if derived and provenance is not None:
+        for twin, tensor in provenance.items():
+            take(tensor, twin, "provenance", 1.0)
+    else:
+        for tensor, twin, confidence in by_name(sites, twin_sites, derived=derived):
+            take(tensor, twin, "provenance", confidence)
     if graph is not None and twin_graph is not None and not derived:
         start = {twin: tensor for tensor, twin in inputs}
         start.update({twin: tensor for tensor, (twin, _, _) in found.items()})
         for tensor, twin in by_topology(graph, twin_graph, start):
             take(tensor, twin, "topology", 0.9)
-    for tensor, twin, confidence in by_module(sites, twin_sites):
-        take(tensor, twin, "module", confidence)
+    if not derived:
+        for tensor, twin, confidence in by_module(sites, twin_sites):
+            take(tensor, twin, "module", confidence)
     order = {s.tensor: i for i, s in enumerate(sites)}
     pairs = tuple(
         Pair(known[tensor], twin_known[twin], how, confidence)

@@ -1,0 +1,56 @@
+"""twinnet: does the network you ship compute what the network you trained computes? Where, and why not?
+
+>>> import twinnet
+>>> callable(twinnet.check)
+True
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinnet.check import check
+    from twinnet.errors import EngineError, TwinnetError, UsageError
+    from twinnet.recording import compare, record
+    from twinnet.result import Result, ResultSet
+
+__all__ = [
+    "EngineError",
+    "Result",
+    "ResultSet",
+    "TwinnetError",
+    "UsageError",
+    "__version__",
+    "check",
+    "compare",
+    "record",
+]
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "EngineError": "twinnet.errors",
+    "Result": "twinnet.result",
+    "ResultSet": "twinnet.result",
+    "TwinnetError": "twinnet.errors",
+    "UsageError": "twinnet.errors",
+    "check": "twinnet.check",
+    "compare": "twinnet.recording",
+    "record": "twinnet.recording",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Nothing heavy is imported before it is used: `import twinnet` loads neither numpy nor torch.
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'twinnet' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
