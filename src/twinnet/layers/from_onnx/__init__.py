@@ -1,0 +1,19 @@
+"""How ONNX operators become canonical layers: one small translator per operator, found by name.
+
+A translator takes a `Node` and emits layers. What changed between opsets (attributes that became inputs, defaults)
+is settled there, so that nothing downstream knows an opset. A new operator is one function in one of the files beside
+this one; the files are found by themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from twinnet.layers.from_onnx._node import Node, Scope, Translator, op, translator
+
+__all__ = ["Node", "Scope", "Translator", "op", "translator"]
+
+for _module in pkgutil.iter_modules(__path__):
+    if not _module.name.startswith("_"):
+        importlib.import_module(f"{__name__}.{_module.name}")

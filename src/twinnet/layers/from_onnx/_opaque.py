@@ -1,0 +1,97 @@
+"""Operators without a canonical form, evaluated by onnx.reference one node at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+
+from twinnet.layers.from_onnx._node import Node
+from twinnet.layers.from_onnx._tensors import array_to_torch
+from twinnet.layers.from_onnx.control import captured
+from twinnet.layers.kinds import UnknownLayer
+
+__all__ = ["opaque"]
+
+_RANDOM = {
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Multinomial",
+    "Bernoulli",
+}
+
+
+def opaque(node: Node, reason: str) -> None:
+    """Emit an opaque layer that runs the node by itself; captured values of its bodies become operands."""
+    outside: dict[str, None] = {}
+    for attribute in node.proto.attribute:
+        bodies = (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs)
+        for graph in bodies:
+            outside.update(dict.fromkeys(captured(graph)))
+    names = [*node.inputs, *(n for n in outside if n not in node.inputs)]
+    what = f"{node.op} {node.proto.name!r}" if node.proto.name else node.op
+    if node.op in _RANDOM:
+        node.emit("opaque", names, unknown=f"{what} is random")
+        return
+    try:
+        run = _runner(node, names)
+    except Exception as error:
+        node.emit(
+            "opaque", names, unknown=f"{what} has no canonical form ({reason}) and no reference: {error}"
+        )
+        return
+    node.emit("opaque", names, run=run, reason=reason)
+
+
+def _runner(node: Node, names: list[str | None]) -> Callable[..., tuple[Any, ...]]:
+    from onnx.reference import ReferenceEvaluator
+
+    proto = node.proto
+    present = list(dict.fromkeys(n for n in names if n))
+    unknown = onnx.TensorProto.UNDEFINED
+    graph = onnx.helper.make_graph(
+        [proto],
+        "node",
+        [onnx.helper.make_tensor_value_info(n, unknown, None) for n in present],
+        [onnx.helper.make_tensor_value_info(n, unknown, None) for n in proto.output if n],
+    )
+    opsets = [onnx.helper.make_opsetid(d, v) for d, v in node.scope.opsets.items()]
+    model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=node.scope.model.ir_version or 8)
+    session = ReferenceEvaluator(model)
+    what = f"{node.op} {proto.name!r}"
+    wanted = [n for n in node.outputs]
+
+    def run(*values: Any) -> tuple[Any, ...]:
+        given = {n: _numpy(v, np.float64) for n, v in zip(names, values) if n}
+        try:
+            found = session.run(None, given)
+        except Exception:  # some reference operators insist on float32
+            given = {n: _numpy(v, np.float32) for n, v in zip(names, values) if n}
+            try:
+                found = session.run(None, given)
+            except Exception as error:
+                raise UnknownLayer(f"{what} cannot be evaluated: {error}") from error
+        made = iter(found)
+        return tuple(_torch(next(made)) if n else None for n in wanted)
+
+    return run
+
+
+def _numpy(value: Any, floats: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        array = value.detach().contiguous().numpy()
+        return array.astype(floats) if array.dtype == np.float64 else array
+    if isinstance(value, list):
+        return [_numpy(v, floats) for v in value]
+    return value
+
+
+def _torch(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_torch(v) for v in value]
+    return None if value is None else array_to_torch(value)

@@ -1,0 +1,74 @@
+"""ONNX tensors and types as torch tensors and types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto, numpy_helper
+
+__all__ = ["array_to_torch", "dtype_from_onnx", "tensor_from_onnx"]
+
+_DTYPES = {
+    TensorProto.FLOAT: torch.float32,
+    TensorProto.DOUBLE: torch.float64,
+    TensorProto.FLOAT16: torch.float16,
+    TensorProto.BFLOAT16: torch.bfloat16,
+    TensorProto.INT8: torch.int8,
+    TensorProto.INT16: torch.int16,
+    TensorProto.INT32: torch.int32,
+    TensorProto.INT64: torch.int64,
+    TensorProto.UINT8: torch.uint8,
+    TensorProto.UINT16: torch.uint16,
+    TensorProto.UINT32: torch.uint32,
+    TensorProto.UINT64: torch.uint64,
+    TensorProto.BOOL: torch.bool,
+    TensorProto.FLOAT8E4M3FN: torch.float8_e4m3fn,
+    TensorProto.FLOAT8E4M3FNUZ: torch.float8_e4m3fnuz,
+    TensorProto.FLOAT8E5M2: torch.float8_e5m2,
+    TensorProto.FLOAT8E5M2FNUZ: torch.float8_e5m2fnuz,
+    TensorProto.INT4: torch.int8,  # sub-byte integers live in a byte
+    TensorProto.UINT4: torch.uint8,
+}
+
+_VIEWS = {
+    "bfloat16": (np.int16, torch.bfloat16),
+    "float8_e4m3fn": (np.uint8, torch.float8_e4m3fn),
+    "float8_e4m3fnuz": (np.uint8, torch.float8_e4m3fnuz),
+    "float8_e5m2": (np.uint8, torch.float8_e5m2),
+    "float8_e5m2fnuz": (np.uint8, torch.float8_e5m2fnuz),
+}
+
+
+def dtype_from_onnx(code: int) -> torch.dtype | None:
+    """The torch type of an ONNX element type; None for strings, complex and exotic ones."""
+    return _DTYPES.get(code)
+
+
+def array_to_torch(array: Any) -> Any:
+    """A numpy array as a torch tensor; arrays torch has no type for (strings) stay arrays."""
+    array = np.asarray(array)
+    name = array.dtype.name
+    if name in _VIEWS:
+        plain, dtype = _VIEWS[name]
+        return (
+            torch.from_numpy(np.ascontiguousarray(array).view(plain).copy()).view(dtype).reshape(array.shape)
+        )
+    if name in ("int4", "int2"):
+        array = array.astype(np.int8)
+    elif name in ("uint4", "uint2"):
+        array = array.astype(np.uint8)
+    elif name.startswith("float4") or name.startswith("float8"):
+        array = array.astype(np.float32)
+    if array.dtype.kind not in "biufc":
+        return array
+    if not array.flags.writeable or not array.flags.c_contiguous:
+        array = np.array(array, order="C")
+    return torch.from_numpy(array)
+
+
+def tensor_from_onnx(tensor: onnx.TensorProto) -> Any:
+    """An initializer or attribute tensor."""
+    return array_to_torch(numpy_helper.to_array(tensor))
