@@ -21,7 +21,7 @@ from typing import Any
 
 from twinnet.errors import UsageError
 
-__all__ = ["call_user", "folder_of", "is_reference", "load_attribute", "split_reference"]
+__all__ = ["call_user", "folder_of", "is_reference", "kind_words", "load_attribute", "split_reference"]
 
 # Files already imported: path -> (modification time, size, module). A factory and a generator of one file must
 # see the same classes, so a file is imported again only when it changed.
@@ -177,7 +177,7 @@ def _attribute(module: ModuleType, name: str, place: str, what: str) -> Any:
             raise UsageError(f"{place} has no {part!r} (the {what})", hint=offer)
         value = getattr(value, part)
     if not callable(value) and what != "samples":
-        raise UsageError(f"{place}:{name} is {_kind(value)}, not a {what} that can be called")
+        raise UsageError(f"{place}:{name} is {kind_words(value)}, not a {what} that can be called")
     return value
 
 
@@ -185,7 +185,12 @@ def _defined_in(value: Any, module: ModuleType) -> bool:
     return getattr(value, "__module__", None) == module.__name__
 
 
-def _kind(value: Any) -> str:
+def kind_words(value: Any) -> str:
+    """The type of a value as words.
+
+    >>> kind_words(3)
+    'an int'
+    """
     text = type(value).__name__
     return f"{'an' if text[0].lower() in 'aeiou' else 'a'} {text}"
 

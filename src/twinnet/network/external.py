@@ -13,7 +13,7 @@ from onnx import TensorProto, external_data_helper, numpy_helper
 
 from twinnet.errors import UsageError
 
-__all__ = ["ExternalSlice", "Weights", "all_tensors", "external_slice"]
+__all__ = ["ExternalSlice", "Weights", "all_tensors", "element_dtype", "external_slice"]
 
 _PACKED = {TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1}
 
@@ -113,7 +113,7 @@ class Weights(Mapping[str, np.ndarray]):
             copy.data_location = TensorProto.DEFAULT
             copy.ClearField("external_data")
             return numpy_helper.to_array(copy)
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).newbyteorder("<")
+        dtype = element_dtype(tensor.data_type, name).newbyteorder("<")
         return np.memmap(part.file, dtype=dtype, mode="r", offset=part.offset, shape=shape or (1,)).reshape(
             shape
         )
@@ -129,4 +129,16 @@ def _bytes(tensor: TensorProto) -> int:
     count = math.prod(tensor.dims)
     if tensor.data_type in _PACKED:
         return (count + 1) // 2
-    return count * onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    return count * element_dtype(tensor.data_type, tensor.name).itemsize
+
+
+def element_dtype(element: int, name: str) -> np.dtype:
+    """numpy's dtype of an ONNX element type; `name` is the tensor's, for the error.
+
+    >>> element_dtype(onnx.TensorProto.BFLOAT16, "x").name
+    'bfloat16'
+    """
+    try:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element))
+    except (KeyError, TypeError) as error:
+        raise UsageError(f"{name!r} has element type {element}, which onnx {onnx.__version__} does not know") from error

@@ -13,7 +13,7 @@ from twinnet.network.base import Network
 from twinnet.network.exported import ExportedNetwork
 from twinnet.network.sniff import describe_file, sniff
 from twinnet.network.torch_network import TorchNetwork
-from twinnet.pyfile import call_user, is_reference, load_attribute, split_reference
+from twinnet.pyfile import call_user, is_reference, kind_words, load_attribute, split_reference
 
 __all__ = ["load_network"]
 
@@ -53,7 +53,7 @@ def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Networ
     if isinstance(ref, (str, Path)):
         return _from_text(str(ref), example, name)
     raise UsageError(
-        f"a {type(ref).__name__} is not a network",
+        f"{kind_words(ref)} is not a network",
         hint="give an nn.Module, (module, example inputs), an ExportedProgram, an ONNX model, file.py:factory or a file",
     )
 
@@ -116,7 +116,7 @@ def _is_network(made: Any) -> bool:
 def _kind(made: Any) -> str:
     if isinstance(made, tuple):
         return f"a tuple of {', '.join(type(item).__name__ for item in made) or 'nothing'}"
-    return "nothing (None)" if made is None else f"a {type(made).__name__}"
+    return "nothing (None)" if made is None else kind_words(made)
 
 
 def _onnx_class() -> Any:

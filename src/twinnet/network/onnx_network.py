@@ -13,7 +13,7 @@ from onnx import external_data_helper
 
 from twinnet.errors import UsageError
 from twinnet.network.base import Network
-from twinnet.network.external import Weights, all_tensors, external_slice
+from twinnet.network.external import Weights, all_tensors, element_dtype, external_slice
 from twinnet.network.sniff import describe_file
 from twinnet.signature import Signature, TensorSpec
 
@@ -197,6 +197,8 @@ def _check_valid(model: onnx.ModelProto, where: str, path: Path | None, external
             onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
         text = str(error).strip().split("\n\n==> Context")[0].strip()
+        if "Field 'shape' of 'type' is required" in text:
+            return  # inputs and outputs of unknown rank: the specification forbids them, engines run them
         context = str(error).partition("==> Context:")[2].strip()
         raise UsageError(f"{where} is not a valid ONNX model: {text}", hint=context or None) from error
     except (ValueError, RuntimeError, OSError) as error:
@@ -223,7 +225,7 @@ def _spec(value: onnx.ValueInfoProto, where: str) -> TensorSpec:
     tensor = kind.tensor_type
     dtype = "str" if tensor.elem_type == onnx.TensorProto.STRING else "float32"
     if tensor.elem_type not in (onnx.TensorProto.STRING, onnx.TensorProto.UNDEFINED):
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+        dtype = element_dtype(tensor.elem_type, value.name).name
     shape = tuple(_dimension(d) for d in tensor.shape.dim) if tensor.HasField("shape") else None
     return TensorSpec(value.name, dtype, shape, optional)
 

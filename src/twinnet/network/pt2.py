@@ -7,6 +7,7 @@ would need unrestricted unpickling, names code, or writes expressions that are m
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import logging
@@ -27,8 +28,15 @@ from twinnet.errors import UsageError
 __all__ = ["load_pt2"]
 
 _SYMBOL = re.compile(r"[a-z]{1,4}\d+")
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_ARITHMETIC = re.compile(r"[\w\s+\-*/%(),<>=!&|~.]*")
+_FORMULA = frozenset(
+    "Symbol Integer Float Rational Add Mul Pow Max Min Mod Abs Eq Ne Lt Le Gt Ge And Or Not Equality Unequality "
+    "LessThan StrictLessThan GreaterThan StrictGreaterThan Piecewise ExprCondPair floor ceiling oo true false "
+    "BooleanTrue BooleanFalse".split()
+)
+_SYNTAX = (
+    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.keyword, ast.Load),
+    *(ast.operator, ast.unaryop, ast.cmpop, ast.boolop),
+)
 _OPERATORS = frozenset(
     [
         "add",
@@ -178,29 +186,34 @@ def _is_operator(target: str) -> bool:
 
 
 def _is_arithmetic(text: str) -> bool:
-    if not _ARITHMETIC.fullmatch(text) or re.search(r"[A-Za-z_)]\s*\.|\.\s*[A-Za-z_]", text):
+    """Whether sympy, which evaluates text as Python, would only build a formula from it."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     import torch.utils._sympy.functions as functions
 
-    def allowed(word: str) -> bool:
-        known = word in (
-            "Max",
-            "Min",
-            "Mod",
-            "Eq",
-            "Ne",
-            "And",
-            "Or",
-            "Not",
-            "True",
-            "False",
-            "floor",
-            "ceiling",
-            "oo",
-        )
-        return known or bool(_SYMBOL.fullmatch(word)) or word in functions.__all__
+    known = _FORMULA | set(functions.__all__)
+    texts = set()  # strings may name a symbol or spell a number; anywhere else sympy would evaluate them in turn
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            if not isinstance(node.func, ast.Name) or node.func.id not in known:
+                return False
+            if node.func.id in ("Symbol", "Integer", "Float", "Rational"):
+                texts.update(id(a) for a in node.args if isinstance(a, ast.Constant) and _plain(a.value))
+        elif isinstance(node, ast.Name):
+            if node.id not in known and not _SYMBOL.fullmatch(node.id):
+                return False
+        elif isinstance(node, ast.Constant):
+            if not isinstance(node.value, (int, float)) and id(node) not in texts:
+                return False
+        elif not isinstance(node, _SYNTAX):
+            return False
+    return True
 
-    return all(allowed(word) for word in _WORD.findall(re.sub(r"\b\d+(\.\d+)?(e[+-]?\d+)?\b", "0", text)))
+
+def _plain(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[\w.+-]{1,64}", value) is not None
 
 
 def _is_plain_tree(text: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -168,7 +169,8 @@ class TorchNetwork(Network):
 
     def _export(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram | None:
         try:
-            with torch.no_grad():
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # advice on how to write modules, not on what is computed
                 program = torch.export.export(self.module, args, kwargs, strict=False)
                 return program.run_decompositions({})
         except Exception as error:
