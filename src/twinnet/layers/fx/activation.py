@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from twinnet.layers.fx.call import Call, Const, Form, Operand, Result, rules
+from twinnet.layers.fx.call import Call, Form, Operand, Result, rules
 
 __all__: list[str] = []
 
@@ -30,16 +30,9 @@ def _clip(call: Call) -> Result:
         return Form("clip", [x], {"min": 0.0, "max": 6.0})
     if call.dtype() != call.dtype("self"):
         return None
-    bounds = ("min_val", "max_val") if call.op == "hardtanh" else ("min", "max")
-    operands: list[Operand] = [x, None, None]
-    attrs: dict[str, float] = {}
-    for place, bound in enumerate(bounds, 1):
-        operand = call.operand(bound, exact=True) if bound in call else None
-        if isinstance(operand, Const):
-            attrs[bound[:3]] = operand.tensor.item()
-        else:
-            operands[place] = operand
-    return Form("clip", operands if any(operands[1:]) else [x], attrs)
+    names = ("min_val", "max_val") if call.op == "hardtanh" else ("min", "max")
+    bounds = [call.operand(name, exact=True) if name in call else None for name in names]
+    return Form("clip", [x, *bounds])
 
 
 @rules.add("leaky_relu")

@@ -135,10 +135,10 @@ class Call:
         return Const(torch.tensor(number, dtype=dtype), label)
 
     def real(self, name: str) -> Operand:
-        """A tensor that an operator on real numbers reads: whole numbers and booleans are cast first."""
+        """A tensor as the operator computes with it: whole numbers and booleans are cast to the result's type."""
         value, given = self.value(name), self.dtype(name)
         wanted = self["dtype"] if self._args.get("dtype") is not None else self.dtype()
-        if value is None or given == wanted or given.is_complex or not wanted.is_floating_point:
+        if value is None or given == wanted or given.is_complex:
             return value
         if given.is_floating_point and self._args.get("dtype") is None:
             return value

@@ -31,9 +31,24 @@ def _gather(call: Call) -> Result:
 
 @rules.add("index")
 def _index(call: Call) -> Result:
-    values = call.values("indices")
-    dims = tuple(i for i, value in enumerate(values) if value is not None)
-    return Form("index", [call.value("self"), *(values[d] for d in dims)], {"dims": dims})
+    """A mask counts as the whole-number indices of its true places, one for each of its axes."""
+    dims: list[int] = []
+    operands: list[Operand] = []
+    axis = 0
+    for node, value in zip(call.raw("indices"), call.values("indices")):
+        meta = None if node is None else node.meta["val"]
+        if meta is not None and meta.dtype in (torch.bool, torch.uint8):
+            places = Form("nonzero", [value], {"layout": "columns"})
+            for column in range(meta.dim()):
+                dims.append(axis + column)
+                operands.append(Form("select", [places], {"axis": 1, "index": column}))
+            axis += meta.dim()
+            continue
+        if meta is not None:
+            dims.append(axis)
+            operands.append(value)
+        axis += 1
+    return Form("index", [call.value("self"), *operands], {"dims": tuple(dims)})
 
 
 @rules.add("index_put", "_unsafe_index_put")

@@ -50,3 +50,19 @@ def _group_norm(call: Call) -> Result:
         operands,
         {"groups": call["num_groups" if "num_groups" in call else "group"], "eps": call["eps"]},
     )
+
+
+@rules.add("cosine_similarity")
+def _cosine_similarity(call: Call) -> Result:
+    """Both sides are scaled to length 1 (never divided by less than eps), then multiplied and summed."""
+    if call.rank("x1") != call.rank("x2"):
+        return None
+    axis = call.axis("dim", "x1")
+
+    def scaled(name: str) -> Form:
+        x = call.value(name)
+        length = Form("reduce_l2", [x], {"axes": (axis,), "keepdims": True})
+        return Form("div", [x, Form("clip", [length, call.const("eps", call["eps"])])])
+
+    product = Form("mul", [scaled("x1"), scaled("x2")])
+    return Form("reduce_sum", [product], {"axes": (axis,), "keepdims": False})

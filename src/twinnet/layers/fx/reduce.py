@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from twinnet.layers.fx.call import Call, Const, Form, Operand, Result, rules
+from twinnet.layers.fx.call import Call, Form, Operand, Result, rules
 
 __all__: list[str] = []
 
@@ -15,12 +15,16 @@ def _kept(call: Call) -> bool:
     return bool(call["keepdim"]) if "keepdim" in call else False
 
 
+def _truth(call: Call) -> Form:
+    return Form("cast", [call.value("self")], {"to": torch.bool})
+
+
 @rules.add("sum", "mean", "prod", "amax", "amin", "logsumexp", "any", "all")
 def _reduce(call: Call) -> Result:
     kinds = {"amax": "max", "amin": "min", "logsumexp": "log_sum_exp"}
     x = call.value("self") if call.op in ("amax", "amin") else call.real("self")
-    if call.op in ("any", "all") and call.dtype("self") != torch.bool:
-        x = Form("cast", [x], {"to": torch.bool})
+    if call.op in ("any", "all"):
+        x = call.value("self") if call.dtype("self") == torch.bool else _truth(call)
     attrs = {"axes": call.axes("dim", "self"), "keepdims": _kept(call)}
     return Form(f"reduce_{kinds.get(call.op, call.op)}", [x], attrs)
 
@@ -77,10 +81,8 @@ def _norm(call: Call) -> Result:
 
 @rules.add("count_nonzero")
 def _count_nonzero(call: Call) -> Result:
-    different = Form(
-        "not_equal", [call.value("self"), Const(torch.zeros((), dtype=call.dtype("self")), "zero")]
-    )
-    return Form("reduce_sum", [different], {"axes": call.axes("dim", "self"), "keepdims": False})
+    ones = Form("cast", [_truth(call)], {"to": call.dtype()})
+    return Form("reduce_sum", [ones], {"axes": call.axes("dim", "self"), "keepdims": False})
 
 
 @rules.add("cumsum", "cumprod")

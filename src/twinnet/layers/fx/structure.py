@@ -102,6 +102,32 @@ def _concat(call: Call) -> Result:
     return Form(kind, call.values("tensors"), {"axis": call["dim"] % max(call.rank(), 1)})
 
 
+@rules.add("hstack", "vstack", "row_stack")
+def _stack_along(call: Call) -> Result:
+    """Joins along an axis that is there already; lower ranks get new axes first and stay opaque."""
+    ranks = {node.meta["val"].dim() for node in call.raw("tensors")}
+    axis = 1 if call.op == "hstack" else 0
+    return Form("concat", call.values("tensors"), {"axis": axis}) if min(ranks) > 1 else None
+
+
+@rules.add("meshgrid")
+def _meshgrid(call: Call) -> Result:
+    shape = call.shape()
+    order = list(range(len(shape)))
+    if call.get("indexing") == "xy":
+        order[:2] = order[1::-1]
+    grids: list[Form] = []
+    for axis, value in zip(order, call.values("tensors")):
+        line = Form("reshape", [value], {"shape": tuple(-1 if a == axis else 1 for a in range(len(shape)))})
+        grids.append(Form("expand", [line], {"shape": shape}))
+    return grids
+
+
+@rules.add("broadcast_tensors")
+def _broadcast(call: Call) -> Result:
+    return [Form("expand", [value], {"shape": call.shape()}) for value in call.values("tensors")]
+
+
 @rules.add("split", "split_with_sizes", "chunk", "tensor_split", "split_copy", "split_with_sizes_copy")
 def _split(call: Call) -> Result:
     axis = call.axis("dim", "self")
