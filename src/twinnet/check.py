@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twinnet.errors import EngineError, TwinnetError, UsageError
-from twinnet.result import InputsInfo, Result, ResultSet, SideInfo
+from twinnet.errors import EngineError, UsageError
+from twinnet.result import InputsInfo, Result, ResultSet
 
 if TYPE_CHECKING:
     from twinnet.engines.spec import Spec
+    from twinnet.judge.judgement import Judgement
     from twinnet.network import Network
 
-__all__ = ["CheckOptions", "check", "default_spec"]
+__all__ = ["CheckOptions", "check", "default_spec", "run_folder", "run_judgement"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,20 @@ class CheckOptions:
     strict: bool = False
     keep: str = "worst"
     progress: Callable[[str, float | None], None] = lambda step, share: None
+
+
+def run_folder(network: str, twin: str) -> Path:
+    """The default run folder of a check, `runs/<network>-<twin>`.
+
+    >>> run_folder("nets/detector.py:build", "onnxruntime?opt=off").as_posix()
+    'runs/detector.build-onnxruntime-opt-off'
+    """
+    place, _, attribute = network.rpartition(":") if ":" in network else (network, "", "")
+    stem = Path(place).name.removesuffix(".py").removesuffix(".onnx").removesuffix(".pt2")
+    name = f"{stem}.{attribute}" if attribute else stem
+    text = f"{name}-{twin}".replace("/", "-")
+    words = "".join(c if c.isalnum() or c in "-_." else "-" for c in text)
+    return Path("runs") / words[:120].strip("-.")
 
 
 def default_spec(network: Network) -> str:
@@ -132,23 +147,25 @@ def _check_one(
     folder: Path | None,
     command: str,
 ) -> Result:
-    from twinnet.environment import environment
     from twinnet.judge.judgement import Judgement
 
+    return run_judgement(Judgement(network, feed, reference, spec, settings), settings, folder, command)
+
+
+def run_judgement(judgement: Judgement, settings: CheckOptions, folder: Path | None, command: str) -> Result:
+    """Carry a judgement out, turn an engine's failure into ERROR, and write the run folder."""
+    from twinnet.environment import environment
+
     start = time.perf_counter()
-    judgement = Judgement(network, feed, reference, spec, settings)
     try:
         result = judgement.result()
     except EngineError as error:
-        result = _error_result(judgement, feed.info, error)
-    except TwinnetError:
-        raise
+        result = _error_result(judgement, judgement.feed.info, error)
     finally:
         judgement.close()
-    timings = {**result.timings, "total": time.perf_counter() - start}
     result = replace(
         result,
-        timings=timings,
+        timings={**result.timings, "total": time.perf_counter() - start},
         environment=environment(),
         command=command,
         folder="" if folder is None else str(folder),
@@ -165,7 +182,7 @@ def _check_one(
     return result
 
 
-def _error_result(judgement: Any, inputs: InputsInfo, error: EngineError) -> Result:
+def _error_result(judgement: Judgement, inputs: InputsInfo, error: EngineError) -> Result:
     """A side that could not run: ERROR, with the engine's own words, and never a comparison."""
     return Result(
         verdict="ERROR",
@@ -177,8 +194,3 @@ def _error_result(judgement: Any, inputs: InputsInfo, error: EngineError) -> Res
         log=error.log,
         timings=dict(judgement.timings),
     )
-
-
-def describe_side(name: str, engine: str, **more: Any) -> SideInfo:
-    """A side before its engine is open."""
-    return SideInfo(name=name, engine=engine, **more)

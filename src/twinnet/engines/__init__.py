@@ -18,6 +18,7 @@ REGISTRY: dict[str, str] = {
     "onnxruntime": "twinnet.engines.onnxruntime:OnnxRuntimeEngine",
     "onnx-reference": "twinnet.engines.onnx_reference:OnnxReferenceEngine",
     "callable": "twinnet.engines.callable:CallableEngine",
+    "recording": "twinnet.engines.recording:RecordingEngine",
 }
 """Engine name to "module:class". A new engine is one file and one line here."""
 

@@ -78,6 +78,8 @@ class Session(ABC):
     precision: str = "float32"
     signature: Signature
     notes: tuple[str, ...] = ()
+    live: bool = True
+    """Whether it can run inputs it has not seen; a recording cannot."""
 
     @property
     @abstractmethod

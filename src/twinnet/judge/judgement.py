@@ -37,7 +37,7 @@ _SMALL = 64 << 20
 class Judgement:
     """The state of one check. `kept` holds the tensors worth showing, by network tensor name."""
 
-    def __init__(self, network: Any, feed: Any, reference: Spec, twin: Any, settings: Any) -> None:
+    def __init__(self, network: Any, feed: Any, reference: Spec | Session, twin: Any, settings: Any) -> None:
         self.network = network
         self.feed = feed
         self.settings = settings
@@ -64,7 +64,9 @@ class Judgement:
 
     def _open(self, spec: Any, side: str) -> Session:
         self.settings.progress(f"opening the {side}", None)
-        if isinstance(spec, Spec):
+        if isinstance(spec, Session):
+            session = spec
+        elif isinstance(spec, Spec):
             session = find_engine(spec.engine).open(self.network, spec.options, spec.file, self._job)
         else:
             from twinnet.engines.callable import CallableSession
@@ -80,8 +82,11 @@ class Judgement:
         self._sessions.clear()
 
     def network_info(self) -> SideInfo:
-        net = self.network
-        info = SideInfo(net.name, self._reference.engine, str(self._reference), "", net.format, net.parameters)
+        net, spec = self.network, self._reference
+        if isinstance(spec, Spec):
+            info = SideInfo(net.name, spec.engine, str(spec), "", net.format, net.parameters)
+        else:
+            info = getattr(spec, "side", SideInfo(net.name, spec.engine))
         return self._with_session(info, self._net)
 
     def twin_info(self) -> SideInfo:
@@ -90,6 +95,8 @@ class Judgement:
             info = SideInfo(spec.engine, spec.engine, str(spec))
             if spec.file:
                 info = replace(info, description=spec.file)
+        elif isinstance(spec, Session):
+            info = getattr(spec, "side", SideInfo(spec.engine, spec.engine))
         else:
             name = getattr(spec, "__name__", "function")
             info = SideInfo(name, "callable", name)
@@ -138,14 +145,15 @@ class Judgement:
 
     def _pair(self, net: Session, twin: Session, graph: Graph | None) -> Pairing:
         settings = self.settings
-        derived = not isinstance(self._twin_spec, Spec) or self._twin_spec.file is None
-        is_callable = twin.engine == "callable"
+        # A twin that was converted from this network, or replays one that was, says where each value came from.
+        derived = isinstance(self._twin_spec, Spec) and self._twin_spec.file is None
+        loose = not twin.output_tensors or twin.engine == "callable"
         outputs = list(zip(net.output_tensors, twin.output_tensors, strict=False))
         inputs = [(ours, twin.inputs[name]) for name, ours in net.inputs.items() if name in twin.inputs]
         pairing = pair_sites(
             net.sites,
             twin.sites,
-            derived=derived and not is_callable,
+            derived=derived,
             provenance=twin.provenance,
             names=settings.names,
             graph=graph,
@@ -153,7 +161,7 @@ class Judgement:
             outputs=outputs,
             inputs=inputs,
         )
-        if len(net.output_tensors) != len(twin.output_tensors) and not is_callable:
+        if len(net.output_tensors) != len(twin.output_tensors) and not loose:
             raise EngineError(
                 f"the network has {len(net.output_tensors)} outputs, the twin {len(twin.output_tensors)}: "
                 "they are not the same network",
@@ -210,7 +218,7 @@ class Judgement:
 
     def _may_search(self, twin: Session) -> bool:
         spec = self._twin_spec
-        explicit = twin.engine == "callable" or (isinstance(spec, Spec) and spec.file is not None)
+        explicit = not isinstance(spec, Spec) or spec.file is not None
         return explicit and self.settings.level != "outputs" and not self.settings.watch
 
     def _observe(
@@ -488,7 +496,12 @@ class Judgement:
         self, net: Session, seen: Sequence[Mapping[str, np.ndarray]], outputs: Sequence[PairResult]
     ) -> list[Guard]:
         differences = {n: p.difference.max_abs for n, p in zip(seen[0], outputs, strict=False)}
-        other = seen[1] if len(seen) > 1 else net.run(guards.shuffled(self.feed.samples[0], self.settings.seed))
+        if len(seen) > 1:
+            other = seen[1]
+        elif net.live:
+            other = net.run(guards.shuffled(self.feed.samples[0], self.settings.seed))
+        else:
+            return []
         return guards.null_baseline(seen[0], other, differences)
 
     def _training_mode(self) -> list[Guard]:

@@ -1,0 +1,23 @@
+"""`twinnet demo`: the whole idea in one minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["command"]
+
+
+def command(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where to write the runs.")] = Path("runs/demo"),
+) -> None:
+    """Check a shipped network against its twins, then find a planted fault."""
+    from twinnet.cli._screen import progress
+    from twinnet.demo import run_demo
+
+    with progress() as report:
+        text, code = run_demo(out, report)
+    typer.echo(text)
+    raise typer.Exit(code)

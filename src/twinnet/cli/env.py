@@ -1,0 +1,24 @@
+"""`twinnet env`: an environment dump for bug reports."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+__all__ = ["command"]
+
+
+def command(as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False) -> None:
+    """Print what this installation consists of, ready to paste into an issue."""
+    import json
+
+    from twinnet.environment import environment
+
+    found = environment()
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+        return
+    width = max(map(len, found))
+    for name, value in found.items():
+        typer.echo(f"{name:<{width}}  {value}")

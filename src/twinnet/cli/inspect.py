@@ -1,0 +1,25 @@
+"""`twinnet inspect`: what is in a network."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from twinnet.cli import options as o
+
+__all__ = ["command"]
+
+
+def command(
+    network: o.Network,
+    ops: Annotated[bool, typer.Option("--ops", help="Count operators.")] = False,
+    shape: o.Shape = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """Stages, shapes, parameters and operators of a module or file."""
+    from twinnet.inspection import inspect, render
+    from twinnet.network.shapes import parse_shapes
+
+    found = inspect(network, shapes=parse_shapes(shape or ()) or None)
+    typer.echo(found.to_json() if as_json else render(found, ops=ops))

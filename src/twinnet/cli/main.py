@@ -1,0 +1,63 @@
+"""`twinnet`: the command and its verbs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from twinnet.cli import check, compare, demo, engines, env, inspect, judge, record, show
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="twinnet",
+    help="Does the network you ship compute what the network you trained computes? Where, and why not?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 PASS, 1 FAIL, 2 wrong usage or unreadable input, 3 ERROR (it could not run).",
+)
+
+for _verb in (check, judge, record, compare, show, inspect, engines, env, demo):
+    app.command(_verb.__name__.rpartition(".")[2])(_verb.command)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from twinnet import __version__
+
+        typer.echo(f"twinnet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; errors addressed to a person are printed without a stack trace."""
+    from twinnet.errors import TwinnetError
+
+    try:
+        app(prog_name="twinnet")
+    except TwinnetError as error:
+        typer.echo(f"twinnet: {error}", err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        typer.echo("twinnet: stopped", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`); nothing is wrong.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

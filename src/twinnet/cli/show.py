@@ -1,0 +1,32 @@
+"""`twinnet show`: look at a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from twinnet.cli import options as o
+
+__all__ = ["command"]
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run folder of a check.")],
+    site: Annotated[str | None, typer.Argument(metavar="[SITE]", help="Tensor, module path, or part of one.")] = None,
+    browser: Annotated[bool, typer.Option("--open", help="Open report.html in the browser.")] = False,
+    ascii_only: Annotated[bool, typer.Option("--ascii", help="No block characters.")] = False,
+    unmatched: Annotated[bool, typer.Option("--unmatched", help="List sites without a partner.")] = False,
+    verbose: o.Verbose = False,
+) -> None:
+    """Print the answer of a run again, or draw the difference at one site."""
+    from twinnet.cli._screen import answer
+    from twinnet.report.show import draw_site, open_report
+    from twinnet.result import Result
+
+    if browser:
+        typer.echo(open_report(run))
+    elif site is None:
+        answer(Result.load(run), quiet=False, verbose=verbose, as_json=False, unmatched=unmatched)
+    else:
+        typer.echo(draw_site(run, site, ascii_only=ascii_only))

@@ -1,0 +1,132 @@
+"""A recording as an engine: what a side computed elsewhere, replayed here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, read_options
+from twinnet.errors import EngineError, UsageError
+from twinnet.recording import Recording, Sample, load_recording
+from twinnet.signature import Signature, TensorSpec
+from twinnet.site import Site
+from twinnet.trace import Trace, TraceBuilder
+
+if TYPE_CHECKING:
+    from twinnet.inputs import Inputs
+    from twinnet.layers import Graph
+    from twinnet.network import Network
+
+__all__ = ["RecordedSession", "RecordingEngine", "recorded_feed", "recorded_network"]
+
+
+class RecordingEngine(Engine):
+    """Replays a folder written by `twinnet record`, or a folder of `.npy`/`.npz` files."""
+
+    name: ClassVar[str] = "recording"
+    summary: ClassVar[str] = "a folder of recorded tensors"
+    abilities: ClassVar[Abilities] = Abilities(capture=True, note="replays; cannot run new inputs")
+
+    def version(self) -> str:
+        return "1"
+
+    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+        read_options(self, options)
+        if file is None:
+            raise UsageError("the recording engine needs a folder", hint="recording:DIR")
+        return RecordedSession(load_recording(file), fallback=job.inputs)
+
+
+class RecordedSession(Session):
+    """Knows only the samples it was recorded on."""
+
+    engine = "recording"
+    live = False
+
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        graph: Graph | None = None,
+        names: Mapping[str, str] | None = None,
+        second: bool = False,
+        fallback: Arrays | None = None,
+    ) -> None:
+        self.recording = recording
+        self.version = recording.side.version
+        self.precision = recording.side.precision
+        self.side = recording.side
+        self._graph = graph
+        self._names = names or {}
+        self._second = second
+        self.signature = Signature(tuple(TensorSpec(n) for n in recording.inputs))
+        del fallback
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        return self.recording.inputs
+
+    @property
+    def output_tensors(self) -> tuple[str, ...]:
+        return self.recording.outputs
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        return self.recording.sites
+
+    def graph(self) -> Graph | None:
+        return self._graph
+
+    def _index(self, inputs: Arrays) -> int:
+        index = getattr(inputs, "index", None)
+        if isinstance(index, int):
+            return index
+        for i in range(len(self.recording.samples)):
+            known = self.recording.sample(i)
+            if known.keys() == inputs.keys() and all(np.array_equal(known[n], inputs[n]) for n in known):
+                return i
+        raise EngineError(
+            f"the recording {self.recording.folder} was not made on these inputs",
+            hint=f"use its own inputs: --inputs {self.recording.folder}/0000/inputs.safetensors",
+        )
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        trace = self.recording.trace(self._index(inputs))
+        return {name: np.asarray(trace[name]) for name in self.output_tensors}
+
+    def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        return self.recording.trace(self._index(inputs))
+
+
+def recorded_feed(recording: Recording) -> Inputs:
+    """The samples of a recording, as inputs of a check."""
+    from twinnet.inputs import Inputs
+
+    samples: list[Any] = [recording.sample(i) for i in range(len(recording.samples))]
+    return Inputs(samples, recording.info, Signature(tuple(TensorSpec(n) for n in recording.inputs)))
+
+
+def recorded_network(recording: Recording, network: Any) -> tuple[Network, Graph | None]:
+    """The network of a recording: as recorded, with its canonical layers if the network itself is at hand."""
+    from twinnet.check import default_spec
+    from twinnet.engines import REGISTRY, find_engine, parse_spec
+    from twinnet.network import Network, load_network
+
+    signature = Signature(tuple(TensorSpec(n) for n in recording.inputs))
+    if network is None:
+        plain = Network(recording.side.name, signature, parameters=recording.side.parameters or 0)
+        plain.format = recording.side.format  # type: ignore[misc]
+        return plain, None
+    loaded = load_network(network)
+    sample: Sample = recording.sample(0)
+    job = Job({n: np.asarray(v) for n, v in sample.items()})
+    spec = parse_spec(default_spec(loaded), REGISTRY)
+    session = find_engine(spec.engine).open(loaded, spec.options, spec.file, job)
+    graph = session.graph()
+    session.close()
+    known = set(graph.producer) if graph is not None else set()
+    if graph is not None and not known & {s.tensor for s in recording.sites}:
+        raise UsageError(f"the recording {recording.folder} was not made from the network {loaded.name}")
+    return loaded, graph
