@@ -113,9 +113,9 @@ def _cast(spec: TensorSpec, array: np.ndarray, where: str, notes: dict[str, None
     wanted = numpy_dtype(spec.dtype)
     if array.dtype == wanted or (wanted.kind == "U" and array.dtype.kind in "UT"):
         return array
-    if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize == wanted.itemsize:
-        if wanted.kind == "V" and array.dtype.name.startswith("void"):
-            return array.view(wanted)  # .npy forgets the name of bfloat16 and of the 8-bit floats
+    nameless = array.dtype.name.startswith("void") and array.dtype.itemsize == wanted.itemsize
+    if nameless and wanted.kind == "V":
+        return array.view(wanted)  # .npy forgets the name of bfloat16 and of the 8-bit floats
     floats = _is_float(array.dtype)
     if array.dtype in (np.uint8, np.uint16) and _is_float(wanted) and image_layout(spec) is not None:
         notes[f"{spec.name}: {array.dtype.name} pixels scaled to [0,1]"] = None

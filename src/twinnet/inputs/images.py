@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import warnings
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +23,9 @@ from twinnet.signature import TensorSpec
 __all__ = ["ImageSource", "is_image_name", "read_image"]
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+# What Pillow's readers raise for damaged files, depending on the format and the place of the damage.
+_BROKEN = (OSError, SyntaxError, ValueError, TypeError, IndexError, KeyError, struct.error, zlib.error)
+_BROKEN += (EOFError, OverflowError, MemoryError, Image.DecompressionBombError)
 _COLOURS = {1: "gray", 3: "RGB", 4: "RGBA"}
 
 
@@ -43,7 +48,7 @@ def read_image(path: Path, channels: int = 3, size: tuple[int, int] | None = Non
         try:
             image.load()
             upright = ImageOps.exif_transpose(image)
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        except _BROKEN as error:
             raise UsageError(f"{path} cannot be read as an image: {error}") from error
         pixels, top = _pixels(upright, channels, size, path)
     array = np.asarray(pixels, np.float32)
@@ -172,15 +177,18 @@ def _opened(path: Path) -> Image.Image:
             return Image.open(path)
     except UnidentifiedImageError as error:
         raise UsageError(f"{path} cannot be read as an image", hint="is the file complete?") from error
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except _BROKEN as error:
         raise UsageError(f"{path} cannot be read as an image: {error}") from error
 
 
 def _size(path: Path) -> tuple[int, int]:
-    """(height, width) when upright, from the header alone."""
+    """(height, width) when upright; for most formats from the header alone."""
     with _opened(path) as image:
         width, height = image.size
-        sideways = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+        try:
+            sideways = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+        except _BROKEN as error:
+            raise UsageError(f"{path} cannot be read as an image: {error}") from error
     return (width, height) if sideways else (height, width)
 
 

@@ -158,7 +158,7 @@ class Reader:
             or isinstance(value, (int, float, bool))
         ):
             items: Sequence[Any] = [value]
-        elif isinstance(value, list) and value and isinstance(value[0], (int, float, bool)):
+        elif _is_numbers(value):
             items = [value]
         else:
             items, note = take_items(value, self.limit, label)
@@ -187,6 +187,13 @@ def _texts(sources: Any) -> list[str] | None:
     return None
 
 
+def _is_numbers(value: Any) -> bool:
+    """Whether a list, nested or not, spells an array rather than a list of samples."""
+    while isinstance(value, list) and value:
+        value = value[0]
+    return isinstance(value, (int, float, bool))
+
+
 def _opener(path: Path, arrays: bool) -> Callable[[], Any]:
     """What the preprocessing function is given: an array (a dict of arrays for several), or the path of an image."""
 
@@ -194,7 +201,7 @@ def _opener(path: Path, arrays: bool) -> Callable[[], Any]:
         if not arrays:
             return path
         held = read_arrays(path)
-        return held[""] if "" in held else held
+        return held.get("", held)
 
     return opened
 

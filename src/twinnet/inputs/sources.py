@@ -66,7 +66,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise UsageError(f"no such file: {path}") from error
     except Exception as error:
         text = str(error)
-        if "allow_pickle" in text or "pickle" in text.lower():
+        if "pickle" in text.lower() or "Python objects" in text:
             raise UsageError(
                 f"{path} holds Python objects; only arrays of numbers are read", hint="save plain arrays"
             ) from error
