@@ -1,17 +1,8 @@
-"""Evaluate canonical layers in float64, with or without the running error bound.
-
-Three depths of the same walk:
-
-- `evaluate`: values only;
-- `evaluate_with_error`: each value with an elementwise bound of what rounding may add;
-- `evaluate_with_floor`: what a judge needs for one segment on a twin's own tensors, the whole bound (inherited
-  errors included) and the part that later segments may inherit, from one evaluation.
-"""
+"""Evaluate canonical layers in float64, with or without the running error bound."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from twinnet.errors import EngineError, TwinnetError
@@ -22,20 +13,7 @@ if TYPE_CHECKING:
 
     from twinnet.layers.kinds import Flips
 
-__all__ = ["Floor", "evaluate", "evaluate_with_error", "evaluate_with_floor", "flips"]
-
-
-@dataclass(frozen=True, slots=True)
-class Floor:
-    """A value in float64, how far rounding may move it, and what of that later segments may inherit.
-
-    `bound` holds the segment's own rounding and what its inputs were allowed. `carry` is the own rounding only, or,
-    behind layers that merely move values, what their input was allowed. None means exact.
-    """
-
-    value: torch.Tensor
-    bound: torch.Tensor | None
-    carry: torch.Tensor | None
+__all__ = ["evaluate", "evaluate_with_error", "flips"]
 
 
 def evaluate(
@@ -44,10 +22,11 @@ def evaluate(
     *,
     layers: Sequence[int] | None = None,
     keep: Iterable[str] | None = None,
+    widen: bool = True,
 ) -> dict[str, torch.Tensor]:
     """Values computed in float64 from `values`; only `layers` (default: all), returning `keep` (default: outputs).
 
-    Floats become float64, integers and booleans stay what they are. A value is dropped after its last use unless
+    Floats become float64 (unless `widen` is off: enough for layers that only move values), integers and booleans stay what they are. A value is dropped after its last use unless
     it is in `keep`. A value that is given is taken as it is, even if a layer could compute it.
 
     >>> import torch
@@ -55,9 +34,9 @@ def evaluate(
     >>> evaluate(graph, {"x": torch.tensor([-1.0, 2.0])}, keep=["y"])
     {'y': tensor([0., 2.], dtype=torch.float64)}
     """
-    walk = _Walk(graph, values, layers, keep)
+    walk = Walk(graph, values, layers, keep)
     for layer, kind, inputs in walk:
-        walk.give(layer, _run(layer, kind, inputs))
+        walk.give(layer, run(layer, kind, inputs))
     return {name: walk.known[name] for name in walk.keep}
 
 
@@ -81,65 +60,18 @@ def evaluate_with_error(
     >>> bool(bound == 9 * 2.0**-24)
     True
     """
-    walk = _Walk(graph, values, layers, keep)
+    walk = Walk(graph, values, layers, keep)
     bounds: dict[str, torch.Tensor | None] = dict(errors)
     for layer, kind, inputs in walk:
-        outputs = _run(layer, kind, inputs)
+        outputs = run(layer, kind, inputs)
         given = tuple(bounds.get(name) if name is not None else None for name in layer.inputs)
-        found = _bound(layer, kind, inputs, given, outputs, unit)
+        found = bound_of(layer, kind, inputs, given, outputs, unit)
         walk.give(layer, outputs)
-        for name, bound in zip(layer.outputs, found):
+        for name, e in zip(layer.outputs, found):
             if name and name in walk.known:
-                bounds[name] = bound
+                bounds[name] = e
         walk.forget(bounds)
     return {name: (walk.known[name], bounds.get(name)) for name in walk.keep}
-
-
-def evaluate_with_floor(
-    graph: Graph,
-    values: Mapping[str, torch.Tensor],
-    carry: Mapping[str, torch.Tensor | None],
-    *,
-    unit: float,
-    layers: Sequence[int] | None = None,
-    keep: Iterable[str] | None = None,
-) -> dict[str, Floor]:
-    """One segment on a twin's tensors: its result, the bound to judge by, and the bound to hand on.
-
-    `carry` holds, for each given value, the `Floor.carry` of the segment that made it. Carrying goes one level: the
-    bound handed on leaves out what was inherited, except behind layers that only move values.
-    """
-    walk = _Walk(graph, values, layers, keep)
-    bounds: dict[str, torch.Tensor | None] = {n: e for n, e in carry.items() if e is not None}
-    carries = dict(bounds)
-    foreign = set(bounds)  # inherited from another segment, so not handed on through arithmetic
-    for layer, kind, inputs in walk:
-        outputs = _run(layer, kind, inputs)
-        names = layer.inputs
-        whole = tuple(bounds.get(n) if n is not None else None for n in names)
-        mine = tuple(None if n is None or n in foreign else carries.get(n) for n in names)
-        if kind.exact:
-            passed = tuple(carries.get(n) if n is not None else None for n in names)
-            out_bounds = _bound(layer, kind, inputs, whole, outputs, unit)
-            same = all(a is b for a, b in zip(whole, passed))
-            out_carries = out_bounds if same else _bound(layer, kind, inputs, passed, outputs, unit)
-            if all(n is None or n in foreign or carries.get(n) is None for n in names):
-                foreign.update(n for n in layer.outputs if n)
-        else:
-            out_carries = _bound(layer, kind, inputs, mine, outputs, unit)
-            if all(a is b for a, b in zip(whole, mine)):
-                out_bounds = out_carries
-            elif kind.discrete or any(e is not None for e in mine):
-                out_bounds = _bound(layer, kind, inputs, whole, outputs, unit)
-            else:  # own part is known already: add the inherited part only
-                extra = _bound(layer, kind, inputs, whole, outputs, 0.0)
-                out_bounds = tuple(_plus(a, b) for a, b in zip(out_carries, extra))
-        walk.give(layer, outputs)
-        for name, bound, handed in zip(layer.outputs, out_bounds, out_carries):
-            if name and name in walk.known:
-                bounds[name], carries[name] = bound, handed
-        walk.forget(bounds, carries)
-    return {name: Floor(walk.known[name], bounds.get(name), carries.get(name)) for name in walk.keep}
 
 
 def flips(
@@ -166,8 +98,11 @@ def flips(
 # ---- the walk ------------------------------------------------------------------------------------
 
 
-class _Walk:
-    """Layers in order with their inputs; values live from their making to their last use."""
+class Walk:
+    """Layers in order with their inputs; values live from their making to their last use.
+
+    Given values and constants come as float64, or as they are if `raw`.
+    """
 
     def __init__(
         self,
@@ -175,8 +110,10 @@ class _Walk:
         values: Mapping[str, torch.Tensor],
         layers: Sequence[int] | None,
         keep: Iterable[str] | None,
+        raw: bool = False,
     ) -> None:
         self.graph = graph
+        self.raw = raw
         self.order = range(len(graph.layers)) if layers is None else sorted(layers)
         self.keep = tuple(dict.fromkeys(graph.outputs if keep is None else keep))
         self.given = values
@@ -217,7 +154,7 @@ class _Walk:
             raise EngineError(
                 f"value {name!r}, needed by {reader}, is neither given nor computed", stage="evaluate"
             )
-        value = _wide(value)
+        value = value if self.raw else wide(value)
         self.known[name] = value
         return value
 
@@ -242,13 +179,13 @@ class _Walk:
         self.dead.clear()
 
 
-def _wide(value: Any) -> Any:
+def wide(value: Any) -> Any:
     import torch
 
     return value.to(torch.float64) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
-def _run(layer: Layer, kind: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def run(layer: Layer, kind: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     import torch
 
     try:
@@ -261,10 +198,10 @@ def _run(layer: Layer, kind: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         raise EngineError(
             f"layer {place} (kind {layer.kind}) could not be evaluated: {error}", stage="evaluate"
         ) from error
-    return tuple(_wide(y) for y in outputs[: len(layer.outputs)])
+    return tuple(wide(y) for y in outputs[: len(layer.outputs)])
 
 
-def _bound(
+def bound_of(
     layer: Layer,
     kind: Any,
     inputs: tuple[Any, ...],
@@ -276,20 +213,16 @@ def _bound(
 
     with torch.no_grad():
         found = kind.error(layer.attrs, inputs, errors, outputs, u)
-        return tuple(_clean(e, y) for e, y in zip(found, outputs))
+        return tuple(clean(e, y) for e, y in zip(found, outputs))
 
 
-def _clean(e: torch.Tensor | None, y: Any) -> torch.Tensor | None:
+def clean(e: torch.Tensor | None, y: Any) -> torch.Tensor | None:
     """No NaN in a bound: unknown is unbounded, and a value that is not finite is compared as a mask."""
     import torch
 
     if e is None or not e.numel() or torch.isfinite(e.sum()):
         return e
-    e = e.nan_to_num(nan=float("inf"), posinf=float("inf"))
+    e = torch.where(torch.isnan(e), float("inf"), e)
     if isinstance(y, torch.Tensor) and y.is_floating_point() and y.shape == e.shape:
         e = torch.where(torch.isfinite(y), e, 0.0)
     return e
-
-
-def _plus(a: torch.Tensor | None, b: torch.Tensor | None) -> torch.Tensor | None:
-    return b if a is None else a if b is None else a + b

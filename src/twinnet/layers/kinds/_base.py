@@ -77,6 +77,8 @@ class Kind:
     error: Callable[[Attrs, Tensors, Errors, Tensors, float], tuple[Error, ...]]
     exact: bool = False
     discrete: bool = False
+    elementwise: bool = False
+    """Each output element depends on the operands' elements at its place only (after broadcasting)."""
     tie_rules: Callable[[Attrs, Tensors, Errors, Tensors], tuple[Flips | None, ...]] | None = None
 
     def flips(

@@ -33,7 +33,7 @@ def _whole(fn: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch
     return fn(x) if x.is_floating_point() else fn(x.to(torch.int64)).to(x.dtype)
 
 
-register(Kind("relu", lambda attrs, x: (_whole(torch.relu, x),), _passes, exact=True))
+register(Kind("relu", lambda attrs, x: (_whole(torch.relu, x),), _passes, exact=True, elementwise=True))
 
 
 def _clip(attrs: Attrs, x: torch.Tensor, *bounds: Any) -> tuple[torch.Tensor]:
@@ -57,7 +57,7 @@ def _clip_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors,
     return (torch.stack([e.expand(outputs[0].shape) for e in present]).amax(0),)
 
 
-register(Kind("clip", _clip, _clip_error, exact=True))
+register(Kind("clip", _clip, _clip_error, exact=True, elementwise=True))
 
 
 def _thresholded(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor]:
@@ -74,7 +74,7 @@ def _thresholded_error(
     return (torch.where(mag(x - alpha) <= e, e + abs(alpha), e),)
 
 
-register(Kind("thresholded_relu", _thresholded, _thresholded_error, exact=True))
+register(Kind("thresholded_relu", _thresholded, _thresholded_error, exact=True, elementwise=True))
 
 
 def _shrink(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor]:
@@ -94,7 +94,7 @@ def _shrink_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensor
     return (add_up(outputs[0], own, torch.where(near, e + abs(lambd - bias), e)),)
 
 
-register(Kind("shrink", _shrink, _shrink_error))
+register(Kind("shrink", _shrink, _shrink_error, elementwise=True))
 
 
 # ---- piecewise linear: u|y| where it scales, HardSigmoid u(alpha|x| + beta) on the ramp ----------
@@ -111,7 +111,7 @@ def _leaky_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors
     return (add_up(outputs[0], own, e if e is None or slope == 1.0 else e * slope),)
 
 
-register(Kind("leaky_relu", _leaky, _leaky_error))
+register(Kind("leaky_relu", _leaky, _leaky_error, elementwise=True))
 
 
 def _prelu(attrs: Attrs, x: torch.Tensor, slope: torch.Tensor) -> tuple[torch.Tensor]:
@@ -126,7 +126,7 @@ def _prelu_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors
     return (add_up(y, own, moved, None if es is None else negative * es),)
 
 
-register(Kind("prelu", _prelu, _prelu_error))
+register(Kind("prelu", _prelu, _prelu_error, elementwise=True))
 
 
 def _hard_sigmoid(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor]:
@@ -145,7 +145,7 @@ def _hard_sigmoid_error(
     return (add_up(y, own, None if e is None else e * alpha),)
 
 
-register(Kind("hard_sigmoid", _hard_sigmoid, _hard_sigmoid_error))
+register(Kind("hard_sigmoid", _hard_sigmoid, _hard_sigmoid_error, elementwise=True))
 
 
 def _hard_swish(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor]:
@@ -165,7 +165,7 @@ def _hard_swish_error(
     return (add_up(y, own, None if e is None else e * 1.5),)
 
 
-register(Kind("hard_swish", _hard_swish, _hard_swish_error))
+register(Kind("hard_swish", _hard_swish, _hard_swish_error, elementwise=True))
 
 
 # ---- smooth: absolute 8u for bounded ones, x-scaled for gates, and a Lipschitz constant for inherited errors -------
@@ -194,7 +194,7 @@ def smooth(
         moved = slope(attrs, x, y, e) if callable(slope) else e * slope if slope != 1 else e
         return (add_up(y, own, moved),)
 
-    register(Kind(name, evaluate, error))
+    register(Kind(name, evaluate, error, elementwise=True))
 
 
 def _swish(attrs: Attrs, x: torch.Tensor) -> torch.Tensor:

@@ -49,7 +49,7 @@ for _name, _op in {
     "greater": torch.gt,
     "greater_equal": torch.ge,
 }.items():
-    register(Kind(_name, _compare(_op), _compare_error, exact=True, discrete=True))
+    register(Kind(_name, _compare(_op), _compare_error, exact=True, discrete=True, elementwise=True))
 
 
 # ---- rounding: one unit where an edge lies within the error --------------------------------------
@@ -91,6 +91,7 @@ for _name, _fn in {
             _rounding_error(_fn),
             exact=True,
             discrete=True,
+            elementwise=True,
         )
     )
 
@@ -116,8 +117,10 @@ def _never(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: f
     return (None,) * len(outputs)
 
 
-register(Kind("isnan", _mask(lambda attrs, x: torch.isnan(x)), _never, exact=True, discrete=True))
-register(Kind("isinf", _mask(_isinf), _never, exact=True, discrete=True))
+register(
+    Kind("isnan", _mask(lambda attrs, x: torch.isnan(x)), _never, exact=True, discrete=True, elementwise=True)
+)
+register(Kind("isinf", _mask(_isinf), _never, exact=True, discrete=True, elementwise=True))
 
 
 # ---- cast: between floats u_target |y| (a rounding that is allowed, not made); to integers discret
@@ -186,7 +189,7 @@ class _CastKind(Kind):
         return super().flips(attrs, inputs, errors, outputs, u)
 
 
-register(_CastKind("cast", _cast, _cast_error, discrete=True))
+register(_CastKind("cast", _cast, _cast_error, discrete=True, elementwise=True))
 
 
 # ---- indices: any index whose value ties with the best within the errors -------------------------

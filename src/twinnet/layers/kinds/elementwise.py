@@ -60,8 +60,8 @@ def _add_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, 
     return (add_up(y, own, errors[0], eb),)
 
 
-register(Kind("add", _add, _add_error))
-register(Kind("sub", _sub, _add_error))
+register(Kind("add", _add, _add_error, elementwise=True))
+register(Kind("sub", _sub, _add_error, elementwise=True))
 
 
 # mul: u|y| + |a| eb + |b| ea + ea eb
@@ -79,7 +79,7 @@ def _mul_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, 
     return (add_up(y, scaled(y, _own(y, u)), from_a, from_b),)
 
 
-register(Kind("mul", _mul, _mul_error))
+register(Kind("mul", _mul, _mul_error, elementwise=True))
 
 
 # div: 2u|y| + (ea + |y| eb) / (|b| - eb), unbounded if the divisor may be zero
@@ -116,7 +116,7 @@ def _div_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, 
     return (torch.where(near & (margin > 0), margin + 1, torch.zeros_like(margin)),)
 
 
-register(Kind("div", _div, _div_error))
+register(Kind("div", _div, _div_error, elementwise=True))
 
 
 # pow: 4u|y| + |p| (|x| + e)^(p-1) e, and |y log x| ep for the exponent
@@ -146,7 +146,7 @@ def _pow_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, 
     return (add_up(y, scaled(y, 4 * _own(y, u)), from_x, from_p),)
 
 
-register(Kind("pow", _pow, _pow_error))
+register(Kind("pow", _pow, _pow_error, elementwise=True))
 
 
 # mod: the errors of a and of the subtracted multiple of b; a whole divisor where the result may wrap
@@ -170,7 +170,7 @@ def _mod_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, 
     return (torch.where(near & (moved > 0), size.expand_as(moved), moved),)
 
 
-register(Kind("mod", _mod, _mod_error))
+register(Kind("mod", _mod, _mod_error, elementwise=True))
 
 
 # atan2: 8u absolute, (|a| eb + |b| ea) / (a^2 + b^2), at most a full turn
@@ -191,7 +191,7 @@ def _atan2_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors
     return (add_up(y, own, turned),)
 
 
-register(Kind("atan2", _atan2, _atan2_error))
+register(Kind("atan2", _atan2, _atan2_error, elementwise=True))
 
 
 # max, min: exact; a bound of the result is the largest bound of the operands
@@ -211,8 +211,8 @@ def _largest_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tenso
     return (reduce(torch.maximum, present).expand(outputs[0].shape),)
 
 
-register(Kind("max", _fold(torch.maximum), _largest_error, exact=True))
-register(Kind("min", _fold(torch.minimum), _largest_error, exact=True))
+register(Kind("max", _fold(torch.maximum), _largest_error, exact=True, elementwise=True))
+register(Kind("min", _fold(torch.minimum), _largest_error, exact=True, elementwise=True))
 
 
 # sum, mean of k operands: (k-1) u sum|terms|
@@ -236,8 +236,8 @@ def _mean_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors,
     return (add_up(outputs[0], shared, scaled(outputs[0], u)),)
 
 
-register(Kind("sum", _fold(torch.add), _sum_error))
-register(Kind("mean", _mean, _mean_error))
+register(Kind("sum", _fold(torch.add), _sum_error, elementwise=True))
+register(Kind("mean", _mean, _mean_error, elementwise=True))
 
 
 # where: the chosen operand's error; both operands' distance where the condition itself may flip
@@ -262,7 +262,7 @@ def _where_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors
     return (e.expand(outputs[0].shape),)
 
 
-register(Kind("where", _where, _where_error, exact=True))
+register(Kind("where", _where, _where_error, exact=True, elementwise=True))
 
 
 # lerp: a + t (b - a) and its variants: 4u (|a| + |t| |b - a| + |b|)
@@ -282,7 +282,7 @@ def _lerp_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors,
     return (add_up(y, own, from_a, from_b, None if et is None else gap * et),)
 
 
-register(Kind("lerp", _lerp, _lerp_error))
+register(Kind("lerp", _lerp, _lerp_error, elementwise=True))
 
 
 # logic and bits: exact; an operand that may flip may flip the result
@@ -328,4 +328,4 @@ _LOGIC: dict[str, Any] = {
     "bit_shift": _shift,
 }
 for _name, _op in _LOGIC.items():
-    register(Kind(_name, _op, _any_flip, exact=True, discrete=True))
+    register(Kind(_name, _op, _any_flip, exact=True, discrete=True, elementwise=True))

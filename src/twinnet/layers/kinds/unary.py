@@ -39,7 +39,7 @@ def unary(
         moved = None if e is None else carry(inputs[0].to(torch.float32), y.to(torch.float32), e)
         return (add_up(y, own, moved),)
 
-    register(Kind(name, evaluate, error, exact=exact))
+    register(Kind(name, evaluate, error, exact=exact, elementwise=True))
 
 
 def _sqrt(x: torch.Tensor, y: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
