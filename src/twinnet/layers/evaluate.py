@@ -11,6 +11,7 @@ from twinnet.layers.graph import Graph, Layer
 if TYPE_CHECKING:
     import torch
 
+    from twinnet.layers.floor import Visit
     from twinnet.layers.kinds import Flips
 
 __all__ = ["evaluate", "evaluate_with_error", "flips"]
@@ -27,16 +28,17 @@ def evaluate(
     """Values computed in float64 from `values`; only `layers` (default: all), returning `keep` (default: outputs).
 
     Floats become float64 (unless `widen` is off: enough for layers that only move values), integers and booleans stay what they are. A value is dropped after its last use unless
-    it is in `keep`. A value that is given is taken as it is, even if a layer could compute it.
+    it is in `keep`. A value that is given is taken as it is, even if a layer could compute it. Without `widen` values
+    keep their type, which is meant for layers that only move them: what comes out can be compared bit by bit.
 
     >>> import torch
     >>> graph = Graph((Layer("relu", ("x",), ("y",)), Layer("neg", ("y",), ("z",))), ("x",), ("z",))
     >>> evaluate(graph, {"x": torch.tensor([-1.0, 2.0])}, keep=["y"])
     {'y': tensor([0., 2.], dtype=torch.float64)}
     """
-    walk = Walk(graph, values, layers, keep)
+    walk = Walk(graph, values, layers, keep, raw=not widen)
     for layer, kind, inputs in walk:
-        walk.give(layer, run(layer, kind, inputs))
+        walk.give(layer, run(layer, kind, inputs, widen))
     return {name: walk.known[name] for name in walk.keep}
 
 
@@ -48,11 +50,13 @@ def evaluate_with_error(
     unit: float,
     layers: Sequence[int] | None = None,
     keep: Iterable[str] | None = None,
+    visit: Visit | None = None,
 ) -> dict[str, tuple[torch.Tensor, torch.Tensor | None]]:
     """Like `evaluate`, with an elementwise bound (float32 tensor, or None for exact) of what rounding may add.
 
     `errors` are bounds of the given values (none: exact), `unit` is the unit roundoff of the arithmetic to allow
     for (2^-24 for float32). Where a value is NaN or infinite the bound is 0: such places must match as they are.
+    `visit` is as in `evaluate_with_floor`: values are then shown piece by piece, and the result holds None for them.
 
     >>> import torch
     >>> graph = Graph((Layer("mul", ("x", "x"), ("y",)),), ("x",), ("y",))
@@ -60,18 +64,10 @@ def evaluate_with_error(
     >>> bool(bound == 9 * 2.0**-24)
     True
     """
-    walk = Walk(graph, values, layers, keep)
-    bounds: dict[str, torch.Tensor | None] = dict(errors)
-    for layer, kind, inputs in walk:
-        outputs = run(layer, kind, inputs)
-        given = tuple(bounds.get(name) if name is not None else None for name in layer.inputs)
-        found = bound_of(layer, kind, inputs, given, outputs, unit)
-        walk.give(layer, outputs)
-        for name, e in zip(layer.outputs, found):
-            if name and name in walk.known:
-                bounds[name] = e
-        walk.forget(bounds)
-    return {name: (walk.known[name], bounds.get(name)) for name in walk.keep}
+    from twinnet.layers.floor import bounded
+
+    found = bounded(graph, values, errors, unit=unit, layers=layers, keep=keep, visit=visit)
+    return {name: (floor.value, floor.bound) for name, floor in found.items()}  # pyright: ignore[reportReturnType]
 
 
 def flips(
@@ -185,7 +181,7 @@ def wide(value: Any) -> Any:
     return value.to(torch.float64) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
-def run(layer: Layer, kind: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def run(layer: Layer, kind: Any, inputs: tuple[Any, ...], widen: bool = True) -> tuple[Any, ...]:
     import torch
 
     try:
@@ -198,7 +194,8 @@ def run(layer: Layer, kind: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         raise EngineError(
             f"layer {place} (kind {layer.kind}) could not be evaluated: {error}", stage="evaluate"
         ) from error
-    return tuple(wide(y) for y in outputs[: len(layer.outputs)])
+    outputs = outputs[: len(layer.outputs)]
+    return tuple(wide(y) for y in outputs) if widen else tuple(outputs)
 
 
 def bound_of(

@@ -57,8 +57,24 @@ def evaluate_with_floor(
     >>> floor.value.item(), round(floor.bound.item() * 1e6, 2), round(floor.carry.item() * 1e6, 2)
     (9.0, 6.54, 0.54)
     """
+    return bounded(graph, values, carry, unit=unit, layers=layers, keep=keep, visit=visit, one_level=True)
+
+
+def bounded(
+    graph: Graph,
+    values: Mapping[str, torch.Tensor],
+    errors: Mapping[str, torch.Tensor | None],
+    *,
+    unit: float,
+    layers: Sequence[int] | None = None,
+    keep: Iterable[str] | None = None,
+    visit: Visit | None = None,
+    one_level: bool = False,
+) -> dict[str, Floor]:
+    """The walk behind `evaluate_with_error` and, with `one_level`, behind `evaluate_with_floor`."""
     walk = Walk(graph, values, layers, keep, raw=True)
-    state = _State(unit, {n: e for n, e in carry.items() if e is not None})
+    given = {n: e for n, e in errors.items() if e is not None}
+    state = _State(unit, given, set(given) if one_level else set())
     shown: set[str] = set()
     for layer, kind, inputs in walk:
         shape = _common_shape(kind, layer, inputs)
@@ -78,11 +94,11 @@ def evaluate_with_floor(
 class _State:
     """Bounds of the values so far: the whole, what is handed on, and which of these come from other segments."""
 
-    def __init__(self, unit: float, carry: dict[str, Any]) -> None:
+    def __init__(self, unit: float, carry: dict[str, Any], foreign: set[str]) -> None:
         self.unit = unit
         self.bounds: dict[str, Any] = dict(carry)
         self.carries: dict[str, Any] = dict(carry)
-        self.foreign = set(carry)
+        self.foreign = foreign
 
     def given(self, layer: Layer, kind: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Errors of a layer's inputs: all of them, and those that its result hands on."""
@@ -97,7 +113,7 @@ class _State:
     def learn(self, layer: Layer, kind: Any) -> None:
         """Values that were only moved keep their origin."""
         names = [n for n in layer.inputs if n is not None and self.carries.get(n) is not None]
-        if kind.exact and all(n in self.foreign for n in names):
+        if kind.exact and names and all(n in self.foreign for n in names):
             self.foreign.update(n for n in layer.outputs if n)
 
     def of(
@@ -173,11 +189,11 @@ def _by_blocks(
     show = visit is not None and name in walk.keep
     later = walk.uses.get(name, 0) - (1 if show else 0) > 0  # somebody needs the whole tensors
     every, handed = state.given(layer, kind)
+    same = all(a is b for a, b in zip(every, handed))
     value = bound = carry = None
     for start, stop, where in blocks(shape):
         pieces = tuple(wide(part(x, where)) for x in inputs)
         e_every = tuple(part(e, where) for e in every)
-        same = all(a is b for a, b in zip(every, handed))
         e_handed = e_every if same else tuple(part(e, where) for e in handed)
         (y,) = run(layer, kind, pieces)
         (b,), (c,) = state.of(layer, kind, pieces, e_every, e_handed, (y,))
@@ -186,12 +202,13 @@ def _by_blocks(
         if later:
             value = torch.empty(shape, dtype=y.dtype) if value is None else value
             value.reshape(-1)[start:stop] = y.reshape(-1)
-            bound = _put(bound, b, shape, start, stop)
+            if not same:
+                bound = _put(bound, b, shape, start, stop)
         carry = _put(carry, c, shape, start, stop)
     state.learn(layer, kind)
     if later:
         walk.give(layer, (value,))
-        state.bounds[name] = bound
+        state.bounds[name] = carry if same else bound
     state.carries[name] = carry
     if show:
         shown.add(name)
