@@ -65,38 +65,45 @@ def run_nodes(program: ExportedProgram, args: tuple[Any, ...], kwargs: Mapping[s
 
 
 def assert_equal_in_double(graph: Graph, values: Values, rtol: float = 1e-10) -> None:
-    """Every value computed by the graph from its inputs is the one in `values`, which were computed in float64."""
-    names = [name for layer in graph for name in layer.outputs if name in values]
-    got = evaluate(graph, {name: values[name] for name in graph.inputs}, keep=names)
-    for name in names:
+    """Every value computed by the graph from its inputs is the one in `values`, computed by torch in float64."""
+    makers = {name: layer for layer in graph for name in layer.outputs if name in values}
+    got = evaluate(graph, {name: values[name] for name in graph.inputs}, keep=makers)
+    for name, layer in makers.items():
         y, expected = got[name], values[name]
-        assert y.shape == expected.shape, f"{name}: {tuple(y.shape)} instead of {tuple(expected.shape)}"
+        what = f"{name} ({layer.kind}, {layer.source})"
+        assert y.shape == expected.shape, f"{what}: {tuple(y.shape)} instead of {tuple(expected.shape)}"
         assert y.is_floating_point() == expected.is_floating_point(), (
-            f"{name}: {y.dtype}, not {expected.dtype}"
+            f"{what}: {y.dtype}, not {expected.dtype}"
         )
         if y.is_floating_point():
             # Whole numbers become float32 by default, also in a float64 program.
             close = rtol if expected.dtype == torch.float64 else 1e-6
             scale = float(expected[expected.isfinite()].abs().max()) if expected.isfinite().any() else 0.0
             error = {"rtol": close, "atol": close * scale, "equal_nan": True}
-            torch.testing.assert_close(y, expected.double(), **error, msg=lambda m, n=name: f"{n}: {m}")
+            torch.testing.assert_close(y, expected.double(), **error, msg=lambda m, w=what: f"{w}: {m}")
         else:
-            assert torch.equal(y.to(expected.dtype), expected), f"{name} differs"
+            assert torch.equal(y.to(expected.dtype), expected), f"{what} differs"
 
 
 def assert_rounding_is_bounded(graph: Graph, values: Values, factor: float = 4.0) -> dict[str, float]:
-    """Each node of a float32 run stays within the rounding that its layers allow on the very inputs it had."""
+    """Each node of a float32 run stays within the rounding that its layers allow on the inputs it had.
+
+    Returns for each value the largest difference in units of that bound.
+    """
     ratios: dict[str, float] = {}
-    for node in dict.fromkeys(layer.node for layer in graph):
-        indices = [i for i, layer in enumerate(graph) if layer.node == node]
-        names = [name for i in indices for name in graph.layers[i].outputs if name in values]
-        given = {name: value for name, value in values.items() if name not in names}
-        got = evaluate_with_error(graph, given, {}, unit=UNIT, layers=indices, keep=names)
+    indices: dict[str, list[int]] = {}
+    for i, layer in enumerate(graph):
+        indices.setdefault(layer.node, []).append(i)
+    for own in indices.values():
+        names = [name for i in own for name in graph.layers[i].outputs if name in values]
+        read = {name for i in own for name in graph.layers[i].inputs if name in values}
+        given = {name: values[name] for name in read}
+        got = evaluate_with_error(graph, given, {}, unit=UNIT, layers=own, keep=names)
         for name in names:
-            expected, error = got[name]
-            ratios[name] = worst_ratio(values[name], expected, error)
-            kinds = [graph.layers[i].kind for i in indices]
-            assert ratios[name] <= factor, f"{name} ({', '.join(kinds)}): {ratios[name]:.3g} times its bound"
+            ratios[name] = worst_ratio(values[name], *got[name])
+            made = [graph.layers[i].kind for i in own]
+            where = f"{name} ({', '.join(made)}, {graph.layers[own[0]].source})"
+            assert ratios[name] <= factor, f"{where}: {ratios[name]:.3g} times its bound"
     return ratios
 
 

@@ -37,7 +37,8 @@ def test_graph_computes_what_the_module_computes_in_float64(name: str) -> None:
     program = exported(module, args, kwargs)
     graph = read_fx(program)
     values = run_nodes(program, args, kwargs)
-    assert_equal_in_double(graph, values)
+    # Coordinates of a resize are float32 in every engine, and so in the canonical layer.
+    assert_equal_in_double(graph, values, rtol=1e-5 if name == "unet" else 1e-10)
     expected = pytree.tree_leaves(module(*args, **kwargs))
     for output, tensor in zip(graph.outputs, expected, strict=True):
         torch.testing.assert_close(values[output], tensor, rtol=1e-10, atol=1e-12)

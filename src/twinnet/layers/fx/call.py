@@ -135,7 +135,7 @@ class Call:
         return Const(torch.tensor(number, dtype=dtype), label)
 
     def real(self, name: str) -> Operand:
-        """A tensor as the operator computes with it: whole numbers and booleans are cast to the result's type."""
+        """A tensor as the operator computes with it: whole numbers and bool in the type of the result."""
         value, given = self.value(name), self.dtype(name)
         wanted = self["dtype"] if self._args.get("dtype") is not None else self.dtype()
         if value is None or given == wanted or given.is_complex:

@@ -47,8 +47,9 @@ def _fill(call: Call) -> Result:
 
 @rules.add("arange")
 def _arange(call: Call) -> Result:
-    start = call.get("start", 0)
-    step = call.get("step", 1)
+    if call.dtype().is_floating_point:
+        return _computed(call)  # its steps are rounded
+    start, step = call.get("start", 0), call.get("step", 1)
     operands: list[Operand] = [
         Const(torch.tensor(number, dtype=call.dtype()), label)
         for label, number in (("start", start), ("end", call["end"]), ("step", step))

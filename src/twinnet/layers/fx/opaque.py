@@ -23,7 +23,7 @@ def opaque(node: Node, program: torch.nn.Module) -> tuple[tuple[str, ...], dict[
     """Inputs and attributes of the opaque layer for `node`.
 
     `attrs["run"]` takes the inputs' tensors and returns a tuple of tensors. Sizes known only at run time are
-    integer tensors without dimensions. Branches and bodies of control flow are part of the function, no inputs.
+    integer tensors without dimensions. Branches and bodies of control flow are part of the function.
     """
     inputs = tuple(n for n in node.all_input_nodes if _branch(n, program) is None)
     attrs: dict[str, Any] = {"run": _runner(node, inputs, program)}

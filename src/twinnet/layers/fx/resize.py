@@ -9,6 +9,7 @@ from twinnet.layers.fx.call import Call, Form, Result, rules
 __all__: list[str] = []
 
 _LINEAR = {"mode": "linear"}
+_SMOOTH = {"antialias": True, "exclude_outside": True}
 _CUBIC = {"mode": "cubic", "cubic_a": -0.75}
 _MODES: dict[str, dict[str, Any]] = {
     **{f"upsample_nearest{n}d": {"coordinates": "asymmetric", "nearest": "floor"} for n in (1, 2, 3)},
@@ -17,8 +18,8 @@ _MODES: dict[str, dict[str, Any]] = {
     "upsample_bilinear2d": _LINEAR,
     "upsample_trilinear3d": _LINEAR,
     "upsample_bicubic2d": _CUBIC,
-    "_upsample_bilinear2d_aa": {**_LINEAR, "antialias": True},
-    "_upsample_bicubic2d_aa": {"mode": "cubic", "cubic_a": -0.5, "antialias": True},
+    "_upsample_bilinear2d_aa": {**_LINEAR, **_SMOOTH},
+    "_upsample_bicubic2d_aa": {"mode": "cubic", "cubic_a": -0.5, **_SMOOTH},
 }
 
 
@@ -29,12 +30,11 @@ def _resize(call: Call) -> Result:
     if call.get("align_corners"):
         attrs["coordinates"] = "align_corners"
     sizes = call.shape()[2:]
+    attrs |= {"sizes": sizes, "axes": tuple(range(2, 2 + len(sizes)))}
     scales = _scales(call, len(sizes))
-    given = (
-        {"sizes": sizes} if scales is None or attrs["coordinates"] == "align_corners" else {"scales": scales}
-    )
-    name = "input" if "input" in call else "self"
-    return Form("resize", [call.value(name)], {**attrs, **given, "axes": tuple(range(2, 2 + len(sizes)))})
+    if scales is not None and attrs["coordinates"] != "align_corners":
+        attrs["scales_used"] = scales
+    return Form("resize", [call.value("input" if "input" in call else "self")], attrs)
 
 
 def _scales(call: Call, count: int) -> tuple[float, ...] | None:
