@@ -39,7 +39,9 @@ def test_a_file_inside_a_package_keeps_its_relative_imports(tmp_path):
 
 
 def test_one_file_is_imported_once_and_again_when_it_changes(tmp_path):
-    file = write(tmp_path / "net.py", "class A: pass\ndef build():\n    return A\ndef other():\n    return A\n")
+    file = write(
+        tmp_path / "net.py", "class A: pass\ndef build():\n    return A\ndef other():\n    return A\n"
+    )
     assert load_attribute(f"{file}:build")() is load_attribute(f"{file}:other")()
     write(file, "def build():\n    return 'changed now'\n")
     assert load_attribute(f"{file}:build")() == "changed now"
@@ -132,5 +134,7 @@ def test_the_line_is_the_users_own_not_that_of_a_library(tmp_path):
 
 def test_a_function_may_import_its_neighbours_when_called(tmp_path):
     write(tmp_path / "late_neighbour.py", "VALUE = 4\n")
-    file = write(tmp_path / "net.py", "def build():\n    import late_neighbour\n    return late_neighbour.VALUE\n")
+    file = write(
+        tmp_path / "net.py", "def build():\n    import late_neighbour\n    return late_neighbour.VALUE\n"
+    )
     assert call_user(load_attribute(f"{file}:build"), what="factory") == 4

@@ -1,7 +1,8 @@
 """A user's own Python by reference: `path/to/file.py:name` or `package.module:name`.
 
-Factories, sample generators, preprocessing functions, metrics and callables all come in this way, so that each of
-them fails in the same words: the user's file and line and the exception's own text, never a stack trace of ours.
+Factories, sample generators, preprocessing functions, metrics and callables all come in this way, so that
+each of them fails in the same words: the user's file and line and the exception's own text, never a stack
+trace of ours.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from twinnet.errors import UsageError
 
 __all__ = ["call_user", "folder_of", "is_reference", "kind_words", "load_attribute", "split_reference"]
 
-# Files already imported: path -> (modification time, size, module). A factory and a generator of one file must
-# see the same classes, so a file is imported again only when it changed.
+# Files already imported: path -> (modification time, size, module). A factory and a generator of one file
+# must see the same classes, so a file is imported again only when it changed.
 _loaded: dict[Path, tuple[int, int, ModuleType]] = {}
 
 
@@ -112,8 +113,8 @@ def _import_file(path: Path, what: str) -> ModuleType:
     with _importable(root), _imports(path, what, path):
         _forget_namesakes(root)
         if "." in dotted:
-            for stale in [dotted] if known else []:
-                sys.modules.pop(stale, None)
+            if known:
+                sys.modules.pop(dotted, None)
             module = importlib.import_module(dotted)
         else:
             module = _exec(path, dotted)
@@ -216,14 +217,15 @@ def _elsewhere(name: str, path: Path) -> bool:
 
 
 def _forget_namesakes(root: Path) -> None:
-    """Drop modules of another user folder that carry the name of a file here (two projects with a utils.py)."""
-    folders = {path.parent for path in _loaded} - {root}
-    for entry in root.iterdir() if folders else ():
-        module = sys.modules.get(entry.stem if entry.suffix == ".py" else entry.name)
-        origin = getattr(module, "__file__", None)
-        if origin and any(Path(origin).resolve().is_relative_to(folder) for folder in folders):
-            if not Path(origin).resolve().is_relative_to(root):
-                del sys.modules[entry.stem if entry.suffix == ".py" else entry.name]
+    """Drop modules of another user folder that carry the name of a file here (two utils.py)."""
+    others = {path.parent for path in _loaded} - {root}
+    for entry in root.iterdir() if others else ():
+        name = entry.stem if entry.suffix == ".py" else entry.name
+        origin = getattr(sys.modules.get(name), "__file__", None)
+        if origin is None or Path(origin).resolve().is_relative_to(root):
+            continue
+        if any(Path(origin).resolve().is_relative_to(folder) for folder in others):
+            del sys.modules[name]
 
 
 @contextlib.contextmanager

@@ -136,7 +136,7 @@ def test_every_mode(tmp_path):
     for name in ("palette.png", "bits.png", "lossy.webp"):
         assert read_image(tmp_path / name).shape == (10, 10, 3)
     resized = read_image(tmp_path / "deep.png", 1, (5, 5))
-    assert 0 <= resized.min() and resized.max() <= 1 and resized.shape == (5, 5, 1)
+    assert resized.min() >= 0 and resized.max() <= 1 and resized.shape == (5, 5, 1)
 
 
 def test_transparency_is_laid_on_white(tmp_path):

@@ -108,13 +108,20 @@ def test_python_objects(value):
 
 
 def test_nested_python_samples_go_by_path_and_position():
-    nested = Signature((TensorSpec("batch.image", "float32", (2,)), TensorSpec("batch.pair.0", "float32", (1,)),
-                        TensorSpec("scale", "float32", ())))
+    nested = Signature(
+        (
+            TensorSpec("batch.image", "float32", (2,)),
+            TensorSpec("batch.pair.0", "float32", (1,)),
+            TensorSpec("scale", "float32", ()),
+        )
+    )
     batch = {"image": np.ones(2, "float32"), "pair": (np.zeros(1, "float32"),)}
     for sample in ({"batch": batch, "scale": np.float32(2)}, (batch, np.float32(2))):
         inputs = load_inputs(nested, sample)
         assert {k: v.tolist() for k, v in inputs.samples[0].items()} == {
-            "batch.image": [1, 1], "batch.pair.0": [0], "scale": 2,
+            "batch.image": [1, 1],
+            "batch.pair.0": [0],
+            "scale": 2,
         }
 
 
@@ -236,13 +243,19 @@ def test_dimensions_of_one_name_must_agree():
 
 def test_files_that_do_not_fit(tmp_path):
     cases = {
-        "object.npy": ("holds Python objects", lambda p: np.save(p, np.array([{}], object), allow_pickle=True)),
+        "object.npy": (
+            "holds Python objects",
+            lambda p: np.save(p, np.array([{}], object), allow_pickle=True),
+        ),
         "object.npz": ("holds Python objects", lambda p: np.savez(p, x=np.array([{}], object))),
         "cut.npy": ("cannot be read as .npy data", lambda p: p.write_bytes(b"\x93NUMPY\x01\0")),
         "text.npz": ("cannot be read|Python objects", lambda p: p.write_bytes(b"hello")),
         "cut.safetensors": ("cannot be read as .safetensors data", lambda p: p.write_bytes(b"\1")),
         "other.npz": ("no input 'y'", lambda p: np.savez(p, y=rows(1), z=rows(1))),
-        "wide.npy": (r"wide\.npy: input x is 1x4; 1x9 was given", lambda p: np.save(p, np.zeros((1, 9), "float32"))),
+        "wide.npy": (
+            r"wide\.npy: input x is 1x4; 1x9 was given",
+            lambda p: np.save(p, np.zeros((1, 9), "float32")),
+        ),
     }
     for name, (words, write) in cases.items():
         write(tmp_path / name)
@@ -262,7 +275,10 @@ def test_sources_that_do_not_fit_the_network(tmp_path):
         ([f"idz={tmp_path}/ids.npy"], "did you mean ids"),
         ([f"ids={tmp_path}/many.npy", f"mask={tmp_path}/few.npy"], "different numbers of samples"),
         ([f"{tmp_path}/missing.npy"], "no such inputs"),
-        ([f"ids={tmp_path}/ids.npy", f"mask={tmp_path}/mask.npy", f"{tmp_path}/ids.npy"], "already given by name"),
+        (
+            [f"ids={tmp_path}/ids.npy", f"mask={tmp_path}/mask.npy", f"{tmp_path}/ids.npy"],
+            "already given by name",
+        ),
     ):
         with pytest.raises(UsageError, match=words):
             load_inputs(TWO, sources)

@@ -115,7 +115,10 @@ def test_a_stated_value_stays_and_the_rest_is_made():
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (TensorSpec("x", "float32", ("n", 3, "h", "w")), r"dimension 0 \(n\) of input x.*--shape x=1x3x640x640"),
+        (
+            TensorSpec("x", "float32", ("n", 3, "h", "w")),
+            r"dimension 0 \(n\) of input x.*--shape x=1x3x640x640",
+        ),
         (TensorSpec("x", "float32", (1, "t")), r"dimension 1 \(t\) of input x.*--shape x=1x16000"),
         (TensorSpec("ids", "int64", (1, "?")), r"dimension 1 \(\?\) of input ids.*--shape ids=1x128"),
         (TensorSpec("x", "float32", None), r"shape of input x is not known.*--shape x=1x3x224x224"),
@@ -145,7 +148,9 @@ def test_optional_inputs_are_left_out():
 
 
 @given(
-    st.sampled_from(["float16", "float32", "float64", "bfloat16", "int8", "uint8", "int32", "int64", "bool", "complex64"]),
+    st.sampled_from(
+        ["float16", "float32", "float64", "bfloat16", "int8", "uint8", "int32", "int64", "bool", "complex64"]
+    ),
     st.lists(st.integers(0, 9), max_size=5),
     st.sampled_from(["x", "image", "state", "mask", "sr", "audio"]),
 )

@@ -44,11 +44,18 @@ def write(path: Path, proto: onnx.ModelProto) -> Path:
 
 
 def test_the_signature_keeps_symbolic_dimensions_and_leaves_initializers_out():
-    proto = model("g (float[n,3,h,?] x, int64 s, float[3] w) => (float[n,3,h,w2] y) <float[3] w = {1,2,3}> { y = Identity(x) }")
+    proto = model(
+        "g (float[n,3,h,?] x, int64 s, float[3] w) => (float[n,3,h,w2] y) <float[3] w = {1,2,3}>"
+        "{ y = Identity(x) }"
+    )
     proto.graph.input[0].type.tensor_type.shape.dim[3].dim_value = -1
     proto.graph.input.add(name="any", type=helper.make_tensor_type_proto(TensorProto.BFLOAT16, None))
     net = load_network(proto)
-    assert [str(s) for s in net.signature.inputs] == ["x: float32 nx3xhx?", "s: int64 scalar", "any: bfloat16 ?"]
+    assert [str(s) for s in net.signature.inputs] == [
+        "x: float32 nx3xhx?",
+        "s: int64 scalar",
+        "any: bfloat16 ?",
+    ]
     assert [s.name for s in net.signature.outputs] == ["y"]
     assert net.parameters == 3 and net.opset == 20
 
@@ -92,7 +99,9 @@ def test_weights_inside_and_beside_the_file_are_the_same(tmp_path):
     for name, dtype in (("w", np.float32), ("h", ml_dtypes.bfloat16)):
         proto.graph.initializer.append(numpy_helper.from_array(np.array([1.5, -2], dtype), name))
     onnx.save(proto, tmp_path / "in.onnx")
-    onnx.save(proto, tmp_path / "out.onnx", save_as_external_data=True, size_threshold=0, convert_attribute=True)
+    onnx.save(
+        proto, tmp_path / "out.onnx", save_as_external_data=True, size_threshold=0, convert_attribute=True
+    )
     inside, beside = load_network(tmp_path / "in.onnx"), load_network(tmp_path / "out.onnx")
     assert beside.external and not inside.external
     for name in ("w", "h"):
@@ -115,7 +124,9 @@ def test_the_fingerprint_covers_external_data(tmp_path):
     assert load_network(one).fingerprint() != load_network(two).fingerprint()
 
 
-@pytest.mark.parametrize("location", ["../secret.bin", "/etc/passwd", "a/../../secret.bin", "C:\\secret.bin", "..\\secret.bin", ""])
+@pytest.mark.parametrize(
+    "location", ["../secret.bin", "/etc/passwd", "a/../../secret.bin", "C:\\secret.bin", "..\\secret.bin", ""]
+)
 def test_external_data_outside_the_folder_is_refused(tmp_path, location):
     (tmp_path / "secret.bin").write_bytes(b"\0" * 16)
     (tmp_path / "in").mkdir()
@@ -158,10 +169,20 @@ def test_a_loaded_model_with_data_elsewhere_asks_for_its_path():
 def test_versions_that_are_too_new():
     newer = onnx.defs.onnx_opset_version() + 1
     with pytest.raises(UsageError, match=f"needs opset {newer}; onnx .* knows up to {newer - 1}"):
-        load_network(model("g (float[1] x) => (float[1] y) { y = Relu(x) }", f'<ir_version: 10, opset_import: ["": {newer}]>'))
+        load_network(
+            model(
+                "g (float[1] x) => (float[1] y) { y = Relu(x) }",
+                f'<ir_version: 10, opset_import: ["": {newer}]>',
+            )
+        )
     later = onnx.IR_VERSION + 1
     with pytest.raises(UsageError, match=f"format version {later}; onnx .* reads up to {onnx.IR_VERSION}"):
-        load_network(model("g (float[1] x) => (float[1] y) { y = Relu(x) }", f'<ir_version: {later}, opset_import: ["": 20]>'))
+        load_network(
+            model(
+                "g (float[1] x) => (float[1] y) { y = Relu(x) }",
+                f'<ir_version: {later}, opset_import: ["": 20]>',
+            )
+        )
 
 
 def test_unknown_operators_are_named():
@@ -175,9 +196,14 @@ def test_unknown_operators_are_named():
 def test_operators_that_the_model_defines_itself_are_fine():
     head = '<ir_version: 10, opset_import: ["": 20, "mine": 1]>'
     function = '<domain: "mine", opset_import: ["": 20]> Twice (a) => (b) { b = Add(a, a) }'
-    assert load_network(model(f"g (float[1] x) => (float[1] y) {{ y = mine.Twice(x) }} {function}", head)).name == "g"
+    assert (
+        load_network(model(f"g (float[1] x) => (float[1] y) {{ y = mine.Twice(x) }} {function}", head)).name
+        == "g"
+    )
     head = '<ir_version: 10, opset_import: ["": 20, "com.microsoft": 1]>'
-    assert load_network(model("g (float[1] x) => (float[1] y) { y = com.microsoft.Gelu(x) }", head)).opset == 20
+    assert (
+        load_network(model("g (float[1] x) => (float[1] y) { y = com.microsoft.Gelu(x) }", head)).opset == 20
+    )
 
 
 @pytest.mark.parametrize(
@@ -197,7 +223,9 @@ def test_invalid_graphs(text, words, tmp_path):
 
 def test_truncated_at_any_place(tmp_path):
     proto = model("g (float[1,64] x) => (float[1,64] y) { y = Relu(x) }")
-    proto.graph.initializer.append(numpy_helper.from_array(np.random.default_rng(0).random(64, "float32"), "w"))
+    proto.graph.initializer.append(
+        numpy_helper.from_array(np.random.default_rng(0).random(64, "float32"), "w")
+    )
     data = proto.SerializeToString()
     path = tmp_path / "m.onnx"
     for length in range(0, len(data), 13):
@@ -233,6 +261,12 @@ def test_gathers_on_weights_bound_their_indices():
     proto = model("g (int32[1,4] ids) => (float[1,4,2] y) { c = Cast<to=7>(ids)  y = Gather(table, c) }")
     proto.graph.initializer.append(table)
     assert load_network(proto).bounds() == {"ids": (0, 29)}
+    proto = model(
+        "g (int32[1,4] ids) => (float[1,4,7] y) "
+        "{ d = Constant<value = int64 {7}>()  v = Constant<value = float[2] {0, 1}>()"
+        "  y = OneHot(ids, d, v) }"
+    )
+    assert load_network(proto).bounds() == {"ids": (0, 6)}
 
 
 def test_shapes_can_be_stated(tmp_path):

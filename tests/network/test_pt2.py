@@ -44,7 +44,9 @@ def saved(tmp_path) -> Path:
     return path
 
 
-def rewrite(path: Path, change: Callable[[str, bytes], bytes | None], extra: dict[str, bytes] | None = None) -> None:
+def rewrite(
+    path: Path, change: Callable[[str, bytes], bytes | None], extra: dict[str, bytes] | None = None
+) -> None:
     """Write the archive again with members changed (stored, as torch writes them)."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -100,7 +102,11 @@ def test_pickled_payloads_are_refused(saved, tmp_path, place):
     file = {"weights": "weight_77", "constants": "tensor_77"}[place]
     entry = {"path_name": file, "is_param": False, "use_pickle": True, "tensor_meta": None}
     member = f"data/{place}/model_{place}_config.json"
-    rewrite(saved, edit_json(member, lambda c: c["config"].update(evil=entry)), {f"data/{place}/{file}": data.getvalue()})
+    rewrite(
+        saved,
+        edit_json(member, lambda c: c["config"].update(evil=entry)),
+        {f"data/{place}/{file}": data.getvalue()},
+    )
     with pytest.raises(UsageError, match="unrestricted unpickling"):
         load_network(saved)
     assert not hit.exists()
@@ -149,7 +155,18 @@ def test_targets_that_are_not_operators_are_refused(saved, target):
 
 @pytest.mark.parametrize(
     "text",
-    ["__import__('os').system('true')", "open('/tmp/x')", "s0.__class__", "().__class__", "[s0]", "exec(s0)", "Mul('open(1)', s0)", "Symbol('s0').name", "lambda: s0", "s0 if s0 else s1"],
+    [
+        "__import__('os').system('true')",
+        "open('/tmp/x')",
+        "s0.__class__",
+        "().__class__",
+        "[s0]",
+        "exec(s0)",
+        "Mul('open(1)', s0)",
+        "Symbol('s0').name",
+        "lambda: s0",
+        "s0 if s0 else s1",
+    ],
 )
 def test_expressions_that_are_not_arithmetic_are_refused(saved, text):
     def edit(program: dict) -> None:
@@ -177,7 +194,9 @@ def test_expressions_that_are_not_arithmetic_are_refused(saved, text):
 def test_structures_that_import_modules_are_refused(saved):
     def edit(program: dict) -> None:
         signature = program["graph_module"]["module_call_graph"][0]["signature"]
-        context = json.dumps({"default_factory_module": "os", "default_factory_name": "abort", "dict_context": []})
+        context = json.dumps(
+            {"default_factory_module": "os", "default_factory_name": "abort", "dict_context": []}
+        )
         tree = [1, {"type": "collections.defaultdict", "context": context, "children_spec": []}]
         signature["in_spec"] = json.dumps(tree)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from tests.nets import NETS
 
+from tests.nets import NETS
 from twinnet.errors import UsageError
 from twinnet.network import TorchNetwork, input_placeholders, load_network, output_nodes
 
@@ -49,7 +49,7 @@ def test_unflatten_gives_back_the_same_call():
 
 
 def test_plain_numbers_of_the_example_stay():
-    module, args, kwargs = NETS["many_inputs"]()
+    module, args, _ = NETS["many_inputs"]()
     net = load_network((module, args))
     assert [s.name for s in net.signature.inputs] == ["tokens", "mask", "dense", "pair.0", "pair.1"]
     assert net.unflatten(net.flatten_inputs(args))[0][3] == 0.5
@@ -140,7 +140,10 @@ def test_without_an_example_names_come_from_forward():
             return x if mask is None else x * mask
 
     net = load_network(Two().double())
-    assert [(s.name, s.shape, s.optional) for s in net.signature.inputs] == [("x", None, False), ("mask", None, True)]
+    assert [(s.name, s.shape, s.optional) for s in net.signature.inputs] == [
+        ("x", None, False),
+        ("mask", None, True),
+    ]
     assert net.call({"x": torch.ones(1)})["output"].tolist() == [1.0]
     with pytest.raises(UsageError, match="no input 'flag'"):
         net.call({"flag": torch.ones(1)})
@@ -165,7 +168,9 @@ def test_the_fingerprint_sees_weights_attributes_and_buffers_that_are_not_saved(
 
     base = load_network(Net()).fingerprint()
     assert load_network(Net()).fingerprint() == base
-    assert len({base, *(load_network(Net(**{k: 9.0})).fingerprint() for k in ("weight", "gain", "hidden"))}) == 4
+    assert (
+        len({base, *(load_network(Net(**{k: 9.0})).fingerprint() for k in ("weight", "gain", "hidden"))}) == 4
+    )
 
 
 def test_the_fingerprint_with_inputs_sees_what_is_computed():

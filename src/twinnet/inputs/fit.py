@@ -1,4 +1,4 @@
-"""One array against one input: dtype, rank, dimensions. Nothing is broadcast, nothing is rounded in silence."""
+"""One array against one input: dtype, rank, dimensions. Nothing is broadcast or rounded in silence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["as_array", "fit_array", "fit_sample", "numpy_dtype"]
 def fit_sample(
     signature: Signature, sample: Mapping[str, Any], where: str, notes: dict[str, None] | None = None
 ) -> dict[str, np.ndarray]:
-    """The sample in the network's order and dtypes. `where` names it in errors, `notes` collects what was changed.
+    """The sample in the network's order and dtypes. `where` names it in errors, `notes` collects changes.
 
     >>> sig = Signature((TensorSpec("x", "float32", (1, "n")),))
     >>> fit_sample(sig, {"x": np.zeros((1, 3))}, "a.npy", notes := {})["x"].dtype.name, list(notes)
@@ -53,7 +53,7 @@ def fit_sample(
 
 
 def fit_array(spec: TensorSpec, value: Any, where: str, notes: dict[str, None]) -> np.ndarray:
-    """`value` as the input `spec` takes it, or a `UsageError` that says what is expected and what was given."""
+    """`value` as the input `spec` takes it, or a `UsageError` that says what is expected and given."""
     array = as_array(value, f"{where}: input {spec.name}")
     _check_shape(spec, array.shape, where)
     array = _cast(spec, array, where, notes)
@@ -99,12 +99,14 @@ def _check_shape(spec: TensorSpec, shape: tuple[int, ...], where: str) -> None:
     given, wanted = format_shape(shape), format_shape(spec.shape)
     if len(shape) != len(spec.shape):
         raise UsageError(
-            f"{where}: input {spec.name} has {len(spec.shape)} dimensions ({wanted}), {len(shape)} were given ({given})"
+            f"{where}: input {spec.name} has {len(spec.shape)} dimensions ({wanted}), "
+            f"{len(shape)} were given ({given})"
         )
     for axis, (dim, size) in enumerate(zip(spec.shape, shape)):
         if isinstance(dim, int) and dim != size:
             raise UsageError(
-                f"{where}: input {spec.name} is {wanted}; {given} was given (dimension {axis} is {size}, not {dim})",
+                f"{where}: input {spec.name} is {wanted}; {given} was given "
+                f"(dimension {axis} is {size}, not {dim})",
                 hint=f"if the network can take this size, say so: --shape {spec.name}={given}",
             )
 

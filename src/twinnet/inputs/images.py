@@ -82,8 +82,8 @@ class ImageSource:
         takes = spec.dtype in ("float16", "float32", "float64", "bfloat16", "uint8")
         if layout is None or not takes:
             raise UsageError(
-                f"images were given, but input {spec.name} ({spec.dtype} {format_shape(spec.shape)}) does not take "
-                "pictures",
+                f"images were given, but input {spec.name} ({spec.dtype} {format_shape(spec.shape)}) "
+                "does not take pictures",
                 hint="--preprocess file.py:fn makes the array from an image's path",
             )
         return layout

@@ -30,8 +30,8 @@ _HWC = Layout("HWC", (0, 1), 2, None)
 def image_layout(spec: TensorSpec) -> Layout | None:
     """The layout, or None when the input cannot be a picture.
 
-    A tensor of four axes (or three, without a batch) is a picture when one end holds 1, 3 or 4 channels. Where both
-    could be, the smaller axis is taken, channels first on a tie.
+    A tensor of four axes (or three, without a batch) is a picture when one end holds 1, 3 or 4 channels.
+    Where both could be, the smaller axis is taken, channels first on a tie.
 
     >>> image_layout(TensorSpec("x", "float32", ("n", "h", "w", 3))).name
     'NHWC'

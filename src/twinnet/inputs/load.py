@@ -27,10 +27,10 @@ Preprocess = str | Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Inputs:
-    """The samples of a check. `samples` can be indexed and walked again and again; each is made when asked for.
+    """The samples of a check. `samples` can be indexed and walked again; each is made when asked for.
 
-    `notes` says what a reader must know: casts, NaN, images that were stretched. `signature` has the shapes of the
-    data in place of dynamic dimensions, where all samples agree.
+    `notes` says what a reader must know: casts, NaN, images that were stretched. `signature` has the shapes
+    of the data in place of dynamic dimensions, where all samples agree.
     """
 
     samples: Sequence[dict[str, np.ndarray]]
@@ -51,10 +51,10 @@ def load_inputs(
 ) -> Inputs:
     """The samples that `sources` mean, checked against `signature`.
 
-    `sources` are strings (a folder of images, an image, .npy, .npz, .safetensors, `file.py:samples`, each of them
-    also as `NAME=...`, or `NAME=NUMBER`), or a Python object: an array, a dict, a tuple of arguments, a list or
-    generator of samples. Without sources the samples are synthetic, made from `seed`, with integers inside `bounds`.
-    `samples` is how many to take, or to make.
+    `sources` are strings (a folder of images, an image, .npy, .npz, .safetensors, `file.py:samples`, each of
+    them also as `NAME=...`, or `NAME=NUMBER`), or a Python object: an array, a dict, a tuple of arguments, a
+    list or generator of samples. Without sources the samples are synthetic, made from `seed`, with integers
+    inside `bounds`. `samples` is how many to take, or to make.
 
     >>> from twinnet.signature import TensorSpec
     >>> inputs = load_inputs(Signature((TensorSpec("x", "float32", (1, 3, 8, 8)),)))
@@ -107,7 +107,7 @@ def _synthetic(
 
 
 def _inputs(signature: Signature, made: Joined, found: Sequence[Source], notes: dict[str, None]) -> Inputs:
-    # Pictures are checked by their headers and decoded once for the first sample; arrays are cheap, so all are seen.
+    # Pictures are checked by their headers and decoded for the first sample only; of arrays all are seen.
     eager = not any(isinstance(source, (ImageSource, FunctionSource)) for source in found)
     seen = [_shapes(made.fitted(i, notes)) for i in range(len(made) if eager else 1)]
     shapes = {

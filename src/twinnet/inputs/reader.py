@@ -195,7 +195,7 @@ def _is_numbers(value: Any) -> bool:
 
 
 def _opener(path: Path, arrays: bool) -> Callable[[], Any]:
-    """What the preprocessing function is given: an array (a dict of arrays for several), or the path of an image."""
+    """What the preprocessing function is given: an array (a dict for several), or the path of an image."""
 
     def opened() -> Any:
         if not arrays:

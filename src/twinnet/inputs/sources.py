@@ -1,7 +1,8 @@
-"""Where samples come from, behind one small contract: how many, the n-th one, and what to call it in an error."""
+"""Where samples come from, behind one small contract: how many, the n-th, and its name in errors."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ MANY = 100
 
 
 class Source(Protocol):
-    """Samples of some or all inputs; `get` gives arrays by input name, not yet checked against the signature."""
+    """Samples of some or all inputs; `get` gives arrays by input name, not yet checked."""
 
     label: str
     constant: bool
@@ -115,7 +116,7 @@ class ArraySource:
 
 
 def _parts(spec: TensorSpec, shape: tuple[int, ...]) -> tuple[int, int] | None:
-    """(samples, length of the first axis per sample; 0 when the axis is to be dropped), or None for one sample."""
+    """(samples, length of the first axis in each; 0 when it is to be dropped), or None for one sample."""
     if spec.shape is None or _agrees(spec.shape, shape):
         return None
     if len(shape) == len(spec.shape) + 1 and _agrees(spec.shape, shape[1:]):
@@ -202,7 +203,7 @@ class Chain:
 def name_values(signature: Signature, item: Any, where: str) -> dict[str, Any]:
     """One sample of any form as arrays by input name.
 
-    A dict goes by name (nested ones are joined by dots), a tuple by position, anything else is the only input.
+    A dict goes by name (nested ones joined by dots), a tuple by position, anything else is the only input.
 
     >>> name_values(Signature((TensorSpec("a.h"), TensorSpec("b"))), ({"h": 1}, 2), "sample")
     {'a.h': 1, 'b': 2}
@@ -227,7 +228,7 @@ def only_input(signature: Signature, where: str) -> TensorSpec:
         names = [spec.name for spec in needed]
         raise UsageError(
             f"{where}: one array for {len(names)} inputs ({', '.join(names)})",
-            hint=f"give them by name: --inputs {names[0] if names else 'x'}=FILE for each, or an .npz with these names",
+            hint=f"give them by name: --inputs {names[0] if names else 'x'}=FILE for each, or one .npz",
         )
     return needed[0]
 
@@ -246,9 +247,9 @@ def _flatten(value: Any, path: str, signature: Signature) -> Iterator[tuple[str,
     elif isinstance(value, (tuple, list)) and any(name.startswith(f"{path}.") for name in names):
         for i, inner in enumerate(value):
             yield from _flatten(inner, f"{path}.{i}", signature)
-    elif hasattr(value, "__dataclass_fields__"):
-        for key in value.__dataclass_fields__:
-            yield from _flatten(getattr(value, key), f"{path}.{key}", signature)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _flatten(getattr(value, field.name), f"{path}.{field.name}", signature)
     elif value is not None:
         yield path, value
 

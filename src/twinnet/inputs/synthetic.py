@@ -1,8 +1,9 @@
 """Made-up inputs that look like what networks are fed: pictures, sound, token ids, states.
 
-White noise hides faults that only structured data shows (borders, saturation, long correlations), so pictures have a
-falling spectrum, edges and correlated colours. Everything is built from the raw bits of PCG64 by additions and
-multiplications, then rounded to a grid, so that one seed gives the same sample on every machine.
+White noise hides faults that only structured data shows (borders, saturation, long correlations), so pictures
+have a falling spectrum, edges and correlated colours. Everything is built from the raw bits of PCG64 by
+additions and multiplications, then rounded to a grid, so that one seed gives the same sample on every
+machine.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def kind_of(spec: TensorSpec) -> Kind:
     shape = spec.shape or ()
     if spec.dtype == "bool" or "mask" in spec.name.lower():
         return "mask"
-    if spec.name.lower() in _RATES:
+    if spec.name.lower() in _RATES and spec.dtype not in ("int8", "uint8"):
         return "rate"
     if image_layout(spec) is not None and spec.dtype in _PIXELS:
         return "image"
@@ -95,7 +96,8 @@ def require_shapes(signature: Signature) -> None:
             )
         axis, dim = next((i, d) for i, d in enumerate(spec.shape) if not isinstance(d, int))
         raise UsageError(
-            f"dimension {axis} ({dim}) of input {spec.name} ({format_shape(spec.shape)}) is dynamic and has no value",
+            f"dimension {axis} ({dim}) of input {spec.name} ({format_shape(spec.shape)}) is dynamic "
+            "and has no value",
             hint=f"state it, for example {flag}, or give --inputs",
         )
 
@@ -115,7 +117,7 @@ def suggest_shape(spec: TensorSpec) -> tuple[int, ...]:
             guess.append(dim)
         elif layout is not None:
             guess.append(640 if axis in layout.plane else 3 if axis == layout.channel else 1)
-        elif axis == 0 or "batch" in str(dim).lower():
+        elif axis == 0 or "batch" in str(dim).lower() or kind_of(spec) == "state":
             guess.append(1)
         else:
             guess.append(16000 if len(spec.shape) == 2 and not spec.dtype.startswith("int") else 128)
@@ -164,7 +166,8 @@ def _array(spec: TensorSpec, bits: _Bits, bound: tuple[int, int] | None) -> np.n
     if kind == "rate":
         return np.full(shape, 16000, dtype)
     if kind == "tokens":
-        return bits.integers(0, 15, *shape).astype(dtype)
+        high = 255 if "byte" in spec.name.lower() and dtype != np.int8 else 15
+        return bits.integers(0, high, *shape).astype(dtype)
     if kind == "audio":
         long = shape[:-1] if shape[-1] == 1 else shape
         return _grid(_sound(long, bits), 15).astype(dtype).reshape(shape)
@@ -205,7 +208,7 @@ def _image(spec: TensorSpec, shape: tuple[int, ...], bits: _Bits, dtype: np.dtyp
 
 
 def _picture(height: int, width: int, channels: int, bits: _Bits) -> np.ndarray:
-    """Height x width x channels in [0, 1]: a brightness field with objects in it, and weaker colour fields."""
+    """Height x width x channels in [0, 1]: brightness with objects in it, and weaker colour fields."""
     light = _field(height, width, bits)
     colour = (
         np.stack([_field(height, width, bits) for _ in range(channels)], axis=-1) if channels > 1 else None

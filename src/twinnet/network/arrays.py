@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-__all__ = ["dtype_name", "to_numpy", "to_tensor", "torch_dtype"]
+__all__ = ["dtype_name", "tensor_bytes", "to_numpy", "to_tensor", "torch_dtype"]
 
 # numpy has no such types of its own; ml_dtypes brings them and torch does not convert to or from them.
 _EXTRA: dict[torch.dtype, tuple[torch.dtype, Any]] = {
@@ -56,6 +56,15 @@ def to_tensor(value: Any) -> torch.Tensor:
         dtype, bits = _BY_NAME[array.dtype.name]
         return torch.from_numpy(array.view(np.dtype(str(bits).removeprefix("torch.")))).view(dtype)
     return torch.from_numpy(array)
+
+
+def tensor_bytes(tensor: torch.Tensor) -> memoryview:
+    """The tensor's values as raw bytes in row-major order, for hashing.
+
+    >>> bytes(tensor_bytes(torch.tensor([1, 2], dtype=torch.uint8)))
+    b'\\x01\\x02'
+    """
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from twinnet.errors import UsageError
-from twinnet.network.arrays import dtype_name, to_tensor
+from twinnet.network.arrays import dtype_name, tensor_bytes, to_tensor
 from twinnet.network.base import Network
 from twinnet.network.pt2 import load_pt2
 from twinnet.network.torch_network import Example, input_placeholders, leaf_names, name_tensors, output_nodes
@@ -64,7 +64,7 @@ class ExportedNetwork(Network):
         return {n: v for n, v in zip(leaf_names(self.program), leaves) if isinstance(v, torch.Tensor)}
 
     def unflatten(self, inputs: Mapping[str, Any]) -> Example:
-        """The arguments of a call from named tensors; whatever is no tensor keeps the value it was exported with."""
+        """The arguments of a call from named tensors; whatever is no tensor keeps its exported value."""
         for name in inputs:
             if name not in self._names:
                 raise UsageError(f"{self.name} has no input {name!r}; its inputs: {', '.join(self._names)}")
@@ -132,9 +132,7 @@ class ExportedNetwork(Network):
                 digest.update(name.encode())
                 if isinstance(tensor, torch.Tensor):
                     digest.update(f"{tensor.dtype}:{tuple(tensor.shape)}".encode())
-                    digest.update(
-                        memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-                    )
+                    digest.update(tensor_bytes(tensor))
         return digest.hexdigest()
 
 

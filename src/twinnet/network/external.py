@@ -28,7 +28,7 @@ class ExternalSlice:
 
 
 def all_tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
-    """Every tensor that holds data: initializers and attributes, in the graph, its subgraphs and functions."""
+    """Every tensor that holds data: initializers and attributes, in subgraphs and functions too."""
     graphs = [model.graph]
     nodes = [node for function in model.functions for node in function.node]
     while graphs or nodes:
@@ -49,7 +49,7 @@ def all_tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
 
 
 def external_slice(tensor: TensorProto, base: Path) -> ExternalSlice:
-    """The part of a file that holds `tensor`; refuses a place outside the model's folder or past the file's end."""
+    """The part of a file that holds `tensor`; never outside the model's folder or past the file's end."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     place = PurePosixPath(location.replace("\\", "/"))
@@ -61,7 +61,7 @@ def external_slice(tensor: TensorProto, base: Path) -> ExternalSlice:
         outside = True
     if outside:
         raise UsageError(
-            f"the model keeps the data of {tensor.name!r} in {location!r}, which is outside its own folder; refused",
+            f"the model keeps the data of {tensor.name!r} in {location!r}, outside its own folder; refused",
             hint="external data must lie beside the .onnx file, as a file and not as a link to elsewhere",
         )
     if not file.is_file():
@@ -77,8 +77,8 @@ def external_slice(tensor: TensorProto, base: Path) -> ExternalSlice:
     size = file.stat().st_size
     if offset < 0 or length < 0 or offset + length > size:
         raise UsageError(
-            f"the external data file {file} is too short: {tensor.name!r} needs bytes {offset} to {offset + length}, "
-            f"the file has {size}",
+            f"the external data file {file} is too short: {tensor.name!r} needs bytes {offset} to "
+            f"{offset + length}, the file has {size}",
             hint="is the download complete?",
         )
     if length != _bytes(tensor):
@@ -90,7 +90,7 @@ def external_slice(tensor: TensorProto, base: Path) -> ExternalSlice:
 
 
 class Weights(Mapping[str, np.ndarray]):
-    """Initializers of the main graph by name, read when asked for; external data is mapped, never loaded whole."""
+    """Initializers of the main graph by name, read when asked for; external data is mapped, not loaded."""
 
     def __init__(self, model: onnx.ModelProto, base: Path | None) -> None:
         self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -141,4 +141,6 @@ def element_dtype(element: int, name: str) -> np.dtype:
     try:
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element))
     except (KeyError, TypeError) as error:
-        raise UsageError(f"{name!r} has element type {element}, which onnx {onnx.__version__} does not know") from error
+        raise UsageError(
+            f"{name!r} has element type {element}, which onnx {onnx.__version__} does not know"
+        ) from error

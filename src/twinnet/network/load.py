@@ -25,10 +25,10 @@ def load_network(
 ) -> Network:
     """The network that `ref` means.
 
-    `ref` is an `nn.Module`, `(module, example inputs)`, an `ExportedProgram`, an `onnx.ModelProto`, or a string or
-    path: `file.py:factory`, `package.module:factory`, an .onnx or a .pt2 file (known by content). `shape` states
-    input shapes, `{"x": (1, 3, 640, 640)}`, or one shape for a single input. `example` stands in for a missing
-    example of a module.
+    `ref` is an `nn.Module`, `(module, example inputs)`, an `ExportedProgram`, an `onnx.ModelProto`, or a
+    string or path: `file.py:factory`, `package.module:factory`, an .onnx or a .pt2 file (known by content).
+    `shape` states input shapes, `{"x": (1, 3, 640, 640)}`, or one shape for a single input. `example` stands
+    in for a missing example of a module.
 
     >>> load_network(torch.nn.Linear(2, 3), shape=(1, 2)).signature.inputs[0].shape
     (1, 2)
@@ -36,7 +36,9 @@ def load_network(
     network = _load(ref, example, name or "")
     if shape is None:
         return network
-    return network.with_shapes(shape if isinstance(shape, Mapping) else {"": tuple(shape)})
+    if isinstance(shape, Mapping):
+        return network.with_shapes({str(key): tuple(dims) for key, dims in shape.items()})
+    return network.with_shapes({"": tuple(shape)})
 
 
 def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Network:
@@ -54,7 +56,7 @@ def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Networ
         return _from_text(str(ref), example, name)
     raise UsageError(
         f"{kind_words(ref)} is not a network",
-        hint="give an nn.Module, (module, example inputs), an ExportedProgram, an ONNX model, file.py:factory or a file",
+        hint="give an nn.Module, (module, example inputs), an ExportedProgram, an ONNX model or a path",
     )
 
 

@@ -33,8 +33,8 @@ class OnnxNetwork(Network):
     """An ONNX model. `model` never holds external data; `weights()` maps it, `complete()` loads it.
 
     >>> from onnx import parser
-    >>> model = parser.parse_model('<ir_version: 10, opset_import: ["": 20]> g (float[n,2] x) => (float[n,2] y) '
-    ...                            '{ y = Relu(x) }')
+    >>> head = '<ir_version: 10, opset_import: ["": 20]>'
+    >>> model = parser.parse_model(f'{head} g (float[n,2] x) => (float[n,2] y) {{ y = Relu(x) }}')
     >>> [str(s) for s in OnnxNetwork(model).signature.inputs]
     ['x: float32 nx2']
     """
@@ -75,7 +75,8 @@ class OnnxNetwork(Network):
             if external_data_helper.uses_external_data(tensor):
                 if self.base_dir is None:
                     raise UsageError(
-                        f"the ONNX model keeps the data of {tensor.name!r} in another file, and its folder is not known",
+                        f"the ONNX model keeps the data of {tensor.name!r} in another file, "
+                        "and its folder is not known",
                         hint="give the path of the .onnx file instead of the loaded model",
                     )
                 files[external_slice(tensor, self.base_dir).file] = None
@@ -100,18 +101,18 @@ class OnnxNetwork(Network):
         return model
 
     def bounds(self) -> dict[str, tuple[int, int]]:
-        """Inputs that reach the indices of a Gather on a weight's first axis, and the size of that axis."""
-        graph = self.model.graph
-        sizes = {t.name: tuple(t.dims) for t in graph.initializer}
+        """Inputs that select from a weight (Gather) or from known classes (OneHot), and their range."""
+        constants = {t.name: t for t in self.model.graph.initializer}
         origin = {spec.name: spec.name for spec in self.signature.inputs}
         found: dict[str, tuple[int, int]] = {}
-        for node in graph.node:
-            if node.op_type in _PASS_ON and node.input and node.input[0] in origin:
+        for node in self.model.graph.node:
+            if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
+                constants[node.output[0]] = node.attribute[0].t
+            elif node.op_type in _PASS_ON and node.input and node.input[0] in origin:
                 origin[node.output[0]] = origin[node.input[0]]
-            elif node.op_type == "Gather" and node.input[0] in sizes and node.input[1] in origin:
-                axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-                name, high = origin[node.input[1]], sizes[node.input[0]][axis] - 1
-                found[name] = (0, min(high, found.get(name, (0, high))[1]))
+            elif (size := _table_size(node, constants, origin)) is not None:
+                name, rows = size
+                found[name] = (0, min(rows - 1, found.get(name, (0, rows))[1]))
         return found
 
     def fingerprint(self) -> str:
@@ -158,7 +159,8 @@ def _check_versions(model: onnx.ModelProto, where: str) -> None:
         raise UsageError(f"{where} does not say which operator set it uses")
     if model.ir_version > onnx.IR_VERSION:
         raise UsageError(
-            f"{where} has ONNX format version {model.ir_version}; onnx {onnx.__version__} reads up to {onnx.IR_VERSION}",
+            f"{where} has ONNX format version {model.ir_version}; "
+            f"onnx {onnx.__version__} reads up to {onnx.IR_VERSION}",
             hint="upgrade onnx, or export with an older opset",
         )
     known = {("" if d == "ai.onnx" else d): v for d, v in _supported().items()}
@@ -175,9 +177,9 @@ def _check_versions(model: onnx.ModelProto, where: str) -> None:
         standard = node.domain in ("", "ai.onnx") or node.domain in known or node.domain in _ENGINE_DOMAINS
         if not standard and (node.domain, node.op_type) not in local:
             raise UsageError(
-                f"{where} uses the operator {node.op_type} of the domain {node.domain!r}, which this installation does "
-                f"not know (node {node.name or node.output[0]!r})",
-                hint=f"known domains: {', '.join(sorted(d or 'ai.onnx' for d in {*known, *_ENGINE_DOMAINS}))}",
+                f"{where} uses the operator {node.op_type} of the domain {node.domain!r}, "
+                f"which this installation does not know (node {(node.name or node.op_type)!r})",
+                hint=f"known: {', '.join(sorted(d or 'ai.onnx' for d in known.keys() | _ENGINE_DOMAINS))}",
             )
 
 
@@ -234,6 +236,18 @@ def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str:
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return dim.dim_value
     return dim.dim_param or "?"
+
+
+def _table_size(
+    node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto], origin: Mapping[str, str]
+) -> tuple[str, int] | None:
+    """The input that selects from a table of known length in this node, and that length."""
+    if node.op_type == "Gather" and node.input[0] in constants and node.input[1] in origin:
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+        return origin[node.input[1]], constants[node.input[0]].dims[axis]
+    if node.op_type == "OneHot" and node.input[0] in origin and node.input[1] in constants:
+        return origin[node.input[0]], int(onnx.numpy_helper.to_array(constants[node.input[1]]).reshape(-1)[0])
+    return None
 
 
 def _nodes(model: onnx.ModelProto) -> Iterable[onnx.NodeProto]:

@@ -1,8 +1,9 @@
 """Opening a .pt2 file without running anything that is inside it.
 
-`torch.export.load` unpickles some payloads without restriction, evaluates expressions as text and resolves operators
-by attribute path. A file from elsewhere must not get that far, so the archive is looked through first: anything that
-would need unrestricted unpickling, names code, or writes expressions that are more than arithmetic is refused.
+`torch.export.load` unpickles some payloads without restriction, evaluates expressions as text and resolves
+operators by attribute path. A file from elsewhere must not get that far, so the archive is looked through
+first: anything that would need unrestricted unpickling, names code, or writes expressions that are more than
+arithmetic is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import io
 import json
 import logging
 import math
-import operator
 import re
 import warnings
 import zipfile
@@ -28,41 +28,17 @@ from twinnet.errors import UsageError
 __all__ = ["load_pt2"]
 
 _SYMBOL = re.compile(r"[a-z]{1,4}\d+")
-_FORMULA = frozenset(
-    "Symbol Integer Float Rational Add Mul Pow Max Min Mod Abs Eq Ne Lt Le Gt Ge And Or Not Equality Unequality "
-    "LessThan StrictLessThan GreaterThan StrictGreaterThan Piecewise ExprCondPair floor ceiling oo true false "
-    "BooleanTrue BooleanFalse".split()
+_FORMULA = re.compile(
+    "Symbol|Integer|Float|Rational|Add|Mul|Pow|Max|Min|Mod|Abs|Eq|Ne|Lt|Le|Gt|Ge|And|Or|Not|Equality|Unequality|"
+    "LessThan|StrictLessThan|GreaterThan|StrictGreaterThan|Piecewise|ExprCondPair|floor|ceiling|oo|true|false|"
+    "BooleanTrue|BooleanFalse"
 )
 _SYNTAX = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.keyword, ast.Load),
     *(ast.operator, ast.unaryop, ast.cmpop, ast.boolop),
 )
-_OPERATORS = frozenset(
-    [
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "pow",
-        "neg",
-        "pos",
-        "abs",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "eq",
-        "ne",
-        "and_",
-        "or_",
-        "xor",
-        "not_",
-        "lshift",
-        "rshift",
-        "getitem",
-    ]
+_OPERATORS = re.compile(
+    "add|sub|mul|truediv|floordiv|mod|pow|neg|pos|abs|lt|le|gt|ge|eq|ne|and_|or_|xor|not_|lshift|rshift|getitem"
 )
 # Operators of torch that reach the file system.
 _FORBIDDEN = ("from_file", "save", "load")
@@ -166,7 +142,7 @@ def _is_operator(target: str) -> bool:
     if any(part.startswith("__") for part in parts):
         return False
     if parts[0] == "_operator":
-        return len(parts) == 2 and parts[1] in _OPERATORS and hasattr(operator, parts[1])
+        return len(parts) == 2 and _OPERATORS.fullmatch(parts[1]) is not None
     if parts[0] == "math":
         return len(parts) == 2 and callable(getattr(math, parts[1], None))
     if parts[0] != "torch":
@@ -193,16 +169,19 @@ def _is_arithmetic(text: str) -> bool:
         return False
     import torch.utils._sympy.functions as functions
 
-    known = _FORMULA | set(functions.__all__)
-    texts = set()  # strings may name a symbol or spell a number; anywhere else sympy would evaluate them in turn
+    def known(name: str) -> bool:
+        return _FORMULA.fullmatch(name) is not None or name in functions.__all__
+
+    # Strings may name a symbol or spell a number; anywhere else sympy would evaluate them in turn.
+    texts = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            if not isinstance(node.func, ast.Name) or node.func.id not in known:
+            if not isinstance(node.func, ast.Name) or not known(node.func.id):
                 return False
             if node.func.id in ("Symbol", "Integer", "Float", "Rational"):
                 texts.update(id(a) for a in node.args if isinstance(a, ast.Constant) and _plain(a.value))
         elif isinstance(node, ast.Name):
-            if node.id not in known and not _SYMBOL.fullmatch(node.id):
+            if not known(node.id) and not _SYMBOL.fullmatch(node.id):
                 return False
         elif isinstance(node, ast.Constant):
             if not isinstance(node.value, (int, float)) and id(node) not in texts:

@@ -64,9 +64,9 @@ def apply_shapes(
 ) -> Signature:
     """The signature with these shapes in place of its dynamic dimensions.
 
-    The name "" stands for the only input. A dimension that the network fixes cannot be changed, unless `force`
-    (a module's dimensions come from its example inputs only and are free). A named symbolic dimension is replaced
-    wherever it occurs.
+    The name "" stands for the only input. A dimension that the network fixes cannot be changed, unless
+    `force` (a module's dimensions come from its example inputs only and are free). A named symbolic dimension
+    is replaced wherever it occurs.
 
     >>> sig = Signature((TensorSpec("x", "float32", ("n", 3, "h", "w")), TensorSpec("m", "bool", ("n",))))
     >>> [str(s) for s in apply_shapes(sig, {"x": (2, 3, 8, 8)}).inputs]
@@ -126,7 +126,8 @@ def _spec(signature: Signature, name: str) -> TensorSpec:
         needed = [spec for spec in signature.inputs if not spec.optional] or list(signature.inputs)
         if len(needed) != 1:
             raise UsageError(
-                f"the network has {len(needed)} inputs ({', '.join(s.name for s in needed)}): a shape needs a name",
+                f"a shape needs a name: the network has {len(needed)} inputs "
+                f"({', '.join(s.name for s in needed)})",
                 hint=f"for example --shape {needed[0].name if needed else 'x'}=1x3x640x640",
             )
         return needed[0]

@@ -34,7 +34,7 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
 
 
 def sniff(path: Path) -> Kind | None:
-    """Which reader takes this file, or None when no reader does (`describe_file` then says what it seems to be)."""
+    """Which reader takes this file, or None; `describe_file` then says what it seems to be."""
     if not path.is_file():
         return None
     head = _head(path)
@@ -61,7 +61,7 @@ def describe_file(path: Path) -> str:
     text = head.lstrip().lower()
     if text.startswith((b"<!doctype html", b"<html")):
         return "an HTML page (a download that ended at a login or error page?)"
-    if text.startswith(b"<?xml") or text.startswith(b"<net"):
+    if text.startswith((b"<?xml", b"<net")):
         return "an XML file (an OpenVINO model?)"
     if head[0] == 0x80 and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         return "a pickle, which is never loaded (a PyTorch checkpoint? give the code as file.py:factory)"
@@ -79,7 +79,7 @@ def _describe_zip(path: Path) -> str:
     except (zipfile.BadZipFile, OSError):
         return "a truncated or damaged archive (an exported program or checkpoint cut short?)"
     if any(name.endswith("constants.pkl") for name in names):
-        return "a TorchScript archive, which is not read (export with torch.export.save, or give file.py:factory)"
+        return "a TorchScript archive, which is not read (use torch.export.save, or give file.py:factory)"
     if any(name.endswith("data.pkl") for name in names):
         return "a PyTorch checkpoint: weights without a network (give the code as file.py:factory)"
     if any(name.endswith(".npy") for name in names):
@@ -102,7 +102,7 @@ def _is_pt2(path: Path) -> bool:
 
 
 def _starts_like_onnx(head: bytes) -> bool:
-    """A protobuf whose first tag is a field of ModelProto (ir_version, names, graph, opset, metadata, functions)."""
+    """A protobuf whose first tag is a field of ModelProto (version, graph, opset, metadata, ...)."""
     field, wire = head[0] >> 3, head[0] & 7
     return (field, wire) in {(n, 0) for n in (1, 5)} | {(n, 2) for n in (2, 3, 4, 6, 7, 8, 14)} or head[
         0

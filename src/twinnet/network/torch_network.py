@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from twinnet.errors import UsageError
-from twinnet.network.arrays import dtype_name, to_tensor
+from twinnet.network.arrays import dtype_name, tensor_bytes, to_tensor
 from twinnet.network.base import Network
 from twinnet.network.tree import forward_parameters, name_inputs, name_outputs, name_tree, normalise_example
 from twinnet.signature import Signature, TensorSpec
@@ -30,8 +30,8 @@ Example = tuple[tuple[Any, ...], dict[str, Any]]
 class TorchNetwork(Network):
     """An `nn.Module` in eval mode, with example inputs where they are known.
 
-    Inputs are dicts of named tensors; plain numbers and flags of the example stay what they are. `was_training`
-    remembers that the module came in training mode.
+    Inputs are dicts of named tensors; plain numbers and flags of the example stay what they are.
+    `was_training` remembers that the module came in training mode.
 
     >>> net = TorchNetwork(torch.nn.Linear(2, 3), example=torch.ones(1, 2))
     >>> str(net.signature.inputs[0]), net.parameters
@@ -187,7 +187,7 @@ class TorchNetwork(Network):
         return {name: (0, min(sizes) - 1) for name in integers} if sizes else {}
 
     def fingerprint(self, inputs: Mapping[str, Any] | None = None) -> str:
-        """Hash of weights, structure, plain attributes and source; with `inputs`, of the exported graph as well."""
+        """Hash of weights, structure, attributes and source; with `inputs`, of the exported graph as well."""
         digest = hash_module(self.module)
         if inputs is not None and (program := self.exported(inputs)) is not None:
             digest.update(str(program.graph).encode())
@@ -254,7 +254,7 @@ def hash_module(module: torch.nn.Module) -> Any:
     tensors.update(module.named_buffers(remove_duplicate=False))
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)}".encode())
-        digest.update(memoryview(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()))
+        digest.update(tensor_bytes(tensor))
     for kind in sorted(
         {type(part) for part in module.modules()}, key=lambda k: f"{k.__module__}.{k.__qualname__}"
     ):

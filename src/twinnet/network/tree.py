@@ -1,7 +1,7 @@
 """Names for the tensors inside nested inputs and outputs (tuples, dicts, dataclasses, keyword arguments).
 
-Inputs are named by the parameter of `forward` and the path below it: `x`, `state.h`, `pair.0`. The order is the one
-in which `torch.export` numbers its placeholders, so names map to placeholders by position.
+Inputs are named by the parameter of `forward` and the path below it: `x`, `state.h`, `pair.0`. The order is
+the one in which `torch.export` numbers its placeholders, so names map to placeholders by position.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def forward_parameters(module: torch.nn.Module) -> list[inspect.Parameter]:
-    """The parameters of `forward`, without those that cannot be tensors (a default that is a number or a flag)."""
+    """The parameters of `forward`, without those that cannot be tensors (by default a number or a flag)."""
     found = []
     for parameter in inspect.signature(module.forward).parameters.values():
         default = parameter.default
@@ -103,7 +103,7 @@ def name_tree(combined: Mapping[str, Any]) -> tuple[list[str], list[Any], pytree
 
 
 def name_outputs(tree: Any) -> tuple[list[str], list[Any]]:
-    """Names and leaves of what a network returned: `output`, `output_0`, dict keys and fields, nested by dots.
+    """Names and leaves of what a network returned: `output`, `output_0`, keys and fields, nested by dots.
 
     >>> name_outputs({"a": 1, "b": (2, 3)})
     (['a', 'b.0', 'b.1'], [1, 2, 3])
