@@ -65,7 +65,7 @@ def run_nodes(program: ExportedProgram, args: tuple[Any, ...], kwargs: Mapping[s
 
 
 def assert_equal_in_double(graph: Graph, values: Values, rtol: float = 1e-10) -> None:
-    """Every value computed by the graph from its inputs is the one in `values`, computed by torch in float64."""
+    """Every value computed by the graph from its inputs is what torch computed in float64."""
     makers = {name: layer for layer in graph for name in layer.outputs if name in values}
     got = evaluate(graph, {name: values[name] for name in graph.inputs}, keep=makers)
     for name, layer in makers.items():
@@ -108,7 +108,7 @@ def assert_rounding_is_bounded(graph: Graph, values: Values, factor: float = 4.0
 
 
 def worst_ratio(got: torch.Tensor, expected: torch.Tensor, error: torch.Tensor | None) -> float:
-    """Largest difference in units of what rounding allows; 0 if all bits agree, inf where none was allowed."""
+    """Largest difference in units of what rounding allows: 0 if all bits agree, inf if none is allowed."""
     expected = expected.double()
     off = torch.where(got.double() == expected, 0.0, (got.double() - expected).abs())
     off = torch.where(got.isnan() & expected.isnan(), 0.0, off)

@@ -153,7 +153,7 @@ def test_sizes_known_only_at_run_time() -> None:
 class Branches(nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         x = torch.cond(x.sum() > 0, lambda x: x.sin() * 1.1 + torch.ones(4), lambda x: x.cos(), (x,))
-        steps, x = torch.while_loop(
+        _, x = torch.while_loop(
             lambda i, x: i < 3, lambda i, x: (i + 1, x @ torch.eye(4) * 0.9), (torch.tensor(0), x)
         )
         total, parts = torch._higher_order_ops.scan(lambda c, x: (c + x, c * x), torch.zeros(4), x)
@@ -227,7 +227,7 @@ def test_a_program_that_writes_in_place_is_refused() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return (x + 1).relu_()
 
-    with pytest.raises(UsageError, match="in place.*relu_") as caught:
+    with pytest.raises(UsageError, match=r"in place.*relu_") as caught:
         read_fx(torch.export.export(InPlace(), (torch.ones(2),)))
     assert "run_decompositions" in str(caught.value)
 

@@ -9,8 +9,9 @@ from twinnet.layers.fx.call import Call, Const, Form, Operand, Result, rules
 __all__: list[str] = []
 
 _REAL = (
-    "sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos",
-    "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erf", "erfc", "sigmoid", "tanh",
+    "sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10",
+    "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+    "erf", "erfc", "sigmoid", "tanh",
 )  # fmt: skip
 _ANY = ["neg", "abs", "square", "relu", "round", "floor", "ceil", "trunc", "sign", "isnan", "bitwise_not"]
 _SAME = {"special_erf": "erf", "special_expm1": "expm1", "special_log1p": "log1p", "special_exp2": "exp2"}
