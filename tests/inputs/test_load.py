@@ -302,3 +302,10 @@ def test_samples_of_different_shapes_are_told(tmp_path):
 def test_not_even_one_sample():
     with pytest.raises(UsageError, match="at least 1"):
         load_inputs(X, samples=0)
+
+
+def test_byte_order_and_memory_order_do_not_matter(tmp_path):
+    np.save(tmp_path / "a.npy", np.asfortranarray(rows(1).astype(">f4")))
+    inputs = load_inputs(X, [str(tmp_path / "a.npy")])
+    assert inputs.samples[0]["x"].dtype == np.dtype("float32") and not inputs.notes
+    assert np.array_equal(inputs.samples[0]["x"], rows(1))

@@ -124,6 +124,33 @@ def test_pickled_objects_are_refused(saved, tmp_path, prefix):
     assert not hit.exists()
 
 
+@pytest.mark.parametrize(
+    "name", ["data/sample_inputs/model.pt", "data/sample_inputs/model.PT", "Models/model.json"]
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_second_member_of_a_name_is_refused(saved, tmp_path, name):
+    hit = tmp_path / "hit"
+    data = io.BytesIO()
+    torch.save(((Attack(hit),), {}), data)
+    rewrite(saved, lambda name, old: old, {name: data.getvalue()})
+    with pytest.raises(UsageError, match="several members of one name"):
+        load_network(saved)
+    assert not hit.exists()
+
+
+def test_a_member_that_differs_in_case_is_looked_at(saved, tmp_path):
+    hit = tmp_path / "hit"
+    data = io.BytesIO()
+    torch.save(((Attack(hit),), {}), data)
+    place = "data/sample_inputs/model.pt"
+    rewrite(
+        saved, lambda name, old: None if name == place else old, {place.replace("pt", "PT"): data.getvalue()}
+    )
+    with pytest.raises(UsageError, match="unrestricted unpickling"):
+        load_network(saved)
+    assert not hit.exists()
+
+
 def test_compiled_code_is_refused(saved):
     rewrite(saved, lambda name, data: data, {"data/aotinductor/model/model.so": b"\x7fELF"})
     with pytest.raises(UsageError, match="compiled machine code"):
@@ -221,9 +248,18 @@ def test_damage_is_told(saved, tmp_path):
         load_network(saved)
 
 
+@pytest.mark.parametrize(
+    "content", [b"[]", b'{"config": 3}', b'{"config": {"a": {"path_name": "x", "use_pickle": true}}}']
+)
+def test_parts_that_do_not_fit_together_are_told(saved, content):
+    rewrite(saved, lambda name, data: content if name == "data/weights/model_weights_config.json" else data)
+    with pytest.raises(UsageError, match="is damaged"):
+        load_network(saved)
+
+
 def test_an_archive_without_a_program_is_told(saved):
     rewrite(saved, lambda name, data: None if name == "models/model.json" else data)
-    with pytest.raises(UsageError, match="holds no exported program"):
+    with pytest.raises(UsageError, match="holds no exported program called 'model'"):
         load_network(saved)
 
 

@@ -214,3 +214,26 @@ def test_an_example_that_does_not_fit_forward_is_told():
 def test_embedding_tables_bound_their_indices():
     module, args, kwargs = NETS["transformer"]()
     assert load_network((module, (args, kwargs))).bounds() == {"tokens": (0, 49)}
+
+
+def test_wrapped_modules_are_unwrapped():
+    inner = torch.nn.Linear(2, 2)
+    for wrapped in (torch.compile(inner), torch.nn.DataParallel(inner)):
+        assert load_network(wrapped).module is inner
+
+
+def test_a_sample_handed_over_in_python_becomes_the_example():
+    module, args, kwargs = NETS["dict_io"]()
+    plain = load_network(module)
+    net = plain.with_example({"batch": args[0], **kwargs})
+    assert [s.name for s in net.signature.inputs] == ["batch.image", "batch.text", "temperature", "bias"]
+    assert net.with_example((1, 2)) is net
+
+    class OneDict(torch.nn.Module):
+        def forward(self, batch):
+            return batch["x"]
+
+    sample = {"x": np.ones((1, 2))}
+    assert [str(s) for s in load_network(OneDict()).with_example(sample).signature.inputs] == [
+        "batch.x: float32 1x2"
+    ]

@@ -115,6 +115,8 @@ def _cast(spec: TensorSpec, array: np.ndarray, where: str, notes: dict[str, None
     wanted = numpy_dtype(spec.dtype)
     if array.dtype == wanted or (wanted.kind == "U" and array.dtype.kind in "UT"):
         return array
+    if array.dtype.newbyteorder("=") == wanted:
+        return array.astype(wanted)
     nameless = array.dtype.name.startswith("void") and array.dtype.itemsize == wanted.itemsize
     if nameless and wanted.kind == "V":
         return array.view(wanted)  # .npy forgets the name of bfloat16 and of the 8-bit floats

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from twinnet.network.shapes import apply_shapes
 from twinnet.signature import Signature
@@ -50,6 +50,10 @@ class Network:
         changed = copy.copy(self)
         changed.signature = apply_shapes(self.signature, shapes, force=self.shapes_are_free)
         return changed
+
+    def with_example(self: Self, sample: Any) -> Self:
+        """The same network with example inputs, where it can use them."""
+        return self
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name} ({self.format}, {self.parameters} parameters)>"

@@ -45,11 +45,14 @@ def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Networ
     if isinstance(ref, Network):
         return ref
     if isinstance(ref, torch.nn.Module):
+        ref = _unwrap(ref)
         return TorchNetwork(ref, example=example, name=name, path=path)
     if isinstance(ref, torch.export.ExportedProgram):
         return ExportedNetwork(ref, name=name or "program")
     if isinstance(ref, tuple) and len(ref) == 2 and isinstance(ref[0], torch.nn.Module):
-        return TorchNetwork(ref[0], example=ref[1] if example is None else example, name=name, path=path)
+        return TorchNetwork(
+            _unwrap(ref[0]), example=ref[1] if example is None else example, name=name, path=path
+        )
     if type(ref).__name__ == "ModelProto" and hasattr(ref, "graph"):
         return _onnx_class()(ref, name=name)
     if isinstance(ref, (str, Path)):
@@ -58,6 +61,17 @@ def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Networ
         f"{kind_words(ref)} is not a network",
         hint="give an nn.Module, (module, example inputs), an ExportedProgram, an ONNX model or a path",
     )
+
+
+def _unwrap(module: torch.nn.Module) -> torch.nn.Module:
+    """The module itself: torch.compile and data parallelism wrap it in one whose `forward` names nothing."""
+    while True:
+        inner = getattr(module, "_orig_mod", None)
+        if isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            inner = module.module
+        if not isinstance(inner, torch.nn.Module):
+            return module
+        module = inner
 
 
 def _from_text(ref: str, example: Any, name: str) -> Network:

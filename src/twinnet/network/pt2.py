@@ -54,6 +54,8 @@ def load_pt2(path: Path) -> ExportedProgram:
             _inspect(archive, path)
     except (zipfile.BadZipFile, OSError, EOFError) as error:
         raise UsageError(f"{path} is not a readable exported program: {error}") from error
+    except (KeyError, AttributeError, TypeError) as error:
+        raise UsageError(f"{path} is damaged: its parts do not fit together ({error})") from error
     try:
         with warnings.catch_warnings(), _quiet("torch.export", "torch._export"):
             warnings.simplefilter("ignore")
@@ -66,35 +68,37 @@ def load_pt2(path: Path) -> ExportedProgram:
 
 
 def _inspect(archive: zipfile.ZipFile, path: Path) -> None:
-    root = next((n.split("/")[0] for n in archive.namelist() if n.endswith("/archive_format")), "")
-    names = [n.removeprefix(f"{root}/") for n in archive.namelist()]
-    if any(n.startswith("data/aotinductor/") for n in names):
+    names = archive.namelist()
+    # torch looks members up without regard to case; a second one of a name could hide from this inspection.
+    if (
+        len({name.lower() for name in names}) != len(names)
+        or len({name.split("/")[0] for name in names}) != 1
+    ):
+        raise _refused(path, "holds several members of one name, or several archives")
+    members = {name.partition("/")[2].lower(): name for name in names}
+    if any(member.startswith("data/aotinductor/") for member in members):
         raise _refused(path, "holds compiled machine code")
-    models = [n for n in names if n.startswith("models/") and n.endswith(".json")]
-    if "models/model.json" not in models:
-        raise UsageError(
-            f"{path} holds no exported program called 'model' ({', '.join(models) or 'none at all'})"
-        )
-    for name in names:
-        data = f"{root}/{name}"
-        if name.endswith("_config.json") and name.startswith(("data/weights/", "data/constants/")):
-            _check_payloads(archive, root, name, path)
-        elif name.endswith(".pt"):
-            _check_pickle(archive.read(data), path, name)
-        elif name in models:
-            _check_program(_json(archive.read(data), path, name), path)
+    if "models/model.json" not in members:
+        raise UsageError(f"{path} holds no exported program called 'model'")
+    for member, name in members.items():
+        if member.endswith("_config.json") and member.startswith(("data/weights/", "data/constants/")):
+            _check_payloads(archive, members, member, path)
+        elif member.endswith(".pt"):
+            _check_pickle(archive.read(name), path, member)
+        elif member.startswith("models/"):
+            _check_program(_json(archive.read(name), path, member), path)
 
 
-def _check_payloads(archive: zipfile.ZipFile, root: str, name: str, path: Path) -> None:
-    folder = name.rpartition("/")[0]
-    for entry in (_json(archive.read(f"{root}/{name}"), path, name).get("config") or {}).values():
-        file = str(entry.get("path_name", ""))
+def _check_payloads(archive: zipfile.ZipFile, members: dict[str, str], member: str, path: Path) -> None:
+    folder = member.rpartition("/")[0]
+    for entry in (_json(archive.read(members[member]), path, member).get("config") or {}).values():
+        file = str(entry.get("path_name", "")).lower()
         if "/" in file or ".." in file:
             raise _refused(path, f"names a payload outside its folder ({file})")
         if file.startswith(("custom_obj", "opaque_obj")):
             raise _refused(path, f"holds a pickled object ({folder}/{file})")
         if entry.get("use_pickle"):
-            _check_pickle(archive.read(f"{root}/{folder}/{file}"), path, f"{folder}/{file}")
+            _check_pickle(archive.read(members[f"{folder}/{file}"]), path, f"{folder}/{file}")
 
 
 def _check_pickle(data: bytes, path: Path, name: str) -> None:

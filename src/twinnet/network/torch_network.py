@@ -193,6 +193,30 @@ class TorchNetwork(Network):
             digest.update(str(program.graph).encode())
         return digest.hexdigest()
 
+    def with_example(self, sample: Any) -> TorchNetwork:
+        """The network with `sample` (one the user handed over in Python) as its example, if it has none.
+
+        >>> TorchNetwork(torch.nn.Linear(2, 3)).with_example(np.ones((1, 2))).signature.inputs[0].dtype
+        'float32'
+        """
+        if self.example is not None:
+            return self
+        names = {p.name for p in forward_parameters(self.module)}
+        if isinstance(sample, Mapping) and not set(sample) <= names:
+            sample = (sample,)  # a dict that is one argument, not keywords
+        kind = next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.float32)
+
+        def tensor(leaf: Any) -> Any:
+            if not isinstance(leaf, (np.ndarray, np.generic)):
+                return leaf
+            made = to_tensor(leaf)
+            return made.to(kind) if made.dtype == torch.float64 else made
+
+        example = pytree.tree_map(tensor, normalise_example(sample))
+        made = TorchNetwork(self.module, example=example, name=self.name, path=self.path)
+        made.was_training = self.was_training
+        return made
+
     def copy_module(self) -> torch.nn.Module:
         """A deep copy that may be changed (cast, moved, compiled) without touching the user's module."""
         return copy.deepcopy(self.module)
@@ -243,12 +267,7 @@ def hash_module(module: torch.nn.Module) -> Any:
     """A running hash over a module's tensors, structure, plain attributes and the source of its classes."""
     digest = hashlib.sha256(repr(module).encode())
     for path, part in module.named_modules(remove_duplicate=False):
-        plain = {
-            k: v
-            for k, v in sorted(vars(part).items())
-            if not k.startswith("_")
-            and isinstance(v, (bool, int, float, str, tuple, list, torch.dtype, type(None)))
-        }
+        plain = {k: v for k, v in sorted(vars(part).items()) if not k.startswith("_") and _is_plain(v)}
         digest.update(f"{path}:{type(part).__module__}.{type(part).__qualname__}:{plain}".encode())
     tensors: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
     tensors.update(module.named_buffers(remove_duplicate=False))
@@ -261,6 +280,13 @@ def hash_module(module: torch.nn.Module) -> Any:
         if not kind.__module__.startswith("torch."):
             digest.update(_source_text(kind).encode())
     return digest
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the text of a value says all about it; that of an object may hold its address."""
+    if isinstance(value, (tuple, list)):
+        return all(_is_plain(item) for item in value)
+    return isinstance(value, (bool, int, float, str, torch.dtype, type(None)))
 
 
 def _source_text(kind: type) -> str:
