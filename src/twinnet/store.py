@@ -101,7 +101,7 @@ def write_tensors(
 
 
 class TensorFile:
-    """A safetensors file opened as a memory map; arrays are views of it, fetched one at a time.
+    """A safetensors file whose arrays are memory-mapped one at a time.
 
     The header is checked before anything is trusted: sizes must agree with shapes and lie inside the file.
     """
@@ -124,8 +124,6 @@ class TensorFile:
             raise UsageError(f"no such file: {self.path}") from None
         except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
             raise UsageError(f"{self.path} is not a readable safetensors file: {error}") from None
-        # A private map: torch wants writable memory, and nothing written to it could reach the file.
-        self._map = np.memmap(self.path, np.uint8, "c") if size > self._start else np.empty(0, np.uint8)
 
     def _entry(
         self, name: str, entry: dict[str, Any], size: int
@@ -155,4 +153,8 @@ class TensorFile:
 
     def __getitem__(self, name: str) -> np.ndarray:
         dtype, shape, begin, end = self._entries[name]
-        return self._map[self._start + begin : self._start + end].view(dtype).reshape(shape)
+        if begin == end:
+            return np.empty(shape, dtype)
+        # Mapped anew for each tensor, so that its pages go with it. Private: torch wants writable memory, and
+        # nothing written to it could reach the file.
+        return np.memmap(self.path, np.uint8, "c", self._start + begin, (end - begin,)).view(dtype).reshape(shape)

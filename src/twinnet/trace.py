@@ -37,11 +37,16 @@ class Trace(Mapping[str, np.ndarray]):
         self._files = dict(files or {})
         self._order = order if order is not None else (*self._tensors, *self._files)
         self._temporary = temporary
+        self._opened: dict[Path, TensorFile] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
         found = self._tensors.get(name)
-        # A map is opened for each read and dropped with the array: pages of a large trace do not pile up in memory.
-        return found if found is not None else TensorFile(self._files[name])[name]
+        if found is not None:
+            return found
+        path = self._files[name]
+        if path not in self._opened:
+            self._opened[path] = TensorFile(path)
+        return self._opened[path][name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._order)
@@ -56,6 +61,7 @@ class Trace(Mapping[str, np.ndarray]):
         """Forget the tensors and remove what was spilled to disk."""
         self._tensors.clear()
         self._files.clear()
+        self._opened.clear()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None

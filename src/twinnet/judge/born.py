@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from twinnet.engines._tensors import to_torch
-from twinnet.layers import evaluate_with_error, kinds
+from twinnet.errors import EngineError
+from twinnet.layers import evaluate, evaluate_with_error, kinds
 from twinnet.layers.graph import Graph, Layer
-from twinnet.layers.kinds import UnknownLayer
 from twinnet.pairing import Pair
 
 __all__ = ["BLIND", "LIMIT", "Born", "BornTest"]
@@ -124,17 +124,20 @@ class _Sample:
         """Could it be evaluated; same shape and dtype class; NaN and Inf; then size."""
         test = self._test
         tensor = pair.site.tensor
-        labels = test.labels(tensor)
         if tensor not in test._graph.producer:
             return Born("not judged", reason="not made by a layer of the network")
+        labels = test.labels(tensor)
         layers, frontier = test.segment(tensor)
         missing = [n for n in frontier if not self._has(n)]
         if missing:
             return Born("not judged", reason=f"no value for {missing[0]}", segment=labels)
         got = to_torch(pair.transform.to_network(self._twin[pair.twin_site.tensor]))
         try:
+            if self._moved_only(tensor, layers, frontier, got):
+                return Born("pass", 0.0, 0.0, 0.0, segment=labels, limit=test._limit)
             expected, error = self._evaluate(tensor, layers, frontier, {})
-        except UnknownLayer as unknown:
+        except EngineError as unknown:
+            # Not known to us, or not computable on what the twin put in: no judgement, and never a verdict.
             return Born("not judged", reason=unknown.what, segment=labels)
         if expected.shape != got.shape:
             reason = f"shape {_dims(got.shape)} where the network has {_dims(expected.shape)}"
@@ -188,7 +191,7 @@ class _Sample:
             inherited = self._carry(before, depth + 1) if depth < 8 and self._exact(layers) else {}
             try:
                 value, own = self._evaluate(name, layers, before, inherited)
-            except UnknownLayer:
+            except EngineError:
                 continue
             if value.is_floating_point():
                 rounding = value.abs().mul_(test._unit).to(torch.float32)
@@ -211,28 +214,29 @@ class _Sample:
         test = self._test
         if expected.numel() == 0:
             return Born("pass", 0.0, 0.0, 0.0, segment=labels)
-        off = got.to(torch.float64, copy=True).sub_(expected).abs_()
-        size = expected.abs()
-        floor = size * test._unit
-        floor += _TINY
-        if error is not None:
-            floor += error
-        if not bool(torch.isfinite(off.sum())):
-            reason = _nonfinite(expected, got, off, floor, pair, self._network)
+        sizes = _Sizes(got, expected, error, test._unit)
+        if not sizes.finite:
+            reason = _nonfinite(expected, got, pair, self._network)
             if reason:
                 return Born("fail", reason=reason, segment=labels, limit=test._limit)
-        ratios = off / floor
-        at = int(ratios.argmax())
-        ratio = float(ratios.view(-1)[at])
-        born, room = float(off.reshape(-1)[at]), float(floor.reshape(-1)[at])
         status, reason = "pass", ""
-        if ratio > test._limit:
+        if sizes.ratio > test._limit:
             status, reason = "fail", "more than rounding can explain"
-        else:
-            blind = float(torch.div(size, floor, out=ratios).amax())
-            if blind < BLIND:
-                status, reason = "untested", "the values are as small as what rounding may change"
-        return Born(status, ratio, born, room, reason, labels, test._limit)
+        elif sizes.level < BLIND:
+            status, reason = "untested", "the values are as small as what rounding may change"
+        return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit)
+
+    def _moved_only(
+        self, tensor: str, layers: Sequence[int], frontier: Sequence[str], got: torch.Tensor
+    ) -> bool:
+        """Whether the segment only moves or selects values, and the twin did just that, bit by bit."""
+        if not layers or not self._exact(layers):
+            return False
+        values = {name: self._value(name) for name in frontier}
+        found = evaluate(self._test._graph, values, layers=layers, keep=[tensor], widen=False)[tensor]
+        if found.dtype != got.dtype or not torch.equal(found, got):
+            return False
+        return not got.is_floating_point() or bool((got != 0).any())
 
     def _discrete(
         self,
@@ -294,30 +298,80 @@ class _Sample:
         return same | ((got.to(torch.float64) - expected.to(torch.float64)).abs() <= step)
 
 
-def _nonfinite(
-    expected: torch.Tensor,
-    got: torch.Tensor,
-    off: torch.Tensor,
-    floor: torch.Tensor,
-    pair: Pair,
-    network: Mapping[str, np.ndarray],
-) -> str:
-    """Why NaN and Inf do not stand in the same places; empty if they do. Settled places are zeroed in `off`."""
+class _Sizes:
+    """Born error, floor and their ratio at the worst element, in blocks that stay in the cache.
+
+    `level` is the largest value in floor units: what the data could show at all. Places where a side is not finite
+    are left out (`finite` tells that there are some).
+    """
+
+    _BLOCK = 1 << 15
+
+    def __init__(self, got: torch.Tensor, expected: torch.Tensor, error: torch.Tensor | None, unit: float) -> None:
+        self.ratio = -1.0
+        self.born = self.floor = self.level = 0.0
+        self.finite = True
+        # numpy, not torch: blocks this small are not worth waking a second thread for.
+        y = expected.contiguous().numpy().reshape(-1)
+        t = got.to(torch.float32) if got.dtype == torch.bfloat16 else got
+        t = t.contiguous().numpy().reshape(-1)
+        e = None if error is None else error.expand(expected.shape).contiguous().numpy().reshape(-1)
+        off = np.empty(min(self._BLOCK, y.size))
+        size, floor = np.empty_like(off), np.empty_like(off)
+        with np.errstate(all="ignore"):
+            for start in range(0, y.size, self._BLOCK):
+                part = slice(start, min(start + self._BLOCK, y.size))
+                n = part.stop - part.start
+                self._block(t[part], y[part], None if e is None else e[part], unit, off[:n], size[:n], floor[:n])
+        self.ratio = max(self.ratio, 0.0)
+
+    def _block(
+        self,
+        t: np.ndarray,
+        y: np.ndarray,
+        e: np.ndarray | None,
+        unit: float,
+        off: np.ndarray,
+        size: np.ndarray,
+        floor: np.ndarray,
+    ) -> None:
+        np.subtract(t, y, out=off)
+        np.abs(off, out=off)
+        np.abs(y, out=size)
+        np.multiply(size, unit, out=floor)
+        floor += _TINY
+        if e is not None:
+            floor += e
+        np.divide(size, floor, out=size)
+        ratios = np.divide(off, floor)
+        at = int(ratios.argmax())  # finds a NaN if there is one
+        ratio, level = float(ratios[at]), float(size.max())
+        if not (math.isfinite(ratio) and math.isfinite(level)):
+            # NaN or Inf somewhere: they are compared as masks, numbers over the places finite on both sides.
+            self.finite = False
+            good = np.isfinite(t) & np.isfinite(y) & np.isfinite(ratios)
+            if not good.any():
+                return
+            at = int(np.where(good, ratios, -1.0).argmax())
+            ratio, level = float(ratios[at]), float(size[good].max())
+        self.level = max(self.level, level)
+        if ratio > self.ratio:
+            self.ratio, self.born, self.floor = ratio, float(off[at]), float(floor[at])
+
+
+def _nonfinite(expected: torch.Tensor, got: torch.Tensor, pair: Pair, network: Mapping[str, np.ndarray]) -> str:
+    """Why NaN and Inf do not stand in the same places; empty if they do."""
     top = _LARGEST.get(got.dtype, math.inf)
     # What float64 still holds may have overflowed in the twin's own format.
     reference = torch.where(expected.abs() > top, expected.sign() * math.inf, expected)
     theirs = got.to(torch.float64)
     settled = (reference.isnan() & theirs.isnan()) | (reference == theirs)
-    loose = ~(reference.isfinite() & theirs.isfinite())
-    wrong = loose & ~settled
+    wrong = ~(reference.isfinite() & theirs.isfinite()) & ~settled
     if bool(wrong.any()) and pair.site.tensor in network:
         # The network in its own precision may overflow just as the twin does.
         own = to_torch(network[pair.site.tensor]).to(torch.float64)
         if own.shape == theirs.shape:
             wrong &= ~((own.isnan() & theirs.isnan()) | (own == theirs))
-    off[loose] = 0.0
-    floor[loose] = 1.0
-    expected[loose] = 0.0
     count = int(wrong.sum())
     if not count:
         return ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -18,6 +17,7 @@ from twinnet.judge import guards
 from twinnet.judge.aggregate import findings_of, merge, verdict_of, visible
 from twinnet.judge.born import LIMIT, Born, BornTest
 from twinnet.judge.metrics import compare, dtype_class
+from twinnet.judge.parallel import workers
 from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
@@ -48,11 +48,13 @@ class Judgement:
         self._sessions: list[Session] = []
         self._net: Session | None = None
         self._twin: Session | None = None
+        # Samples are made when asked for; the first is asked for often.
+        self._first: Mapping[str, np.ndarray] = feed.samples[0]
         flags = Tolerance(settings.rtol, settings.atol, settings.ulp, settings.snr, settings.psnr, settings.cosine)
         rules = read_rules(settings.tolerance_file) if settings.tolerance_file else ()
         self.tolerances = Tolerances.of(flags, rules)
         self._job = Job(
-            inputs=feed.samples[0],
+            inputs=self._first,
             threads=settings.threads,
             time_limit=settings.time_limit,
             memory=settings.memory,
@@ -116,15 +118,16 @@ class Judgement:
         graph = net.graph()
         _refuse_random(graph)
         # Torch modules learn their outputs' names from a first run.
-        plain = net.run(self.feed.samples[0])
+        plain = net.run(self._first)
         twin = self._twin = self._open(self._twin_spec, "twin")
-        twin_plain = twin.run(self.feed.samples[0])
+        twin_plain = twin.run(self._first)
         pairing = self._pair(net, twin, graph)
         unit = UNITS.get(twin.precision, UNITS["float32"])
         results: dict[str, PairResult] = {}
         found: list[Guard] = [Guard("note", n) for n in (*net.notes, *twin.notes)]
         outputs_seen: list[dict[str, np.ndarray]] = [plain]
-        for number, sample in enumerate(self.feed.samples):
+        for number in range(len(self.feed.samples)):
+            sample = self._first if number == 0 else self.feed.samples[number]
             self.settings.progress(f"sample {number + 1} of {len(self.feed.samples)}", None)
             trace, twin_trace, pairing = self._traces(net, twin, graph, pairing, sample, first=number == 0)
             if number == 0:
@@ -256,6 +259,8 @@ class Judgement:
         number: int,
     ) -> list[PairResult]:
         judge: Callable[[Pair], Born] | None = None
+        test: BornTest | None = None
+        names: dict[str, str] = {}
         if graph is not None:
             assert self._net is not None
             names = {tensor: name for name, tensor in self._net.inputs.items()}
@@ -272,12 +277,36 @@ class Judgement:
                 return None, f"{b.dtype.name} where the network has {a.dtype.name}"
             return compare(a, b), ""
 
+        equal: dict[str, bool] = {}
+
+        def same(pair: Pair) -> Born | None:
+            """Bit-equal from bit-equal inputs: the twin does what the network does, nothing is left to evaluate."""
+            tensor = pair.site.tensor
+            if test is None or graph is None or not equal[tensor] or tensor not in graph.producer:
+                return None
+            if not all(equal.get(n, n in names or n in test.shape_values) for n in test.segment(tensor)[1]):
+                return None
+            array = trace[tensor]
+            if dtype_class(array.dtype) == "float" and (array.size == 0 or not np.any(array)):
+                return Born("untested", 0.0, 0.0, 0.0, "it is 0 everywhere", test.labels(tensor))
+            return Born("pass", 0.0, 0.0, 0.0, segment=test.labels(tensor))
+
+        def born_of(pair: Pair) -> Born:
+            if judge is None or pair.site.tensor not in equal:
+                return Born("not judged")
+            return same(pair) or judge(pair)
+
         judged: list[PairResult] = []
-        with self._job.step("judge"), ThreadPoolExecutor(2) as pool:
-            differences = pool.map(plain, pairing.pairs)
-            for done, (pair, (difference, problem)) in enumerate(zip(pairing.pairs, differences, strict=True)):
+        with self._job.step("judge"), workers() as pool:
+            compared = list(pool.map(plain, pairing.pairs))
+            equal.update(
+                {p.site.tensor: d.differing == 0 for p, (d, _) in zip(pairing.pairs, compared, strict=True) if d}
+            )
+            found = pool.map(born_of, pairing.pairs)
+            for done, (pair, (difference, problem), born) in enumerate(
+                zip(pairing.pairs, compared, found, strict=True)
+            ):
                 self.settings.progress("judging", done / len(pairing.pairs))
-                born = judge(pair) if judge is not None and not problem else Born("not judged")
                 judged.append(self._status(pair, born, difference, problem, unit, number, order[pair.site.tensor], trace))
         return judged
 
@@ -470,7 +499,7 @@ class Judgement:
         from twinnet.layers.kinds import UnknownLayer
 
         self.settings.progress("measuring the network's own rounding", None)
-        sample = self.feed.samples[0]
+        sample = self._first
         values = {t: to_torch(np.asarray(sample[n])) for n, t in net.inputs.items() if n in sample}
         tensors = [t for t in net.output_tensors if t in graph.producer]
         try:
@@ -499,7 +528,7 @@ class Judgement:
         if len(seen) > 1:
             other = seen[1]
         elif net.live:
-            other = net.run(guards.shuffled(self.feed.samples[0], self.settings.seed))
+            other = net.run(guards.shuffled(self._first, self.settings.seed))
         else:
             return []
         return guards.null_baseline(seen[0], other, differences)
@@ -538,7 +567,7 @@ class Judgement:
             return ()
         from twinnet.judge.task import task_metric
 
-        return (task_metric(self.settings.metric, self.feed.samples[0], plain, twin_plain),)
+        return (task_metric(self.settings.metric, self._first, plain, twin_plain),)
 
 
 def _settled(pairing: Pairing, trace: Mapping[str, np.ndarray], twin_trace: Mapping[str, np.ndarray]) -> Pairing:

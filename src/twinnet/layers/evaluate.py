@@ -27,9 +27,9 @@ def evaluate(
 ) -> dict[str, torch.Tensor]:
     """Values computed in float64 from `values`; only `layers` (default: all), returning `keep` (default: outputs).
 
-    Floats become float64 (unless `widen` is off: enough for layers that only move values), integers and booleans stay what they are. A value is dropped after its last use unless
-    it is in `keep`. A value that is given is taken as it is, even if a layer could compute it. Without `widen` values
-    keep their type, which is meant for layers that only move them: what comes out can be compared bit by bit.
+    Floats become float64, integers and booleans stay what they are. A value is dropped after its last use
+    unless it is in `keep`. A value that is given is taken as it is, even if a layer could compute it. Without
+    `widen` values keep their type: enough for layers that only move them, and comparable bit by bit.
 
     >>> import torch
     >>> graph = Graph((Layer("relu", ("x",), ("y",)), Layer("neg", ("y",), ("z",))), ("x",), ("z",))
