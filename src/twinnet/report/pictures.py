@@ -157,7 +157,7 @@ def _histogram(compared: Compared) -> tuple[tuple[Bar, ...], tuple[str, ...]]:
             round(i * width, 3),
             round(width * 0.86, 3),
             round(100 * (math.log10(number) + 0.3) / top, 2),
-            f"{words.count(number, 'element')} differ by {words.figure(10**low)} to {words.figure(10**high)}",
+            f"{words.count(number, 'element')} differ by {_size(low)} to {_size(high)}",
         )
         for i, (number, low, high) in enumerate(zip(found.counts, found.edges, found.edges[1:]))
         if number
@@ -165,6 +165,10 @@ def _histogram(compared: Compared) -> tuple[tuple[Bar, ...], tuple[str, ...]]:
     first, last = found.edges[0], found.edges[-1]
     middle = round((first + last) / 2)
     return bars, tuple(f"1e{int(e)}" for e in (first, middle, last))
+
+
+def _size(exponent: float) -> str:
+    return words.figure(10.0 ** min(exponent, 308.0))
 
 
 def _figures(compared: Compared) -> tuple[tuple[str, str], ...]:

@@ -107,7 +107,8 @@ class Compared:
     @property
     def mean(self) -> float:
         finite = self.size[np.isfinite(self.size)]
-        return float(finite.mean()) if finite.size else 0.0
+        # Scaled first: the sum of very large differences is not a number.
+        return float((finite / self.largest).mean() * self.largest) if self.largest else 0.0
 
     @property
     def range(self) -> tuple[float, float]:

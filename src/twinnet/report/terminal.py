@@ -148,7 +148,7 @@ def _error_rows(result: Result, verbose: bool) -> list[_Row]:
 def _finding_rows(result: Result, verbose: bool) -> list[_Row]:
     rows: list[_Row] = []
     for finding in result.findings[:_FINDINGS_SHOWN]:
-        rows += _one_finding(finding, verbose)
+        rows += _one_finding(result, finding, verbose)
     if (rest := len(result.findings) - _FINDINGS_SHOWN) > 0:
         rows.append(_Row("", (f"{' ' * _LABEL}+ {rest} more in the report",)))
     if result.verdict == "FAIL" and not result.findings and result.first_failing is not None:
@@ -157,7 +157,7 @@ def _finding_rows(result: Result, verbose: bool) -> list[_Row]:
     return rows
 
 
-def _one_finding(finding: Finding, verbose: bool) -> list[_Row]:
+def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[_Row]:
     site = finding.site
     place = words.clean(site.label)
     if len(finding.segment) > 1:
@@ -167,8 +167,8 @@ def _one_finding(finding: Finding, verbose: bool) -> list[_Row]:
     if finding.cause is not None:
         explains = f"[explains{words.NBSP}{words.percent(finding.cause.explains, 2)}]"
         rows.append(_Row("cause", (f"{words.clean(finding.cause.sentence)}   {explains}",), "bold"))
-    elif finding.reason:
-        rows.append(_Row("because", (words.clean(finding.reason),)))
+    elif reason := words.reason_words(result, finding):
+        rows.append(_Row("because", (reason,)))
     if verbose:
         size = f"error here {words.figure(finding.error)}, born {words.figure(finding.born)}"
         rows.append(

@@ -26,6 +26,7 @@ __all__ = [
     "next_command",
     "pairs_words",
     "percent",
+    "reason_words",
     "share_words",
     "side_words",
     "times",
@@ -99,7 +100,7 @@ def times(ratio: float | None) -> str:
     if ratio is None:
         return f"unknown{NBSP}x"
     if not math.isfinite(ratio):
-        return f"infinitely{NBSP}x" if ratio > 0 else figure(ratio)
+        return f"{figure(ratio)}{NBSP}x"
     if ratio == 0:
         return f"0{NBSP}x"
     if ratio < 0.095 or ratio >= 1e7:
@@ -196,7 +197,8 @@ def pairs_words(result: Result) -> str:
     )
     if missing := max(coverage.sites - coverage.paired, len(coverage.unmatched)):
         text += f", {grouped(missing)} listed with --unmatched"
-    return text + (f"; {clean(coverage.note)}" if coverage.note else "")
+    said = any(guard.name == "coverage" for guard in result.guards)
+    return text + (f"; {clean(coverage.note)}" if coverage.note and not said else "")
 
 
 def worst_output(result: Result) -> PairResult | None:
@@ -290,7 +292,7 @@ def _output_words(result: Result, output: PairResult) -> str:
 def _inner_words(result: Result, output: PairResult | None) -> str:
     sites = count(len(result.findings) or result.failing, "inner site creates", "inner sites create")
     ratio = max((f.ratio for f in result.findings), key=_rank, default=None)
-    size = f" (worst: {times(ratio)} its noise floor)" if ratio is not None else ""
+    size = f" (worst: {times(ratio)} its noise floor)" if ratio is not None and math.isfinite(ratio) else ""
     inner = f"{sites} more error than {clean(result.twin.precision)} rounding can explain{size}"
     if output is None:
         return inner
@@ -299,10 +301,18 @@ def _inner_words(result: Result, output: PairResult | None) -> str:
 
 
 def share_words(finding: Finding) -> str:
-    """What a finding accounts for: its share of the output error where known, else its size."""
+    """What a finding accounts for: its share of the output error where known, else its size, if any."""
     if finding.born_share is not None:
         return f"{percent(finding.born_share)} of the output error"
+    if not math.isfinite(finding.ratio):
+        return f"creates {figure(finding.born)} where nothing may differ" if finding.born else ""
     return f"creates {figure(finding.born)}, {times(finding.ratio)} its noise floor"
+
+
+def reason_words(result: Result, finding: Finding) -> str:
+    """Why a finding fails, where its size alone does not say it."""
+    automatic = result.tolerance in ("", "automatic") and math.isfinite(finding.ratio)
+    return "" if automatic else clean(finding.reason)
 
 
 def inherited_words(result: Result) -> str:
