@@ -309,3 +309,18 @@ def test_byte_order_and_memory_order_do_not_matter(tmp_path):
     inputs = load_inputs(X, [str(tmp_path / "a.npy")])
     assert inputs.samples[0]["x"].dtype == np.dtype("float32") and not inputs.notes
     assert np.array_equal(inputs.samples[0]["x"], rows(1))
+
+
+def test_nested_python_samples_for_a_module_without_an_example():
+    from tests.nets import NETS
+    from twinnet.inputs import python_sample
+    from twinnet.network import load_network
+
+    module, args, kwargs = NETS["dict_io"]()
+    samples = [{"batch": {k: v[:n] for k, v in args[0].items()}, **kwargs} for n in (2, 1)]
+    net = load_network(module).with_example(python_sample(samples))
+    inputs = load_inputs(net.signature, samples)
+    assert inputs.info.shapes["batch.text"] == "varies"
+    for sample, n in zip(inputs.samples, (2, 1)):
+        assert net.call(sample)["logits"].shape == (n, n)
+    assert python_sample(None) is None and python_sample([[1, 2]]) is None

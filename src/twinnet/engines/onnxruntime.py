@@ -101,6 +101,8 @@ class OnnxRuntimeSession(Session):
 
         options = ort.SessionOptions()
         options.log_severity_level = 4
+        # An arena keeps a session's largest moment for ever; here many sessions live side by side.
+        options.enable_cpu_mem_arena = False
         options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[level or self._level])
         if self._threads:
             options.intra_op_num_threads = self._threads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twinnet.inputs.load import Inputs, load_inputs
+from twinnet.inputs.reader import python_sample
 from twinnet.inputs.synthetic import synthesise
 
-__all__ = ["Inputs", "load_inputs", "synthesise"]
+__all__ = ["Inputs", "load_inputs", "python_sample", "synthesise"]

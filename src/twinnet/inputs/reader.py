@@ -29,7 +29,7 @@ from twinnet.network.shapes import unknown_input
 from twinnet.pyfile import call_user, is_reference, load_attribute
 from twinnet.signature import Signature, TensorSpec
 
-__all__ = ["Reader"]
+__all__ = ["Reader", "python_sample"]
 
 
 class Reader:
@@ -174,6 +174,21 @@ class Reader:
             array = as_array(items[0], label)
             return ArraySource(label, {only_input(scope, label).name: array}, scope)
         return ItemSource(label, items, scope)
+
+
+def python_sample(sources: Any) -> Any:
+    """The first sample of inputs that came as Python objects; None for files, generators and no inputs at all.
+
+    It shows a module's nested inputs: `network.with_example(python_sample(inputs))`.
+
+    >>> python_sample([{"x": 1}, {"x": 2}]), python_sample("photos/")
+    ({'x': 1}, None)
+    """
+    if _texts(sources) is not None or _is_numbers(sources):
+        return None
+    if isinstance(sources, list):
+        return sources[0]
+    return sources if isinstance(sources, (Mapping, tuple)) or hasattr(sources, "shape") else None
 
 
 def _texts(sources: Any) -> list[str] | None:

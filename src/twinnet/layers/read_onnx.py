@@ -77,15 +77,13 @@ def _read(graph: onnx.GraphProto, scope: Scope) -> Graph:
         start = len(scope.layers)
         node = Node(proto, scope)
         known = translator(proto.domain, proto.op_type)
-        constants = dict(scope.constants) if known is None else None
         try:
             if known is None:
                 raise ValueError("the operator is not known")
             known(node)
-        except ValueError as error:
+        except (ValueError, NotImplementedError) as error:
             del scope.layers[start:]
-            opaque(node, str(error))
-        del constants
+            opaque(node, str(error), runnable=isinstance(error, ValueError))
         _fold(scope, start)
     inputs = tuple(i.name for i in graph.input if i.name not in scope.constants)
     outputs = tuple(o.name for o in graph.output)

@@ -194,12 +194,14 @@ class TorchNetwork(Network):
         return digest.hexdigest()
 
     def with_example(self, sample: Any) -> TorchNetwork:
-        """The network with `sample` (one the user handed over in Python) as its example, if it has none.
+        """The network with the structure of `sample` (handed over in Python), if it has no example of its own.
 
-        >>> TorchNetwork(torch.nn.Linear(2, 3)).with_example(np.ones((1, 2))).signature.inputs[0].dtype
-        'float32'
+        Sizes stay open: other samples may have others.
+
+        >>> str(TorchNetwork(torch.nn.Linear(2, 3)).with_example(np.ones((1, 2))).signature.inputs[0])
+        'input: float32 ?x?'
         """
-        if self.example is not None:
+        if self.example is not None or sample is None:
             return self
         names = {p.name for p in forward_parameters(self.module)}
         if isinstance(sample, Mapping) and not set(sample) <= names:
@@ -215,6 +217,8 @@ class TorchNetwork(Network):
         example = pytree.tree_map(tensor, normalise_example(sample))
         made = TorchNetwork(self.module, example=example, name=self.name, path=self.path)
         made.was_training = self.was_training
+        free = tuple(replace(spec, shape=("?",) * len(spec.shape or ())) for spec in made.signature.inputs)
+        made.signature = replace(made.signature, inputs=free)
         return made
 
     def copy_module(self) -> torch.nn.Module:

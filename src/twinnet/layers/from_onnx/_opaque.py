@@ -16,17 +16,11 @@ from twinnet.layers.kinds import UnknownLayer
 
 __all__ = ["opaque"]
 
-_RANDOM = {
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-    "Multinomial",
-    "Bernoulli",
-}
+_RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+_RANDOM |= {"Multinomial", "Bernoulli", "Dropout"}
 
 
-def opaque(node: Node, reason: str) -> None:
+def opaque(node: Node, reason: str, runnable: bool = True) -> None:
     """Emit an opaque layer that runs the node by itself; captured values of its bodies become operands."""
     outside: dict[str, None] = {}
     for attribute in node.proto.attribute:
@@ -37,6 +31,9 @@ def opaque(node: Node, reason: str) -> None:
     what = f"{node.op} {node.proto.name!r}" if node.proto.name else node.op
     if node.op in _RANDOM:
         node.emit("opaque", names, unknown=f"{what} is random")
+        return
+    if not runnable:
+        node.emit("opaque", names, unknown=f"{what} has no canonical form: {reason}")
         return
     try:
         run = _runner(node, names)

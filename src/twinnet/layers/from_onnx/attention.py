@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from twinnet.layers.from_onnx._node import Node, op
 
+_KNOWN = {"is_causal", "scale", "softcap", "q_num_heads", "kv_num_heads", "softmax_precision"}
+
 
 @op("Attention")
 def _attention(node: Node) -> None:
     if len(node.inputs) > 4 or len(node.outputs) > 1:
         raise ValueError("attention with a cache or with its scores as output")
-    if node.get("qk_matmul_output_mode", 0):
-        raise ValueError("attention that shows its scores")
+    unknown = set(node.attrs) - _KNOWN
+    if unknown:
+        raise ValueError(f"attention with {', '.join(sorted(unknown))}")
     heads, kv_heads = node.get("q_num_heads"), node.get("kv_num_heads")
     q, k, v = node.inputs[:3]
     flat = node.rank(0) == 3

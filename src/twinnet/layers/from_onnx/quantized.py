@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from twinnet.layers.from_onnx._node import Node, op
-from twinnet.layers.from_onnx.simple import target_type
+from twinnet.layers.from_onnx._tensors import dtype_from_onnx
+from twinnet.layers.from_onnx.simple import sub_byte, target_type
 from twinnet.layers.from_onnx.structure import window
-
-_SUB_BYTE = {21: (0, 15), 22: (-8, 7), 25: (0, 3), 26: (-2, 1)}  # uint4, int4, uint2, int2 live in a byte
 
 
 @op("QuantizeLinear")
 def _quantize(node: Node) -> None:
     code = node.get("output_dtype", 0)
-    if code in _SUB_BYTE or _sub_byte_zero(node):
-        raise ValueError("quantisation to less than a byte")
+    if sub_byte(node, 2) or (code and dtype_from_onnx(code) is None):
+        raise NotImplementedError("quantisation to less than a byte")
     node.emit(
         "quantize_linear",
         axis=node.get("axis", 1),
         block=node.get("block_size", 0),
-        to=target_type(code) if code else None,
+        to=target_type(code) if code else node.dtype(node.input(2)),
     )
-
-
-def _sub_byte_zero(node: Node) -> bool:
-    name = node.input(2)
-    declared = [*node.scope.model.graph.initializer, *node.scope.model.graph.input]
-    for item in declared:
-        if item.name == name:
-            code = getattr(item, "data_type", None) or item.type.tensor_type.elem_type
-            return code in _SUB_BYTE or code == 23
-    return False
 
 
 @op("DequantizeLinear")

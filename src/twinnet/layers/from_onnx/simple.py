@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from onnx import TensorProto
 
 from twinnet.layers.from_onnx._node import Node, op
 from twinnet.layers.from_onnx._tensors import dtype_from_onnx
@@ -131,7 +132,7 @@ _RENAMED: dict[str, tuple[str, dict[str, tuple[str, Any]]]] = {
     "ScatterElements": ("scatter_elements", {"axis": ("axis", 0), "reduction": ("reduction", "none")}),
     "ScatterND": ("scatter_nd", {"reduction": ("reduction", "none")}),
     "DepthToSpace": ("depth_to_space", {"blocksize": ("block", None), "mode": ("mode", "DCR")}),
-    "SpaceToDepth": ("space_to_depth", {"blocksize": ("block", None)}),
+    "SpaceToDepth": ("space_to_depth", {"blocksize": ("block", None), "mode": ("mode", "DCR")}),
     "Trilu": ("trilu", {"upper": ("upper", 1)}),
     "Shape": ("shape", {"start": ("start", 0), "end": ("end", None)}),
     "OneHot": ("one_hot", {"axis": ("axis", -1)}),
@@ -163,7 +164,6 @@ _RENAMED: dict[str, tuple[str, dict[str, tuple[str, Any]]]] = {
     ),
     "AffineGrid": ("affine_grid", {"align_corners": ("align_corners", 0)}),
     "Unique": ("unique", {"axis": ("axis", None), "sorted": ("sorted", 1)}),
-    "TensorScatter": ("tensor_scatter", {"axis": ("axis", -2), "mode": ("mode", "linear")}),
 }
 
 
@@ -173,8 +173,7 @@ def _renamed(node: Node) -> None:
 
 
 for _name in _RENAMED:
-    if _name != "TensorScatter":
-        op(_name)(_renamed)
+    op(_name)(_renamed)
 
 
 # ---- small differences -----------------------------------------------------------------------------
@@ -190,11 +189,19 @@ def _cast(node: Node) -> None:
     node.emit("cast", to=target_type(node.get("to")))
 
 
+_COARSE = {TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ}
+_COARSE |= {TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E5M2FNUZ}
+
+
 @op("CastLike")
 def _cast_like(node: Node) -> None:
     to = node.dtype(node.input(1)) or node.dtype(node.outputs[0])
     if to is None:
         raise ValueError("the type to cast to is not declared")
+    if to.itemsize == 1 and to not in (torch.bool, torch.int8, torch.uint8):
+        raise NotImplementedError("a cast to eight bits")
+    if to in (torch.int8, torch.uint8) and sub_byte(node, 1):
+        raise NotImplementedError("a cast to less than a byte")
     node.emit("cast", [node.inputs[0]], to=to)
 
 
@@ -203,10 +210,27 @@ def _bit_cast(node: Node) -> None:
     raise ValueError("bits of floats are rounded bits")
 
 
+def sub_byte(node: Node, i: int) -> bool:
+    """Whether an operand is declared with elements smaller than a byte, which live in bytes here."""
+    graph = node.scope.model.graph
+    for item in (*graph.initializer, *graph.input, *graph.value_info):
+        if item.name == node.input(i):
+            code = item.data_type if isinstance(item, TensorProto) else item.type.tensor_type.elem_type
+            return code not in _WHOLE
+    return False
+
+
+_WHOLE = {
+    code
+    for code in TensorProto.DataType.values()
+    if dtype_from_onnx(code) is not None and code not in (TensorProto.INT4, TensorProto.UINT4)
+}
+
+
 def target_type(code: Any) -> torch.dtype:
     """The torch type of a `to` attribute; an error if torch has none."""
     dtype = dtype_from_onnx(code)
-    if dtype is None:
+    if dtype is None or code in _COARSE:
         raise ValueError(f"element type {code} has no counterpart")
     return dtype
 
@@ -229,8 +253,8 @@ def _constant_of_shape(node: Node) -> None:
 @op("Dropout")
 def _dropout(node: Node) -> None:
     training = node.constant(2)
-    if training is not None and bool(training):
-        raise ValueError("dropout in training mode is random")
+    if node.input(2) is not None and (training is None or bool(training)):
+        raise ValueError("dropout that may be in training mode is random")
     node.emit("identity", [node.inputs[0]], node.outputs[:1])
     if len(node.outputs) > 1:
         shape = node.emit("shape", [node.inputs[0]], [node.temp("shape")])
