@@ -177,7 +177,7 @@ class Reader:
 
 
 def python_sample(sources: Any) -> Any:
-    """The first sample of inputs that came as Python objects; None for files, generators and no inputs at all.
+    """The first sample of inputs that came as Python objects; None for files, generators and no inputs.
 
     It shows a module's nested inputs: `network.with_example(python_sample(inputs))`.
 

@@ -52,7 +52,7 @@ class Network:
         return changed
 
     def with_example(self: Self, sample: Any) -> Self:
-        """The same network with the structure of a sample, where it has nested inputs; None changes nothing."""
+        """The same network with the structure of a sample, where it needs one; None changes nothing."""
         return self
 
     def __repr__(self) -> str:

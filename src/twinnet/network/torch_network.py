@@ -194,7 +194,7 @@ class TorchNetwork(Network):
         return digest.hexdigest()
 
     def with_example(self, sample: Any) -> TorchNetwork:
-        """The network with the structure of `sample` (handed over in Python), if it has no example of its own.
+        """The network with the structure of `sample` (handed over in Python), if it has no own example.
 
         Sizes stay open: other samples may have others.
 
