@@ -8,7 +8,7 @@ measured in units of the noise floor: how far rounding at the twin's precision m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,7 +51,7 @@ class BornTest:
     """Judges pairs of one network and one twin, sample by sample.
 
     `unit` is the unit roundoff of the twin's declared precision; `inputs` maps the graph's input names to those of
-    the samples.
+    the samples; `observable` are the values the network's side can show.
     """
 
     def __init__(
@@ -62,13 +62,15 @@ class BornTest:
         unit: float,
         limit: float = LIMIT,
         inputs: Mapping[str, str] | None = None,
+        observable: Collection[str] | None = None,
     ) -> None:
         self._graph = graph
+        self._observable = observable
         self._pairs = {p.site.tensor: p for p in pairs}
         self._unit = unit
         self._limit = limit
         # The graph's own name of each input, to the name in the samples.
-        self._inputs = dict(inputs or {n: n for n in graph.inputs})
+        self.inputs = dict(inputs or {n: n for n in graph.inputs})
         self._segments: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
 
     @cached_property
@@ -79,11 +81,11 @@ class BornTest:
             operands = [n for n in layer.inputs if n is not None and n not in self._graph.constants]
             if layer.kind in _SHAPE_KINDS or (operands and all(n in found for n in operands)):
                 found.update(layer.outputs)
-        return frozenset(found)
+        return frozenset(found if self._observable is None else found & set(self._observable))
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        return frozenset(self._pairs) | self.shape_values | frozenset(self._inputs)
+        return frozenset(self._pairs) | self.shape_values | frozenset(self.inputs)
 
     def segment(self, tensor: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
         """Layers between a paired tensor and the nearest known ones before it, and those."""
@@ -157,14 +159,14 @@ class _Sample:
 
     def _has(self, name: str) -> bool:
         test = self._test
-        if name in test._inputs or name in test._pairs:
+        if name in test.inputs or name in test._pairs:
             return True
         return name in test.shape_values and name in self._network
 
     def _value(self, name: str) -> torch.Tensor:
         test = self._test
-        if name in test._inputs:
-            return to_torch(np.asarray(self._sample[test._inputs[name]]))
+        if name in test.inputs:
+            return to_torch(np.asarray(self._sample[test.inputs[name]]))
         pair = test._pairs.get(name)
         if pair is not None:
             return to_torch(pair.transform.to_network(self._twin[pair.twin_site.tensor]))

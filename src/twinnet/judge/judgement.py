@@ -208,7 +208,7 @@ class Judgement:
             watch |= {s.tensor for s in pairing.unmatched}
             twin_watch |= {s.tensor for s in pairing.unmatched_twin}
         if graph is not None:
-            watch |= BornTest(graph, pairing.pairs, unit=1.0).shape_values
+            watch |= self._test(graph, pairing, 1.0).shape_values
         self.settings.progress("running the network", None)
         trace = net.trace(sample, watch, TraceBuilder(memory))
         self.settings.progress("running the twin", None)
@@ -218,6 +218,12 @@ class Judgement:
         if search:
             pairing = pairing.extended(pair_by_fingerprint(pairing, trace, twin_trace))
         return trace, twin_trace, pairing
+
+    def _test(self, graph: Graph, pairing: Pairing, unit: float) -> BornTest:
+        assert self._net is not None
+        names = {tensor: name for name, tensor in self._net.inputs.items()}
+        observable = {s.tensor for s in pairing.sites}
+        return BornTest(graph, pairing.pairs, unit=unit, inputs=names, observable=observable)
 
     def _may_search(self, twin: Session) -> bool:
         spec = self._twin_spec
@@ -260,11 +266,10 @@ class Judgement:
     ) -> list[PairResult]:
         judge: Callable[[Pair], Born] | None = None
         test: BornTest | None = None
-        names: dict[str, str] = {}
+        names: Mapping[str, str] = {}
         if graph is not None:
-            assert self._net is not None
-            names = {tensor: name for name, tensor in self._net.inputs.items()}
-            test = BornTest(graph, pairing.pairs, unit=unit, inputs=names)
+            test = self._test(graph, pairing, unit)
+            names = test.inputs
             judge = test.on(sample, trace, twin_trace)
         order = {s.tensor: i for i, s in enumerate(pairing.sites)}
 
