@@ -154,7 +154,7 @@ def test_optional_inputs_are_left_out():
     st.lists(st.integers(0, 9), max_size=5),
     st.sampled_from(["x", "image", "state", "mask", "sr", "audio"]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_any_shape_and_dtype_can_be_made(dtype, shape, name):
     spec = TensorSpec(name, dtype, tuple(shape))
     array = make(spec)[name]

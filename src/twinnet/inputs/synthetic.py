@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from twinnet.errors import UsageError
+from twinnet.inputs.fit import numpy_dtype
 from twinnet.inputs.layout import image_layout
 from twinnet.network.shapes import format_shape
 from twinnet.signature import Signature, TensorSpec
@@ -155,7 +156,9 @@ def _array(spec: TensorSpec, bits: _Bits, bound: tuple[int, int] | None) -> np.n
     shape = tuple(int(d) for d in spec.shape or ())
     if spec.dtype == "str":
         raise UsageError(f"input {spec.name} takes text, which cannot be made up", hint="give --inputs")
-    dtype = _dtype(spec.dtype)
+    dtype = numpy_dtype(spec.dtype)
+    if 0 in shape:
+        return np.zeros(shape, dtype)
     if bound is not None:
         return bits.integers(*bound, *shape).astype(dtype)
     kind = kind_of(spec)
@@ -181,15 +184,6 @@ def _array(spec: TensorSpec, bits: _Bits, bound: tuple[int, int] | None) -> np.n
 def _grid(values: np.ndarray, fraction_bits: int) -> np.ndarray:
     """Round to multiples of a power of two: the last bits of library functions differ between machines."""
     return np.rint(values * 2.0**fraction_bits) * 2.0**-fraction_bits
-
-
-def _dtype(name: str) -> np.dtype:
-    try:
-        return np.dtype(name)
-    except TypeError:
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, name))
 
 
 def _image(spec: TensorSpec, shape: tuple[int, ...], bits: _Bits, dtype: np.dtype) -> np.ndarray:
