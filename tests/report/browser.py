@@ -65,7 +65,7 @@ class Browser:
         return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
 
     def screenshot(self, path: Path) -> None:
-        # Right after a navigation the driver may still be bound to the page before, and says so: then ask again.
+        # Right after a navigation the driver may still be bound to the page before, and says so: ask again.
         for attempt in range(10):
             try:
                 path.write_bytes(base64.b64decode(self._send("GET", "/screenshot")))

@@ -13,8 +13,6 @@ import numpy as np
 
 __all__ = ["Compared", "Histogram", "Plane", "reduce_mean", "reduce_peak"]
 
-_LARGEST = np.finfo(np.float64).max
-
 
 @dataclass(frozen=True, slots=True)
 class Plane:
@@ -66,17 +64,25 @@ class Compared:
         """Twin minus network; 0 where both hold the same NaN or Inf, NaN where only one of them does."""
         a, b = self.reference, self.twin
         with np.errstate(all="ignore"):
-            # Two finite values can lie further apart than any number: the largest stands for that.
-            found = np.clip(np.asarray(b - a, dtype=np.float64), -_LARGEST, _LARGEST)
+            found = b - a
+            if np.isfinite(found).all():
+                return found
             same = (a == b) | (np.isnan(a) & np.isnan(b))
             odd = ~same & ~(np.isfinite(a) & np.isfinite(b))
-        found = np.where(same, 0.0, found)
-        return np.where(odd, np.nan, found)
+        # Two finite values can lie further apart than any number: the largest stands for that.
+        largest = np.finfo(found.dtype).max
+        return np.where(odd, np.nan, np.where(same, 0, np.clip(found, -largest, largest))).astype(found.dtype)
 
     @cached_property
     def size(self) -> np.ndarray:
         """|difference|, with Inf in place of NaN so that an odd element counts as the worst there is."""
-        return np.where(np.isnan(self.difference), np.inf, np.abs(self.difference))
+        size = np.abs(self.difference)
+        return np.where(np.isnan(size), np.inf, size).astype(size.dtype) if self.odd else size
+
+    @cached_property
+    def odd(self) -> int:
+        """How many elements are NaN or infinite on one side only, or in another way."""
+        return int(np.isnan(self.difference).sum())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,25 +96,27 @@ class Compared:
         return tuple(int(i) for i in np.unravel_index(int(np.argmax(self.size)), self.shape))
 
     @property
-    def odd(self) -> int:
-        """How many elements are NaN or infinite on one side only, or in another way."""
-        return int(np.isnan(self.difference).sum())
-
-    @property
     def differing(self) -> int:
         return int((self.size > 0).sum())
 
     @cached_property
     def largest(self) -> float:
         """The largest finite difference."""
-        finite = self.size[np.isfinite(self.size)]
-        return float(finite.max()) if finite.size else 0.0
+        return float(self._finite.max()) if self._finite.size else 0.0
 
     @property
     def mean(self) -> float:
-        finite = self.size[np.isfinite(self.size)]
-        # Scaled first: the sum of very large differences is not a number.
-        return float((finite / self.largest).mean() * self.largest) if self.largest else 0.0
+        """The mean of the finite differences."""
+        if not self.largest:
+            return 0.0
+        with np.errstate(over="ignore"):
+            mean = float(self._finite.mean(dtype=np.float64))
+        # The sum of very large differences is not a number: those are scaled first.
+        return mean if math.isfinite(mean) else float((self._finite / self.largest).mean()) * self.largest
+
+    @property
+    def _finite(self) -> np.ndarray:
+        return self.size[np.isfinite(self.size)] if self.odd else self.size.ravel()
 
     @property
     def range(self) -> tuple[float, float]:
@@ -144,27 +152,31 @@ class Compared:
 
     def histogram(self, per_decade: int = 1, most: int = 48) -> Histogram:
         """How many elements differ by how much, on a logarithmic axis."""
-        sizes = self.size[(self.size > 0) & np.isfinite(self.size)]
-        equal = int((self.size == 0).sum())
+        sizes = self._finite[self._finite > 0]
+        equal = self.size.size - sizes.size - self.odd
         if not sizes.size:
             return Histogram((), (), equal, self.odd)
         logs = np.log10(sizes)
-        low, high = math.floor(logs.min()), math.floor(logs.max()) + 1
+        lowest, high = math.floor(float(logs.min())), math.floor(float(logs.max())) + 1
         # A few denormal differences must not stretch the axis beyond reading: they share the first bin.
-        lowest, low = low, max(low, high - most // per_decade)
-        edges = np.linspace(low, high, (high - low) * per_decade + 1)
-        counts, _ = np.histogram(np.maximum(logs, low), edges)
-        bins = tuple(float(e) for e in edges), tuple(int(c) for c in counts)
-        return Histogram(*bins, equal, self.odd, cut=low > lowest)
+        low = max(lowest, high - most // per_decade)
+        bins = (high - low) * per_decade
+        places = ((logs - low) * per_decade).astype(np.int32).clip(0, bins - 1)
+        counts = np.bincount(places, minlength=bins)
+        edges = tuple(low + i / per_decade for i in range(bins + 1))
+        return Histogram(edges, tuple(int(c) for c in counts), equal, self.odd, cut=low > lowest)
 
 
 def _real(array: np.ndarray) -> np.ndarray:
-    """Wide enough to subtract without overflow; complex numbers by their two parts."""
-    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+    """As a float wide enough to hold every value; complex numbers by their two parts."""
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if kind == "c":
+        return np.stack([np.real(array), np.imag(array)], axis=-1)
+    if kind in "iu" and size == 8:
         return array.astype(np.longdouble)
-    if array.dtype.kind == "c":
-        return np.stack([np.real(array), np.imag(array)], axis=-1).astype(np.float64)
-    return array.astype(np.float64)
+    if kind in "iu" and size == 4:
+        return array.astype(np.float64)
+    return array if kind == "f" and size >= 4 else array.astype(np.float32)
 
 
 def reduce_peak(plane: np.ndarray, rows: int, columns: int) -> np.ndarray:
