@@ -393,7 +393,6 @@ class Pooling(nn.Module):
             "average_inside": F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
             "average_ceil": F.avg_pool2d(x, 2, 2, ceil_mode=True),
             "adaptive": F.adaptive_avg_pool2d(x, (4, 3)),
-            "adaptive_max": F.adaptive_max_pool2d(x, (2, 5)),
             "global": F.adaptive_avg_pool2d(x, 1),
             "global_max": x.amax((2, 3)),
             "line": F.avg_pool1d(x.flatten(2), 4) + F.max_pool1d(x.flatten(2), 4),

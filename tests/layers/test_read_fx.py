@@ -253,3 +253,28 @@ def test_a_saved_program_keeps_names_and_places(programs, tmp_path) -> None:
     again = read_fx(torch.export.load(tmp_path / "net.pt2"))
     for before, after in zip(read_fx(programs["mbconv"]), again, strict=True):
         assert (before.outputs, before.module, before.source) == (after.outputs, after.module, after.source)
+
+
+def test_a_program_decomposed_for_onnx_shares_its_names_with_the_onnx_model(programs) -> None:
+    """Without that the exporter numbers nodes anew, and `conv2d_4` is another convolution there."""
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    from torch.onnx._internal.exporter import _fx_passes, _registration
+
+    registry = _registration.ONNXRegistry.from_torchlib()
+    for name in ("unet", "functional"):
+        program = _fx_passes.decompose_with_registry(programs[name], registry)
+        graph = read_fx(program)
+        assert [layer.op for layer in graph if layer.kind == "opaque"] == []
+        _, args, kwargs = nets.NETS[name]()
+        assert_rounding_is_bounded(graph, run_nodes(program, args, kwargs))
+        exported_model = torch.onnx.export(program, dynamo=True, optimize=False, verbose=False)
+        assert exported_model is not None
+        model = onnx.shape_inference.infer_shapes(exported_model.model_proto)
+        shapes = {
+            value.name: tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
+            for value in (*model.graph.value_info, *model.graph.output)
+        }
+        shared = [n for layer in graph for n in layer.outputs if n in shapes]
+        assert len(shared) > 0.9 * len({layer.node for layer in graph})
+        assert {n: shapes[n] for n in shared} == {n: graph.shapes[n] for n in shared}

@@ -30,11 +30,13 @@ def read_fx(program: ExportedProgram) -> Graph:
     """The canonical graph of an exported program.
 
     The program has to be functional: `torch.export.export(...).run_decompositions({})`. Values are named like
-    fx nodes, which are also the names `torch.onnx.export(program, dynamo=True)` gives them; the outputs of an
-    operator with several results bear the names of its `getitem` nodes. Parameters, buffers and lifted
-    constants are the program's own tensors. Numbers and strings among the inputs were fixed by the export and
-    are not inputs here. An operator without a canonical form is kind "opaque" and runs as it is, on float64
-    tensors; one that draws random numbers has `attrs["random"]`.
+    fx nodes; the outputs of an operator with several results bear the names of its `getitem` nodes.
+    `torch.onnx.export(program, dynamo=True)` names its values so, too, but decomposes first, which numbers
+    nodes anew: names mean the same only if `program` was decomposed with ONNX's own table before.
+
+    Parameters, buffers and lifted constants are the program's own tensors. Numbers and strings among the
+    inputs were fixed by the export and are not inputs here. An operator without a canonical form is kind
+    "opaque" and runs as it is, on float64 tensors; one that draws random numbers has `attrs["random"]`.
 
     >>> program = torch.export.export(torch.nn.Linear(2, 1).double(), (torch.zeros(1, 2).double(),))
     >>> [(layer.kind, layer.outputs) for layer in read_fx(program.run_decompositions({}))]

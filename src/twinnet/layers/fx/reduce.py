@@ -67,6 +67,12 @@ def _spread(call: Call) -> Result:
     return [spread, Form("reduce_mean", [call.value("self")], attrs)] if call.op.endswith("mean") else spread
 
 
+@rules.add("prims::var")
+def _prims_var(call: Call) -> Result:
+    attrs = {"axes": call.axes("dims", "inp"), "keepdims": False, "correction": call["correction"]}
+    return Form("reduce_var", [call.value("inp")], attrs)
+
+
 @rules.add("linalg_vector_norm", "norm")
 def _norm(call: Call) -> Result:
     order = call["ord" if "ord" in call else "p"]
