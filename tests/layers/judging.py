@@ -49,11 +49,13 @@ def tappable(graph: Graph, model: onnx.ModelProto) -> list[str]:
     return [n for layer in graph for n in layer.outputs if n in made]
 
 
-def judge(graph: Graph, tensors: dict[str, torch.Tensor], unit: float = UNIT) -> list[Ratio]:
-    """The largest ratio per captured tensor, worst first, with one level of carry."""
+def judge(
+    graph: Graph, tensors: dict[str, torch.Tensor], unit: float = UNIT, only: tuple[str, ...] = ()
+) -> list[Ratio]:
+    """The largest ratio per captured tensor, worst first, with one level of carry; or of `only` some, without."""
     carry: dict[str, torch.Tensor | None] = {}
     found: list[Ratio] = []
-    for name in tensors:
+    for name in only or tensors:
         if name not in graph.producer:
             continue
         known = [n for n in tensors if n != name]
