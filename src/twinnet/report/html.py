@@ -103,7 +103,7 @@ def _base(result: Result) -> dict[str, Any]:
         "tolerance": result.tolerance,
         "weak": words.weak_words(result),
         "guards": [(words.guard_words(guard), guard.weakens) for guard in result.guards],
-        "findings": [_finding(f) for f in result.findings],
+        "findings": [_finding(result, f) for f in result.findings],
         "first": ""
         if result.findings or not result.first_failing
         else words.clean(result.first_failing.label),
@@ -132,12 +132,12 @@ def _context(result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]
     return {
         **base,
         "box": base,
-        "chart": chart_of(result.pairs),
+        "chart": chart_of(result.pairs) if len(result.pairs) > 2 else None,
         "outputs": [_output(result, pair) for pair in result.outputs] if len(result.outputs) > 1 else [],
         "rows": [_row(i, pair) for i, pair in enumerate(result.pairs)],
         "details": [_details(pair) for pair in result.pairs],
         "counts": [(status, counts[status]) for status in _STATUSES if counts[status]],
-        "contributors": [_finding(f) for f in result.contributors],
+        "contributors": [_finding(result, f) for f in result.contributors],
         "pictures": pictures,
         "anchors": order,
         "unmatched": [words.clean(name) for name in result.coverage.unmatched],
@@ -152,7 +152,7 @@ def _context(result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(result: Result, finding: Finding) -> dict[str, Any]:
     cause = finding.cause
     return {
         "tensor": finding.site.tensor,
@@ -166,7 +166,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "explains": cause and words.percent(cause.explains, 2),
         "values": cause
         and [words.clean(v) for v in (cause.network_value, cause.twin_value) if v is not None],
-        "reason": words.clean(finding.reason),
+        "reason": words.reason_words(result, finding),
         "segment": [words.clean(name) for name in finding.segment],
         "inherited": words.grouped(finding.inherited_by),
         "figures": [

@@ -46,7 +46,7 @@ def _one(result: Result) -> str:
         ]
     if result.findings:
         lines += ["", "| born in | source | x noise floor | share | cause |", "|---|---|---:|---:|---|"]
-        lines += [_row(finding) for finding in result.findings[:_MOST_FINDINGS]]
+        lines += [_row(result, finding) for finding in result.findings[:_MOST_FINDINGS]]
         if (rest := len(result.findings) - _MOST_FINDINGS) > 0:
             lines += ["", f"+ {rest} more in the report"]
     if inherited := words.inherited_words(result):
@@ -58,8 +58,10 @@ def _one(result: Result) -> str:
     return "\n".join([*lines, "", *_folded(result), ""])
 
 
-def _row(finding: Finding) -> str:
-    cause = _prose(finding.cause.sentence) if finding.cause else _prose(finding.reason) or "unknown"
+def _row(result: Result, finding: Finding) -> str:
+    cause = _prose(
+        finding.cause.sentence if finding.cause else words.reason_words(result, finding) or "unknown"
+    )
     share = words.percent(finding.born_share) if finding.born_share is not None else ""
     source = _code(finding.site.source) if finding.site.source else ""
     return f"| {_code(finding.site.label)} | {source} | {words.times(finding.ratio)} | {share} | {cause} |"

@@ -374,10 +374,10 @@ def next_command(result: Result) -> tuple[str, str]:
     if not run:
         return "", ""
     if result.verdict == "PASS":
-        return f"twinnet show {run}", "opens the report"
+        return f"twinnet show {run} --open", "opens the report"
     site = result.findings[0].site if result.findings else result.first_failing
     if site is None:
-        return f"twinnet show {run}", "opens the report"
+        return f"twinnet show {run} --open", "opens the report"
     return f"twinnet show {run} {shlex.quote(clean(site.tensor))}", "draws the difference there"
 
 
