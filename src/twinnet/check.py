@@ -176,9 +176,11 @@ def run_judgement(judgement: Judgement, settings: CheckOptions, folder: Path | N
         result = against_baseline(result, settings.baseline)
     if folder is not None:
         from twinnet.report.files import write_run
+        from twinnet.report.show import save_tensors
 
         settings.progress("writing the report", None)
         write_run(result, folder, judgement.kept)
+        save_tensors(folder, judgement.kept)
     return result
 
 

@@ -1,0 +1,56 @@
+# The two commands a newcomer needs: `make demo` and `make test`. Each sets up what it needs, once.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-slow lint docs-check bench bench-peers clean help
+
+help:
+	@echo "make demo         the whole idea in one minute"
+	@echo "make test         all tests (15 minutes at most)"
+	@echo "make test-slow    what takes longer"
+	@echo "make lint         ruff and pyright"
+	@echo "make docs-check   every command and snippet of README and docs/"
+	@echo "make bench        our speed, as ratios        make bench-peers   beside other tools"
+
+demo: $(VENV)/.demo
+	@$(BIN)/twinnet demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-slow: $(VENV)/.test
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+docs-check: $(VENV)/.test
+	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_docstrings.py
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks
+
+bench-peers: $(VENV)/.test
+	$(BIN)/python -m benchmarks.peers
+
+# torch comes first and alone: with it in place no other package pulls another build of it.
+$(VENV)/.torch: constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) "$$(grep '^torch==' constraints.txt)"
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.torch pyproject.toml
+	$(PIP) -e '.[onnx]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.torch pyproject.toml
+	$(PIP) -e '.[all]'
+	@touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf runs build bench-results .pytest_cache .ruff_cache

@@ -1,0 +1,162 @@
+"""What is in a network: stages, shapes, parameters and operators."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from twinnet.report.words import grouped
+
+__all__ = ["Inspection", "Stage", "inspect", "render"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One part of a network: a child of the module tree, or a run of an ONNX graph."""
+
+    name: str
+    kind: str
+    parameters: int
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A network described."""
+
+    name: str
+    format: str
+    parameters: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    stages: tuple[Stage, ...] = ()
+    operators: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """Machine-readable form."""
+        return json.dumps(asdict(self), indent=1)
+
+
+def inspect(network: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Inspection:
+    """Describe a network; a module with known input shapes is also run once, to see what its parts give.
+
+    >>> import torch
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
+    >>> inspect((net, torch.ones(1, 4))).operators
+    {'linear': 1, 'relu': 1}
+    """
+    from twinnet.network import OnnxNetwork, load_network
+
+    loaded = load_network(network, shape=shapes)
+    return _onnx(loaded) if isinstance(loaded, OnnxNetwork) else _torch(loaded)
+
+
+def _onnx(network: Any) -> Inspection:
+    graph = network.model.graph
+    weights = {t.name: t.dims for t in graph.initializer}
+    operators = Counter(n.op_type if not n.domain else f"{n.domain}.{n.op_type}" for n in graph.node)
+    groups: dict[str, list[int]] = {}
+    for node in graph.node:
+        place = (node.name or node.output[0]).strip("/").replace(".", "/").split("/")
+        size = sum(_product(weights[i]) for i in node.input if i in weights)
+        group = groups.setdefault(place[0] if len(place) > 1 else "", [0, 0])
+        group[0] += 1
+        group[1] += size
+    stages = tuple(
+        Stage(name or "(top level)", f"{count} nodes", size) for name, (count, size) in groups.items()
+    )
+    opsets = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in network.model.opset_import)
+    return Inspection(
+        network.name,
+        network.format,
+        network.parameters,
+        tuple(map(str, network.signature.inputs)),
+        tuple(map(str, network.signature.outputs)),
+        stages if len(stages) <= 40 else (),
+        dict(operators.most_common()),
+        (f"opset {opsets}, IR version {network.model.ir_version}",),
+    )
+
+
+def _product(dims: Any) -> int:
+    total = 1
+    for d in dims:
+        total *= d
+    return total
+
+
+def _torch(network: Any) -> Inspection:
+    program = None
+    notes: list[str] = []
+    if not any(i.dynamic for i in network.signature.inputs):
+        from twinnet.inputs import load_inputs
+
+        sample = load_inputs(network.signature, (), samples=1, bounds=network.bounds()).samples[0]
+        program = network.exported(sample)
+        if program is None:
+            notes.append(f"torch.export failed: {network.export_error.splitlines()[0]}")
+    else:
+        notes.append("shapes are unknown: give --shape, or return example inputs from the factory, to see operators")
+    operators: Counter[str] = Counter()
+    shapes: dict[str, str] = {}
+    outputs: tuple[str, ...] = tuple(map(str, network.signature.outputs))
+    if program is not None:
+        from twinnet.layers.read_fx import read_fx
+        from twinnet.network import output_nodes
+
+        graph = read_fx(program)
+        for layer in graph:
+            operators[layer.op or layer.kind] += 1
+            shape = "x".join(map(str, graph.shapes.get(layer.outputs[0], ())))
+            parts = layer.module.split(".") if layer.module else []
+            for depth in range(1, len(parts) + 1):
+                shapes[".".join(parts[:depth])] = shape
+        outputs = tuple(
+            f"{name}: {'x'.join(map(str, graph.shapes.get(node, ()))) or 'scalar'}"
+            for name, node in output_nodes(program).items()
+        )
+    stages = tuple(
+        Stage(
+            name,
+            type(child).__name__,
+            sum(p.numel() for p in child.parameters()),
+            shapes.get(name, ""),
+        )
+        for name, child in network.module.named_children()
+    )
+    return Inspection(
+        network.name,
+        network.format,
+        network.parameters,
+        tuple(map(str, network.signature.inputs)),
+        outputs,
+        stages,
+        dict(operators.most_common()),
+        tuple(notes),
+    )
+
+
+def render(found: Inspection, *, ops: bool = False) -> str:
+    """The description as text."""
+    lines = [f"network  {found.name} ({found.format}, {grouped(found.parameters)} parameters)"]
+    lines += [f"{'inputs' if i == 0 else '':<9}{text}" for i, text in enumerate(found.inputs)]
+    lines += [f"{'outputs' if i == 0 else '':<9}{text}" for i, text in enumerate(found.outputs)]
+    lines += [f"note     {note}" for note in found.notes]
+    if found.stages:
+        lines.append("")
+        name = max(len(s.name) for s in found.stages)
+        kind = max(len(s.kind) for s in found.stages)
+        for stage in found.stages:
+            row = f"  {stage.name:<{name}}  {stage.kind:<{kind}}  {grouped(stage.parameters):>12}  {stage.output}"
+            lines.append(row.rstrip())
+    if ops and found.operators:
+        lines.append("")
+        lines += [f"  {count:>6}  {op}" for op, count in found.operators.items()]
+    elif found.operators:
+        total = sum(found.operators.values())
+        lines.append(f"\n{grouped(total)} operators of {len(found.operators)} kinds; --ops counts them")
+    return "\n".join(lines)
