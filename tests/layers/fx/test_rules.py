@@ -411,3 +411,26 @@ def test_recurrent(kind: type[nn.RNNBase], batch_first: bool, bidirectional: boo
     assert_rounding_is_bounded(graph, run_nodes(program, args, {}))
     program = exported(net.double(), doubled(args))
     assert_equal_in_double(read_fx(program), run_nodes(program, doubled(args), {}))
+
+
+class Quantised(nn.Module):
+    def forward(self, x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        ops, span = torch.ops.quantized_decomposed, (-128, 127, torch.int8)
+        a = ops.quantize_per_tensor(x, 0.05, 3, *span)
+        scales, zeros = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0, 1, 2])
+        b = ops.quantize_per_channel(w, scales, zeros, 0, *span)
+        return (
+            ops.dequantize_per_tensor(a, 0.05, 3, *span),
+            ops.dequantize_per_channel(b, scales, zeros, 0, *span),
+        )
+
+
+def test_quantised() -> None:
+    import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the operators
+
+    torch.manual_seed(0)
+    args = (torch.randn(4, 5) * 3, torch.randn(3, 5) * 5)
+    program = exported(Quantised(), args)
+    graph = read_fx(program)
+    assert {layer.kind for layer in graph} == {"quantize_linear", "dequantize_linear", "identity"}
+    assert_rounding_is_bounded(graph, run_nodes(program, args, {}))
