@@ -426,7 +426,7 @@ class Quantised(nn.Module):
 
 
 def test_quantised() -> None:
-    import torch.ao.quantization.fx._decomposed  # noqa: F401  registers the operators
+    import torch.ao.quantization.fx._decomposed  # registers the operators
 
     torch.manual_seed(0)
     args = (torch.randn(4, 5) * 3, torch.randn(3, 5) * 5)
