@@ -89,12 +89,13 @@ def check(
     'PASS'
     """
     from twinnet.engines import REGISTRY, parse_spec, parse_specs
-    from twinnet.inputs import load_inputs
+    from twinnet.inputs import load_inputs, python_sample
     from twinnet.network import load_network
 
     settings = CheckOptions(**options)
     settings.progress("reading the network", None)
     loaded = load_network(network, shape=settings.shapes)
+    loaded = loaded.with_example(python_sample(inputs))
     feed = load_inputs(
         loaded.signature,
         inputs,

@@ -61,7 +61,7 @@ def _onnx(network: Any) -> Inspection:
     operators = Counter(n.op_type if not n.domain else f"{n.domain}.{n.op_type}" for n in graph.node)
     groups: dict[str, list[int]] = {}
     for node in graph.node:
-        place = (node.name or node.output[0]).strip("/").replace(".", "/").split("/")
+        place = (node.name or node.output[0]).strip("/").split("/")
         size = sum(_product(weights[i]) for i in node.input if i in weights)
         group = groups.setdefault(place[0] if len(place) > 1 else "", [0, 0])
         group[0] += 1
@@ -76,7 +76,7 @@ def _onnx(network: Any) -> Inspection:
         network.parameters,
         tuple(map(str, network.signature.inputs)),
         tuple(map(str, network.signature.outputs)),
-        stages if len(stages) <= 40 else (),
+        stages if 1 < len(stages) <= 40 else (),
         dict(operators.most_common()),
         (f"opset {opsets}, IR version {network.model.ir_version}",),
     )

@@ -89,13 +89,14 @@ def record(
     from twinnet.engines import REGISTRY, find_engine, parse_spec
     from twinnet.engines.base import Job
     from twinnet.environment import environment
-    from twinnet.inputs import load_inputs
+    from twinnet.inputs import load_inputs, python_sample
     from twinnet.network import load_network
 
     folder = Path(out)
     if folder.exists() and any(folder.iterdir()) and not (folder / "recording.json").exists():
         raise UsageError(f"{folder} exists and is not a recording", hint="choose another --out")
     loaded = load_network(network, shape=shapes)
+    loaded = loaded.with_example(python_sample(inputs))
     feed = load_inputs(
         loaded.signature, inputs, shapes=shapes, preprocess=preprocess, seed=seed, samples=samples, bounds=loaded.bounds()
     )

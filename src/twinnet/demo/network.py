@@ -59,6 +59,8 @@ def build() -> tuple[nn.Module, tuple[Tensor]]:
         torch.manual_seed(7)
         net = Classifier()
         for module in net.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
             if isinstance(module, nn.BatchNorm2d):
                 # Statistics of their own, as training leaves them; defaults would make batch norm a copy.
                 assert module.running_mean is not None and module.running_var is not None
@@ -66,5 +68,5 @@ def build() -> tuple[nn.Module, tuple[Tensor]]:
                 module.running_var.uniform_(0.5, 1.5)
                 nn.init.uniform_(module.weight, 0.8, 1.6)
                 nn.init.normal_(module.bias, 0, 0.2)
-        nn.init.normal_(net.head.weight, 0, 0.4)
+        nn.init.normal_(net.head.weight, 0, 0.05)
     return net.eval(), (torch.zeros(1, 3, 96, 96),)

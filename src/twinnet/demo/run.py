@@ -10,6 +10,7 @@ from twinnet.result import Result, ResultSet
 __all__ = ["run_demo"]
 
 NETWORK = "twinnet.demo.network:build"
+TWINS = ("onnxruntime", "onnxruntime?opt=off", "torch?dtype=float64")
 
 
 def run_demo(out: Path, progress: Callable[[str, float | None], None]) -> tuple[str, int]:
@@ -21,8 +22,7 @@ def run_demo(out: Path, progress: Callable[[str, float | None], None]) -> tuple[
 
     network = load_network(NETWORK)
     progress("checking the network against its twins", None)
-    healthy = check(NETWORK, twin="onnxruntime,onnxruntime?opt=off,torch?compile=0&dtype=float64", out=out / "healthy",
-                    progress=progress)
+    healthy = check(NETWORK, twin=",".join(TWINS), out=out / "healthy", progress=progress)
     progress("planting a fault", None)
     sample = load_inputs(network.signature).samples[0]
     file = out / "faulty.onnx"

@@ -50,7 +50,6 @@ class OnnxArtefact:
     network: OnnxNetwork
     origin: Mapping[str, Origin] = field(default_factory=dict)
     input_names: Mapping[str, str] = field(default_factory=dict)
-    exported: bool = False
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -81,7 +80,7 @@ class OnnxArtefact:
     @property
     def provenance(self) -> dict[str, str] | None:
         """Values of the model to those of the network it was made from; None where names are the network's own."""
-        if not self.exported:
+        if not any(o.fx for o in self.origin.values()):
             return None
         return {name: origin.fx for name, origin in self.origin.items() if origin.fx}
 
@@ -107,12 +106,33 @@ def onnx_artefact(network: Network | None, file: str | None, job: Job) -> OnnxAr
         if not isinstance(loaded, OnnxNetwork):
             raise UsageError(f"{file} is not an ONNX file")
         names = _by_position(network.signature if network else None, loaded.signature)
-        return OnnxArtefact(loaded, origin=_from_metadata(loaded.model, {}), input_names=names)
+        return OnnxArtefact(loaded, origin=_origin_of_file(loaded, network, job), input_names=names)
     if network is None:
         raise UsageError("no network and no file to load")
     if isinstance(network, OnnxNetwork):
         return OnnxArtefact(network, origin=_from_metadata(network.model, {}))
     return _exported(network, job)
+
+
+def _origin_of_file(loaded: OnnxNetwork, network: Any, job: Job) -> dict[str, Origin]:
+    """Where the values of a file come from: its own metadata, and what our export of the network calls the same.
+
+    A file that torch.onnx wrote names its values after the graph it was exported from. Exporting the network here
+    gives the same names, so a value whose name and operator agree in both stands in the same place.
+    """
+    origin = _from_metadata(loaded.model, {})
+    written_by_torch = any(p.key.startswith("pkg.torch.onnx") for n in loaded.model.graph.node for p in n.metadata_props)
+    if written_by_torch and hasattr(network, "exported"):
+        try:
+            ours = _exported(network, job)
+        except EngineError:
+            return origin
+        ops = {name: node.op_type for node in ours.model.graph.node for name in node.output}
+        for node in loaded.model.graph.node:
+            for name in node.output:
+                if ops.get(name) == node.op_type and name in ours.origin:
+                    origin[name] = ours.origin[name]
+    return origin
 
 
 def _by_position(ours: Signature | None, theirs: Signature) -> dict[str, str]:
@@ -149,7 +169,7 @@ def _exported(network: Any, job: Job) -> OnnxArtefact:
     loaded = load_network(folder / "network.onnx", name=network.name)
     assert isinstance(loaded, OnnxNetwork)
     origin = {name: Origin(**fields) for name, fields in sidecar["values"].items()}
-    return OnnxArtefact(loaded, origin=origin, input_names=sidecar["inputs"], exported=True)
+    return OnnxArtefact(loaded, origin=origin, input_names=sidecar["inputs"])
 
 
 def _onnxscript_version() -> str:

@@ -115,7 +115,8 @@ def observer_or_chance(
     for name, value in zip(names, captured, strict=False):
         if not bit_equal(plain[name], value):
             effect = max(effect, _distance(plain[name], value))
-    if effect > spread:
+    largest = max((float(np.abs(v).max()) for v in plain.values() if v.size and dtype_class(v.dtype) == "float"), default=0.0)
+    if effect > max(spread, 2.0**-24 * largest):
         guards.append(
             Guard("observer effect", f"watching the {side} changes its output by {effect:.2g}; the output is judged unwatched")
         )

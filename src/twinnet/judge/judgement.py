@@ -124,7 +124,7 @@ class Judgement:
         pairing = self._pair(net, twin, graph)
         unit = UNITS.get(twin.precision, UNITS["float32"])
         results: dict[str, PairResult] = {}
-        found: list[Guard] = [Guard("note", n) for n in (*net.notes, *twin.notes)]
+        found: list[Guard] = [Guard("note", n) for n in (*self.feed.notes, *net.notes, *twin.notes)]
         outputs_seen: list[dict[str, np.ndarray]] = [plain]
         for number in range(len(self.feed.samples)):
             sample = self._first if number == 0 else self.feed.samples[number]
@@ -407,8 +407,7 @@ class Judgement:
     ) -> Result:
         verdict = verdict_of(pairs)
         # Judged unwatched: the deployed outputs themselves must agree, whatever the tapped run showed.
-        outputs, more = self._outputs(net, twin, graph, pairs, plain, twin_plain, unit, failed=verdict == "FAIL")
-        found += more
+        outputs = self._outputs(net, twin, graph, pairs, plain, twin_plain, unit, failed=verdict == "FAIL")
         if any(p.status == "fail" for p in outputs):
             verdict = "FAIL"
         visibly = [p for p in pairs if visible(p.difference, unit)]
@@ -417,7 +416,8 @@ class Judgement:
         by_tensor = dict(zip(net.output_tensors, plain.values(), strict=False))
         judged_outputs = [p for p in pairs if p.site.role == "output"]
         found += guards.degenerate_data(judged_outputs, by_tensor, len(untested), inner)
-        found += self._baseline(net, outputs_seen, outputs)
+        if verdict == "PASS":
+            found += self._baseline(net, outputs_seen, outputs)
         found += self._training_mode()
         coverage = self._coverage(pairing, pairs, net, graph)
         found += guards.coverage_guard(coverage)
@@ -452,7 +452,7 @@ class Judgement:
         unit: float,
         *,
         failed: bool,
-    ) -> tuple[list[PairResult], list[Guard]]:
+    ) -> list[PairResult]:
         """The deployed outputs end to end, with what float rounding alone does to them where that is affordable."""
         by_tensor = {p.site.tensor: p for p in pairs}
         noise = self._noise(net, graph, plain, failed=failed)
@@ -471,25 +471,27 @@ class Judgement:
                 found.append(replace(base, status="fail", reason=reason, rule="structure"))
                 continue
             difference = compare(ours, theirs)
-            floor = max(noise.get(tensor, 0.0), unit * max(map(abs, difference.range_reference), default=0.0))
-            ratio = difference.max_abs / floor if tensor in noise and floor > 0 and math.isfinite(floor) else None
+            number = 0
+            if judged is not None and judged.difference.max_abs > difference.max_abs:
+                difference, number = judged.difference, judged.sample
+            floor = max(noise.get(tensor, 0.0), unit * max(map(abs, difference.range_reference)))
+            known = tensor in noise and math.isfinite(floor) and floor > 0
             status = judged.status if judged else "pass"
             tolerance = self.tolerances.find(site, dtype_name(ours.dtype))
             if tolerance is not None:
                 status = "fail" if tolerance.complaint(difference) else "pass"
-            worse = judged is not None and judged.difference.max_abs > difference.max_abs
             found.append(
                 replace(
                     base,
                     status=status,
-                    floor=floor if tensor in noise else None,
-                    ratio=ratio,
-                    difference=judged.difference if worse and judged is not None else difference,
-                    sample=judged.sample if worse and judged is not None else 0,
+                    floor=floor if known else None,
+                    ratio=difference.max_abs / floor if known else None,
+                    difference=difference,
+                    sample=number,
                     reason=judged.reason if judged else "",
                 )
             )
-        return found, []
+        return found
 
     def _noise(
         self, net: Session, graph: Graph | None, plain: Mapping[str, np.ndarray], *, failed: bool

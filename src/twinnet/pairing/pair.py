@@ -68,8 +68,9 @@ def pair_sites(
 ) -> Pairing:
     """Pair two lists of sites.
 
-    `derived` says that the twin was made from this very network: `provenance` then maps its tensors to the network's,
-    and without it equal names mean equal tensors. Otherwise equal names count only if the operators agree. `names` maps network tensors to twin tensors as the user states
+    `provenance` maps tensors of the twin to those of the network they were made from. `derived` says that the twin
+    was made from this very network, so that without a map equal names mean equal tensors; otherwise equal names
+    count only if the operators agree. `names` maps network tensors to twin tensors as the user states
     it. `outputs` and `inputs` are (network, twin) names that correspond by position.
     """
     found: dict[str, tuple[str, str, float]] = {}
@@ -86,10 +87,10 @@ def pair_sites(
         take(tensor, twin, "stated", 1.0)
     for tensor, twin in outputs:
         take(tensor, twin, "output", 1.0)
-    if derived and provenance is not None:
+    if provenance is not None:
         for twin, tensor in provenance.items():
-            take(tensor, twin, "provenance", 1.0)
-    else:
+            take(tensor, twin, "provenance", 1.0 if derived else 0.95)
+    if provenance is None or not derived:
         for tensor, twin, confidence in by_name(sites, twin_sites, derived=derived):
             take(tensor, twin, "provenance", confidence)
     if graph is not None and twin_graph is not None and not derived:

@@ -180,6 +180,10 @@ def _place(proto: onnx.NodeProto) -> tuple[str, str]:
             module = scopes[-2] if len(scopes) > 1 else ""
         elif entry.key == "pkg.torch.onnx.stack_trace":
             frames = _FRAME.findall(entry.value)
+            own = [
+                f for f in frames if "/torch/nn/" not in f[0].replace("\\", "/")
+            ]  # the user's line, not torch's
             if frames:
-                source = f"{frames[-1][0]}:{frames[-1][1]}"
+                path, line = (own or frames)[-1]
+                source = f"{path}:{line}"
     return module, source
