@@ -18,7 +18,7 @@ from torch.export.graph_signature import (
 from torch.fx import Node
 
 from twinnet.errors import UsageError
-from twinnet.layers.fx import Call, Const, Form, Out, Place, Symbolic, opaque, place, qualified, rules
+from twinnet.layers.fx import Call, Const, Form, Out, Place, Symbolic, opaque, place, qualified, rules, spoken
 from twinnet.layers.graph import Graph, Layer
 
 __all__ = ["read_fx"]
@@ -123,7 +123,7 @@ class _Reader:
                 layer.outputs,
                 layer.attrs,
                 node=node.name,
-                op=qualified(node),
+                op=spoken(node),
                 module=where.module,
                 call=where.call,
                 source=where.source,

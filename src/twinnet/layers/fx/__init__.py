@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from twinnet.layers.fx.call import Call, Const, Form, Out, Result, Symbolic, qualified, rules
+from twinnet.layers.fx.call import Call, Const, Form, Out, Result, Symbolic, qualified, rules, spoken
 from twinnet.layers.fx.opaque import opaque
 from twinnet.layers.fx.provenance import Place, place
 
@@ -25,6 +25,7 @@ __all__ = [
     "place",
     "qualified",
     "rules",
+    "spoken",
 ]
 
 for _module in pkgutil.iter_modules(__path__):

@@ -21,6 +21,7 @@ __all__ = [
     "arguments",
     "qualified",
     "rules",
+    "spoken",
 ]
 
 
@@ -226,6 +227,22 @@ def qualified(node: Node) -> str:
     if isinstance(node.target, torch._ops.OpOverload):
         return node.target._schema.name.removeprefix("aten::")
     return getattr(node.target, "__name__", str(node.target))
+
+
+_SPOKEN = {
+    "_native_batch_norm_legit_no_training": "batch_norm",
+    "native_batch_norm": "batch_norm",
+    "native_layer_norm": "layer_norm",
+    "native_group_norm": "group_norm",
+    "_unsafe_view": "view",
+    "_to_copy": "to",
+}
+
+
+def spoken(node: Node) -> str:
+    """The operator as its users call it: `batch_norm`, not the variant that export chose."""
+    name = qualified(node)
+    return _SPOKEN.get(name, name.lstrip("_") if "::" not in name else name)
 
 
 def arguments(node: Node) -> dict[str, Any]:
