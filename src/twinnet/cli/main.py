@@ -16,6 +16,8 @@ app = typer.Typer(
     help="Does the network you ship compute what the network you trained computes? Where, and why not?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    # Plain help: the coloured panels alone would take longer than everything else together.
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 PASS, 1 FAIL, 2 wrong usage or unreadable input, 3 ERROR (it could not run).",
 )

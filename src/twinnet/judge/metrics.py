@@ -17,7 +17,7 @@ from twinnet.result import Difference
 
 __all__ = ["bit_equal", "compare", "dtype_class", "same_bits", "ulp_distance"]
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 15
 _FLOATS = {np.dtype(t) for t in (np.float16, np.float32, np.float64, ml_dtypes.bfloat16)}
 _INT_OF = {2: np.int16, 4: np.int32, 8: np.int64}
 
@@ -116,32 +116,26 @@ class _Sums:
         self.nans, self.infs = [0, 0], [0, 0]
         self.ulp = 0
         self.hull = _Hull()
-        self.channels = _Channels(self.shape)
         x, y = np.ascontiguousarray(reference).reshape(-1), np.ascontiguousarray(twin).reshape(-1)
         self._x, self._y = x, y
         work = np.float64 if not self.floats or max(x.dtype.itemsize, y.dtype.itemsize) == 8 else np.float32
         for part in _blocks(self.size):
             a, b = x[part].astype(work, copy=False), y[part].astype(work, copy=False)
             index = None
-            if self.floats:
+            norm, twin_norm = _dot(a, a), _dot(b, b)
+            if self.floats and not (math.isfinite(norm) and math.isfinite(twin_norm)):
                 a, b, index = self._finite(a, b)
                 if a.size == 0:
                     continue
+                norm, twin_norm = _dot(a.astype(np.float64), a), _dot(b.astype(np.float64), b)
             self.low = min(self.low, float(a.min()))
             self.high = max(self.high, float(a.max()))
             self.finite += a.size
-            norm = _dot(a, a)
             self.signal += norm
-            if np.array_equal(a, b):
-                self.twin_signal += norm
-            else:
-                self.twin_signal += _dot(b, b)
-                self._differ(a, b, part, index)
+            self.twin_signal += twin_norm
+            self._differ(a, b, part, index)
 
-    def _finite(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        # A sum is finite only if all terms are (or by a rare overflow, which the masks then clear up).
-        if np.isfinite(a.sum(dtype=np.float64)) and np.isfinite(b.sum(dtype=np.float64)):
-            return a, b, None
+    def _finite(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         for i, values in enumerate((a, b)):
             self.nans[i] += int(np.isnan(values).sum())
             self.infs[i] += int(np.isinf(values).sum())
@@ -156,28 +150,33 @@ class _Sums:
         # Close numbers subtract exactly (Sterbenz); for distant ones a rounding of the difference does not matter.
         size = np.subtract(b, a)
         np.abs(size, out=size)
+        at = int(size.argmax())
+        most = float(size[at])
+        if most == 0.0:
+            return
+        if not math.isfinite(most):  # the difference of two huge numbers of opposite sign
+            size = np.abs(np.subtract(b, a, dtype=np.float64))
+            most = float(size[at])
         self.square += _dot(size, size)
         self.abs += float(size.sum())
         self.differing += int(np.count_nonzero(size))
-        at = int(size.argmax())
-        if size[at] > self.max_abs:
-            self.max_abs = float(size[at])
+        if most > self.max_abs:
+            self.max_abs = most
             self.at = part.start + (int(index[at]) if index is not None else at)
         if self.floats and self.one_dtype:
             xs, ys = self._x[part], self._y[part]
             if index is not None:
                 xs, ys = xs[index], ys[index]
-            self.ulp = max(self.ulp, _largest_ulp(xs, ys))
-        self.channels.add(part.start, size, index)
-        self.hull.add(np.abs(a), size)
+            self.ulp = max(self.ulp, _largest_ulp(xs, ys, most))
+        self.hull.add(a, size)
 
     def difference(self, peak: float | None) -> Difference:
         n = max(self.finite, 1)
         span = self.high - self.low if self.finite else 0.0
         mse = self.square / n
         full = peak if peak is not None else span
-        channel, channel_max = self.channels.worst() if self.max_abs > 0 else (None, None)
         index = tuple(int(i) for i in np.unravel_index(self.at, self.shape)) if self.max_abs > 0 else ()
+        channel = index[_channel_axis(len(self.shape))] if len(index) >= 2 else None
         return Difference(
             elements=self.size,
             max_abs=self.max_abs,
@@ -195,7 +194,7 @@ class _Sums:
             inf_twin=self.infs[1],
             nonfinite_mismatch=self.mismatch,
             channel=channel,
-            channel_max_abs=channel_max,
+            channel_max_abs=None if channel is None else self.max_abs,
             index=index,
             value_reference=float(self._x[self.at]) if index else None,
             value_twin=float(self._y[self.at]) if index else None,
@@ -227,46 +226,20 @@ def _decibel(signal: float, noise: float) -> float:
     return -math.inf if signal == 0 else 10.0 * math.log10(signal / noise)
 
 
-def _largest_ulp(a: np.ndarray, b: np.ndarray) -> int:
-    kind = _INT_OF[a.dtype.itemsize]
-    x, y = a.view(kind), b.view(kind)
-    if (x ^ y).min() >= 0:  # same signs everywhere: bit patterns are ordered like the numbers
-        return int(np.abs(x - y).max())
+def _largest_ulp(a: np.ndarray, b: np.ndarray, most: float) -> int:
+    if a.dtype == np.float32 and most < 1.0:
+        # Bit patterns of one sign are ordered like the numbers. Opposite signs this close together (both below 1)
+        # give a distance beyond 2^30, as no other pair of such numbers does.
+        apart = a.view(np.int32) - b.view(np.int32)
+        far = max(int(apart.max()), -int(apart.min()))
+        if far < 1 << 30:
+            return far
     return int(ulp_distance(a, b).max())
 
 
-class _Channels:
-    """The largest difference of each channel: axis 1 from three axes on, else the last of two."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self._most = None
-        if len(shape) >= 2:
-            axis = 1 if len(shape) >= 3 else len(shape) - 1
-            self._count = shape[axis]
-            self._stride = math.prod(shape[axis + 1 :])
-            self._most = np.zeros(self._count)
-
-    def add(self, start: int, size: np.ndarray, index: np.ndarray | None) -> None:
-        """Take the differences of one block, which begins at element `start`."""
-        if self._most is None:
-            return
-        if index is None and self._stride >= 8:
-            # A channel is a run of `stride` elements: reduce run by run.
-            first = -(-start // self._stride) * self._stride
-            edges = np.arange(first, start + size.size, self._stride) - start
-            edges = edges if edges.size and edges[0] == 0 else np.concatenate([[0], edges])
-            which = (start + edges) // self._stride % self._count
-            np.maximum.at(self._most, which, np.maximum.reduceat(size, edges))
-            return
-        places = start + (np.arange(size.size) if index is None else index)
-        np.maximum.at(self._most, places // self._stride % self._count, size)
-
-    def worst(self) -> tuple[int | None, float | None]:
-        """The channel with the largest difference, and that difference."""
-        if self._most is None:
-            return None, None
-        channel = int(self._most.argmax())
-        return channel, float(self._most[channel])
+def _channel_axis(rank: int) -> int:
+    """Axis 1 from three axes on, else the last."""
+    return 1 if rank >= 3 else rank - 1
 
 
 class _Hull:
@@ -284,12 +257,14 @@ class _Hull:
         self._edges = np.where(np.isfinite(edges), edges, np.inf)
         self._table = np.zeros(2048, np.float32)
 
-    def add(self, level: np.ndarray, size: np.ndarray) -> None:
-        """Take one block of points."""
-        bins = level.astype(np.float32, copy=False).view(np.int32) >> self._SHIFT
-        keep = np.flatnonzero(size > self._table[bins])
+    def add(self, values: np.ndarray, size: np.ndarray) -> None:
+        """Take one block: the reference's values, and how far the twin is from each."""
+        bits = values.astype(np.float32, copy=False).view(np.uint32)
+        bins = np.left_shift(bits, 1)
+        np.right_shift(bins, self._SHIFT + 1, out=bins)
+        keep = np.flatnonzero(size > self._table.take(bins))
         if keep.size:
-            self._merge(level[keep].astype(np.float64), size[keep].astype(np.float64))
+            self._merge(np.abs(values[keep]).astype(np.float64), size[keep].astype(np.float64))
 
     def _merge(self, level: np.ndarray, size: np.ndarray) -> None:
         if self._hull:

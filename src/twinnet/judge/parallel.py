@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-
-import torch
 
 __all__ = ["workers"]
 
@@ -22,6 +21,11 @@ def _cores() -> int:
 @contextmanager
 def workers() -> Iterator[ThreadPoolExecutor]:
     """A pool of threads whose torch operators do not spread over further threads."""
-    count = min(_cores(), 8)
-    with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    with ThreadPoolExecutor(min(_cores(), 8), initializer=_one_thread) as pool:
         yield pool
+
+
+def _one_thread() -> None:
+    # Comparing recordings needs no torch, and then does not wait for its import.
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
