@@ -113,7 +113,7 @@ def _absent(reason: str) -> None:
 
 
 def wheel(requirement: str) -> Path:
-    """The wheel of a requirement NAME==VERSION, downloaded on first use; the test is skipped if it cannot be had."""
+    """The wheel of NAME==VERSION, downloaded on first use; the test is skipped if it cannot be had."""
     folder = _cache()
     folder.mkdir(parents=True, exist_ok=True)
     name, _, version = requirement.partition("==")

@@ -44,7 +44,7 @@ def capture(
 
 
 def tappable(graph: Graph, model: onnx.ModelProto) -> list[str]:
-    """Values that exist in the model under that name, i.e. not those inside a node that became several layers."""
+    """Values that the model knows by that name, not those inside a node that became several layers."""
     made = {name for node in model.graph.node for name in node.output}
     return [n for layer in graph for n in layer.outputs if n in made]
 
@@ -52,7 +52,7 @@ def tappable(graph: Graph, model: onnx.ModelProto) -> list[str]:
 def judge(
     graph: Graph, tensors: dict[str, torch.Tensor], unit: float = UNIT, only: tuple[str, ...] = ()
 ) -> list[Ratio]:
-    """The largest ratio per captured tensor, worst first, with one level of carry; or of `only` some, without."""
+    """The largest ratio per tensor, worst first, with one level of carry; or of `only` some, without."""
     carry: dict[str, torch.Tensor | None] = {}
     found: list[Ratio] = []
     for name in only or tensors:

@@ -1,7 +1,7 @@
 """Cut elementwise work into blocks that fit the processor's cache.
 
-An elementwise layer of a large tensor with its bound is some twenty passes over memory; block by block they are
-passes over the cache, several times faster.
+An elementwise layer of a large tensor with its bound is some twenty passes over memory; block by block they
+are passes over the cache, several times faster.
 """
 
 from __future__ import annotations

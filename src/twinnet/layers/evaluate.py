@@ -25,7 +25,8 @@ def evaluate(
     keep: Iterable[str] | None = None,
     widen: bool = True,
 ) -> dict[str, torch.Tensor]:
-    """Values computed in float64 from `values`; only `layers` (default: all), returning `keep` (default: outputs).
+    """Values computed in float64 from `values`; only `layers` (default: all), returning `keep` (default:
+    outputs).
 
     Floats become float64, integers and booleans stay what they are. A value is dropped after its last use
     unless it is in `keep`. A value that is given is taken as it is, even if a layer could compute it. Without
@@ -52,11 +53,13 @@ def evaluate_with_error(
     keep: Iterable[str] | None = None,
     visit: Visit | None = None,
 ) -> dict[str, tuple[torch.Tensor, torch.Tensor | None]]:
-    """Like `evaluate`, with an elementwise bound (float32 tensor, or None for exact) of what rounding may add.
+    """Like `evaluate`, with an elementwise bound (float32 tensor, or None for exact) of what rounding may
+    add.
 
-    `errors` are bounds of the given values (none: exact), `unit` is the unit roundoff of the arithmetic to allow
-    for (2^-24 for float32). Where a value is NaN or infinite the bound is 0: such places must match as they are.
-    `visit` is as in `evaluate_with_floor`: values are then shown piece by piece, and the result holds None for them.
+    `errors` are bounds of the given values (none: exact), `unit` is the unit roundoff of the arithmetic to
+    allow for (2^-24 for float32). Where a value is NaN or infinite the bound is 0: such places must match as
+    they are. `visit` is as in `evaluate_with_floor`: values are then shown piece by piece, and the result
+    holds None for them.
 
     >>> import torch
     >>> graph = Graph((Layer("mul", ("x", "x"), ("y",)),), ("x",), ("y",))
@@ -78,7 +81,8 @@ def flips(
     *,
     unit: float = 2.0**-24,
 ) -> tuple[Flips | None, ...]:
-    """Which flips of a discrete layer are excused by the errors of its inputs; None for outputs that are numbers.
+    """Which flips of a discrete layer are excused by the errors of its inputs; None for outputs that are
+    numbers.
 
     >>> import torch
     >>> layer, x = Layer("round", ("x",), ("y",)), torch.tensor([0.4999, 0.2], dtype=torch.float64)

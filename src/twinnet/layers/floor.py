@@ -22,9 +22,9 @@ Visit = Callable[[str, int, int, "torch.Tensor", "torch.Tensor | None"], None]
 class Floor:
     """A value in float64, how far rounding may move it, and what of that later segments may inherit.
 
-    `bound` holds the segment's own rounding and what its inputs were allowed. `carry` is the own rounding only, or,
-    behind layers that merely move values, what their input was allowed. None means exact. `value` and `bound` are
-    None where they were only shown to a visitor.
+    `bound` holds the segment's own rounding and what its inputs were allowed. `carry` is the own rounding
+    only, or, behind layers that merely move values, what their input was allowed. None means exact. `value`
+    and `bound` are None where they were only shown to a visitor.
     """
 
     value: torch.Tensor | None
@@ -44,16 +44,17 @@ def evaluate_with_floor(
 ) -> dict[str, Floor]:
     """One segment on a twin's tensors: its result, the bound to judge by, and the bound to hand on.
 
-    `carry` holds, for each given value, the `Floor.carry` of the segment that made it. Carrying goes one level: the
-    bound handed on leaves out what was inherited, except behind layers that only move values.
+    `carry` holds, for each given value, the `Floor.carry` of the segment that made it. Carrying goes one
+    level: the bound handed on leaves out what was inherited, except behind layers that only move values.
 
     With `visit`, values of `keep` are not returned but shown piece by piece while they are in the cache, as
-    `visit(name, start, stop, value, bound)`: flat pieces of the result and of its bound (None: exact). Judging that
-    way takes a fraction of the time and memory.
+    `visit(name, start, stop, value, bound)`: flat pieces of the result and of its bound (None: exact).
+    Judging that way takes a fraction of the time and memory.
 
     >>> import torch
     >>> graph = Graph((Layer("mul", ("x", "x"), ("y",)),), ("x",), ("y",))
-    >>> floor = evaluate_with_floor(graph, {"x": torch.tensor([3.0])}, {"x": torch.tensor([1e-6])}, unit=2.0**-24)["y"]
+    >>> x, off = torch.tensor([3.0]), torch.tensor([1e-6])
+    >>> floor = evaluate_with_floor(graph, {"x": x}, {"x": off}, unit=2.0**-24)["y"]
     >>> floor.value.item(), round(floor.bound.item() * 1e6, 2), round(floor.carry.item() * 1e6, 2)
     (9.0, 6.54, 0.54)
     """
@@ -92,7 +93,7 @@ def bounded(
 
 
 class _State:
-    """Bounds of the values so far: the whole, what is handed on, and which of these come from other segments."""
+    """Bounds of the values so far: the whole, what is handed on, and which come from other segments."""
 
     def __init__(self, unit: float, carry: dict[str, Any], foreign: set[str]) -> None:
         self.unit = unit

@@ -17,10 +17,11 @@ __all__ = ["Graph", "Layer"]
 class Layer:
     """One operator in canonical form.
 
-    `kind` names an entry of `twinnet.layers.kinds`; `attrs` are that kind's own attributes (NCHW, OIHW, explicit
-    pads, non-negative axes where the rank is known). `inputs` may hold `None` for an absent optional operand.
-    `op` is what the original graph called it, `module`, `call` and `source` say where it stands in the user's code.
-    A graph fragment without a canonical form becomes kind "opaque" with `attrs["run"]`, a function of torch tensors.
+    `kind` names an entry of `twinnet.layers.kinds`; `attrs` are that kind's own attributes (NCHW, OIHW,
+    explicit pads, non-negative axes where the rank is known). `inputs` may hold `None` for an absent optional
+    operand. `op` is what the original graph called it, `module`, `call` and `source` say where it stands in
+    the user's code. A graph fragment without a canonical form becomes kind "opaque" with `attrs["run"]`, a
+    function of torch tensors.
 
     >>> Layer("conv", ("x", "w", None), ("y",), {"strides": (1, 1), "pads": (1, 1, 1, 1)}).kind
     'conv'
@@ -41,9 +42,9 @@ class Layer:
 class Graph:
     """Layers in execution order, the constants they read, and the names of inputs and outputs.
 
-    `dtypes` and `shapes` hold what the original graph declares for a value, where it does (dtype as torch dtype;
-    shape entries may be strings for symbolic dimensions). The declared dtype decides what a `cast`-free float value
-    is rounded to in the network; evaluation itself is always in float64.
+    `dtypes` and `shapes` hold what the original graph declares for a value, where it does (dtype as torch
+    dtype; shape entries may be strings for symbolic dimensions). The declared dtype decides what a
+    `cast`-free float value is rounded to in the network; evaluation itself is always in float64.
     """
 
     layers: tuple[Layer, ...]
@@ -73,7 +74,8 @@ class Graph:
     ) -> tuple[tuple[int, ...], tuple[str, ...]]:
         """Layers needed to compute `targets` from the values in `known`, and the values they start from.
 
-        Constants are free. Values that are neither known nor produced by a layer are graph inputs and end the walk.
+        Constants are free. Values that are neither known nor produced by a layer are graph inputs and end the
+        walk.
 
         >>> g = Graph((Layer("relu", ("x",), ("y",)), Layer("neg", ("y",), ("z",))), ("x",), ("z",))
         >>> g.segment(["z"], ["y"])

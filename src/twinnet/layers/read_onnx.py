@@ -24,9 +24,9 @@ _SMALL = 4096  # initializers up to this many bytes take part in shape inference
 def read_onnx(model: onnx.ModelProto, *, weights: Mapping[str, Any] | None = None) -> Graph:
     """The canonical graph of a model; value names stay those of the model.
 
-    `weights` (name -> array or tensor) stand in for initializers, for instance those whose data lie in other files
-    and were not loaded. Operators without a canonical form become kind "opaque", evaluated by onnx.reference; if
-    nothing can evaluate them, evaluation raises `UnknownLayer`, reading does not.
+    `weights` (name -> array or tensor) stand in for initializers, for instance those whose data lie in other
+    files and were not loaded. Operators without a canonical form become kind "opaque", evaluated by
+    onnx.reference; if nothing can evaluate them, evaluation raises `UnknownLayer`, reading does not.
 
     >>> from onnx import TensorProto, helper
     >>> value = helper.make_tensor_value_info

@@ -61,7 +61,7 @@ def _runner(node: Node, names: list[str | None]) -> Callable[..., tuple[Any, ...
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=node.scope.model.ir_version or 8)
     session = ReferenceEvaluator(model)
     what = f"{node.op} {proto.name!r}"
-    wanted = [n for n in node.outputs]
+    wanted = list(node.outputs)
 
     def run(*values: Any) -> tuple[Any, ...]:
         given = {n: _numpy(v, np.float64) for n, v in zip(names, values) if n}

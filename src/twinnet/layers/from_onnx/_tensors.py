@@ -11,7 +11,7 @@ from onnx import TensorProto, numpy_helper
 
 __all__ = ["array_to_torch", "dtype_from_onnx", "tensor_from_onnx"]
 
-_DTYPES = {
+_DTYPES: dict[int, torch.dtype] = {
     TensorProto.FLOAT: torch.float32,
     TensorProto.DOUBLE: torch.float64,
     TensorProto.FLOAT16: torch.float16,
@@ -60,7 +60,7 @@ def array_to_torch(array: Any) -> Any:
         array = array.astype(np.int8)
     elif name in ("uint4", "uint2"):
         array = array.astype(np.uint8)
-    elif name.startswith("float4") or name.startswith("float8"):
+    elif name.startswith(("float4", "float8")):
         array = array.astype(np.float32)
     if array.dtype.kind not in "biufc":
         return array

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a table reads best with one row per kind)
 """The canonical kinds: what a layer may be, how it is evaluated, and how far rounding may move its result.
 
 A kind is a pair of functions in one of the files beside this one, and a call of `register`. Files are found by

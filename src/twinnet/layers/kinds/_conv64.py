@@ -1,9 +1,10 @@
 """Convolution in float64 at the speed of float64 matrix products.
 
-torch has no fast float64 convolution for kernels larger than 1. A dense k x k convolution of stride 1 is the sum of
-k*k matrix products over shifted views of the padded input with its rows laid end to end: no patches are copied, and
-the columns where a row runs into the next one are dropped at the end. Depthwise kernels are k*k multiply-adds over
-shifted views. Everything else goes to torch. All ways agree up to the order of summation.
+torch has no fast float64 convolution for kernels larger than 1. A dense k x k convolution of stride 1 is the
+sum of k*k matrix products over shifted views of the padded input with its rows laid end to end: no patches
+are copied, and the columns where a row runs into the next one are dropped at the end. Depthwise kernels are
+k*k multiply-adds over shifted views. Everything else goes to torch. All ways agree up to the order of
+summation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Floor by experiment, for layers whose rounding has no closed form: run again with inputs moved by their rounding.
+"""Floor by experiment, for layers whose rounding has no closed form: run again with inputs moved by their
+rounding.
 
-Three runs with every float operand moved by +-(u|x| + e); the largest deviation, over the runs and over the last
-axis, times sqrt(width), plus 4u. The width is the number of terms that meet in one step of the layer.
+Three runs with every float operand moved by +-(u|x| + e); the largest deviation, over the runs and over the
+last axis, times sqrt(width), plus 4u. The width is the number of terms that meet in one step of the layer.
 """
 
 from __future__ import annotations

@@ -168,7 +168,8 @@ def _hard_swish_error(
 register(Kind("hard_swish", _hard_swish, _hard_swish_error, elementwise=True))
 
 
-# ---- smooth: absolute 8u for bounded ones, x-scaled for gates, and a Lipschitz constant for inherited errors -------
+# ---- smooth: absolute 8u for bounded ones, x-scaled for gates, and a Lipschitz constant for inherited
+# errors -------
 
 
 def smooth(

@@ -1,4 +1,4 @@
-"""Kinds whose result jumps: comparisons, rounding, indices. Bit equal in isolation; near an edge they may flip."""
+"""Kinds whose result jumps: comparisons, rounding, indices. Bit equal, but near an edge they may flip."""
 
 from __future__ import annotations
 

@@ -130,10 +130,10 @@ def _scatter_error(place: Any) -> Any:
         if how in ("add", "mul") and u and y.is_floating_point():
             meet = place({**attrs, "reduction": "add"}, torch.ones(x.shape), index, torch.ones(updates.shape))
             if how == "add":
-                own = place(attrs, mag(x), index, mag(updates)) * (u * meet.sqrt())
+                rounding = place(attrs, mag(x), index, mag(updates)) * (u * meet.sqrt())
             else:
-                own = mag(y) * (u * meet)
-            own = torch.where(meet > 1, own, torch.zeros_like(own))
+                rounding = mag(y) * (u * meet)
+            own = torch.where(meet > 1, rounding, torch.zeros_like(rounding))
         if ex is None and eu is None:
             return (own,)
         ex = torch.zeros(x.shape) if ex is None else ex

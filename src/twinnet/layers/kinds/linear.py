@@ -1,7 +1,7 @@
 """Sums of products: convolution, matrix products, attention.
 
-Floor of all of them: max(sqrt n, n/100) * u * sum|terms| with n terms (bias included in the sum), and for weights
-that are denormal in float32, which engines may flush to zero, 2^-126 per unit of input they multiply.
+Floor of all of them: max(sqrt n, n/100) * u * sum|terms| with n terms (bias included in the sum), and for
+weights that are denormal in float32, which engines may flush to zero, 2^-126 per unit of input they multiply.
 Inherited errors go through the same operator with |weights|.
 """
 
@@ -111,8 +111,8 @@ def _transposed(attrs: Attrs, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     k = w.dim() - 2
     strides = tuple(attrs.get("strides") or (1,) * k)
     dilations = tuple(attrs.get("dilations") or (1,) * k)
-    extra = list(attrs.get("output_padding") or (0,) * k)
-    pads = list(attrs.get("pads") or (0,) * (2 * k))
+    extra: list[int] = list(attrs.get("output_padding") or (0,) * k)
+    pads: list[int] = list(attrs.get("pads") or (0,) * (2 * k))
     wanted, auto = attrs.get("output_shape"), attrs.get("auto_pad")
     if wanted or auto:
         sizes = list(wanted)[-k:] if wanted else [s * t for s, t in zip(x.shape[2:], strides)]
@@ -135,7 +135,7 @@ def _transposed(attrs: Attrs, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 def _disjoint(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    """Kernel as large as the stride: every output is one dot product, so one matrix product and a shuffle do it."""
+    """Kernel as large as the stride: every output is one dot product, so one matrix product does it."""
     n, _, h, width = x.shape
     _, out, kh, kw = w.shape
     y = torch.matmul(w.permute(1, 2, 3, 0).reshape(out * kh * kw, -1), x.reshape(n, x.shape[1], -1))

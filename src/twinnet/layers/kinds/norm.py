@@ -214,9 +214,9 @@ def _group_norm_error(
     groups = attrs["groups"]
     grouped_e = None if e is None else _grouped(e, groups)
     size, off = normalised_error(_grouped(x, groups), grouped_e, (2,), attrs.get("eps", 1e-5), u)
-    vectors = [_channel_vector(t, x, groups) for t in (scale, bias, e_scale, e_bias)]
+    scale, bias, e_scale, e_bias = (_channel_vector(t, x, groups) for t in (scale, bias, e_scale, e_bias))
     off = None if off is None else off.reshape(x.shape)
-    return (_affine_error(size.reshape(x.shape), off, outputs[0], *vectors, u),)
+    return (_affine_error(size.reshape(x.shape), off, outputs[0], scale, bias, e_scale, e_bias, u),)
 
 
 register(Kind("group_norm", _group_norm, _group_norm_error))

@@ -41,7 +41,7 @@ class Window:
         self.dilations = tuple(attrs.get("dilations") or (1,) * k)
         span = [d * (n - 1) + 1 for d, n in zip(self.dilations, self.kernel)]
         auto = attrs.get("auto_pad")
-        pads = list(attrs.get("pads") or (0,) * (2 * k))
+        pads: list[int] = list(attrs.get("pads") or (0,) * (2 * k))
         if auto:
             for i in range(k):
                 total = max(

@@ -85,7 +85,8 @@ def _quantize_error(
         return (across,)
     low, high = _range(attrs, to)
     inner = (outputs[0].to(torch.float64) > low) & (outputs[0].to(torch.float64) < high)
-    return (torch.where(inner, across, across.clamp(max=1.0) if across is not None else 0.0),)
+    assert across is not None
+    return (torch.where(inner, across, across.clamp(max=1.0)),)
 
 
 register(Kind("quantize_linear", _quantize, _quantize_error, discrete=True))

@@ -86,8 +86,9 @@ class _Run:
         self, direction: int, states: list[torch.Tensor], cell: Any
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         projected = torch.matmul(self.x, self.w[direction].t())
-        if self.wb[direction] is not None:
-            projected = projected + self.wb[direction]
+        bias = self.wb[direction]
+        if bias is not None:
+            projected = projected + bias
         out = torch.zeros(self.steps, self.batch, self.hidden, dtype=self.x.dtype)
         for step in self.order(self.backwards[direction]):
             fresh = cell(projected[step], *states)

@@ -1,8 +1,9 @@
 """Resizing, one axis at a time: each output is a few weighted inputs, found from a coordinate.
 
-Engines compute the coordinates in float32. Values are computed with such coordinates; where float64 coordinates
-would pick another pixel, the difference is part of the bound. Floor of the interpolating modes: 4u * size * max|x|
-(the rounding of a coordinate of that size, times the steepest possible slope), the maximum taken per plane.
+Engines compute the coordinates in float32. Values are computed with such coordinates; where float64
+coordinates would pick another pixel, the difference is part of the bound. Floor of the interpolating modes:
+4u * size * max|x| (the rounding of a coordinate of that size, times the steepest possible slope), the maximum
+taken per plane.
 """
 
 from __future__ import annotations
@@ -237,7 +238,8 @@ def _sample(attrs: Attrs, x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
 
 
 def _sample_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
-    # a coordinate is off by (4u + grid error/2) * size; the slope is at most twice the peak of the plane (3x: cubic)
+    # a coordinate is off by (4u + grid error/2) * size; the slope is at most twice the peak of the
+    # plane (3x: cubic)
     x, grid = inputs
     e, e_grid = errors
     y, size = outputs[0], sum(x.shape[2:])

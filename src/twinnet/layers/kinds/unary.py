@@ -1,8 +1,9 @@
 """Functions of one operand, element by element.
 
-Each row: the function, how far an input error `e` moves it (exact where the function is steep, so that a singularity
-inside the error gives `inf` and not a small number), and its own rounding in units of u: relative to |y|, plus an
-absolute part for functions that engines compute by a formula with absolute error (erf: 8u; log: u/2).
+Each row: the function, how far an input error `e` moves it (exact where the function is steep, so that a
+singularity inside the error gives `inf` and not a small number), and its own rounding in units of u: relative
+to |y|, plus an absolute part for functions that engines compute by a formula with absolute error (erf: 8u;
+log: u/2).
 """
 
 from __future__ import annotations
@@ -115,5 +116,5 @@ _TABLE: tuple[tuple[Any, ...], ...] = (
     ("erf", torch.erf, lambda x, y, e: (e * 1.1284).clamp_(max=2.0), 0, 8),
     ("erfc", torch.erfc, lambda x, y, e: (e * 1.1284).clamp_(max=2.0), 0, 8),
 )
-for _row in _TABLE:
-    unary(*_row)
+for _name, _fn, _carry, *_own in _TABLE:
+    unary(_name, _fn, _carry, *_own)  # pyright: ignore[reportArgumentType]
