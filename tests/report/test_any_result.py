@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from tests.report.test_html import Page
 from tests.report.test_json_file import RESULT
@@ -28,7 +29,7 @@ SEVERAL = st.lists(RESULT, max_size=3).map(lambda found: ResultSet(tuple(found))
 @given(result=RESULT | SEVERAL, width=st.integers(20, 130))
 def test_any_result_can_be_shown_in_every_way(result: Result | ResultSet, width: int) -> None:
     text = render_text(result, width)
-    assert all(len(line) <= max(24, width) for line in text.splitlines())
+    assert all(cell_len(line) <= max(24, width) for line in text.splitlines())
     assert result.verdict in text or isinstance(result, ResultSet)
     assert render_unmatched(result)
     Page(render_report(result))

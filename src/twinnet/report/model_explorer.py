@@ -47,7 +47,7 @@ def _node(pair: PairResult) -> dict[str, Any]:
     ratio = pair.ratio
     if ratio is None:
         ratio = _LARGEST if pair.status == "fail" else 0.0
-    value = _LARGEST if math.isnan(ratio) or ratio > _LARGEST else float(f"{ratio:.4g}")
+    value = _LARGEST if not math.isfinite(ratio) or abs(ratio) > _LARGEST else float(f"{ratio:.4g}")
     if pair.status == "fail":
         return {"value": value, "bgColor": _FAIL, "textColor": "#ffffff"}
     return (

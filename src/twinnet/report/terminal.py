@@ -211,7 +211,7 @@ def _closing_rows(result: Result) -> list[_Row]:
 
 
 def _present(*parts: str) -> tuple[str, ...]:
-    return tuple(part for part in parts if part)
+    return tuple(part for part in parts if part) or ("(unnamed)",)
 
 
 # ---------------------------------------------------------------------------------------- how it is laid out

@@ -118,6 +118,8 @@ def percent(share: float | None, digits: int = 0) -> str:
     """
     if share is None or not math.isfinite(share):
         return f"?{NBSP}%"
+    if abs(share) > 100:
+        return f"{figure(100.0 * min(max(share, -1e300), 1e300))}{NBSP}%"
     scaled = math.floor(share * 100 * 10**digits + 1e-9) / 10**digits
     text = f"{scaled:.{digits}f}"
     if digits and "." in text:
