@@ -14,7 +14,13 @@ __all__ = ["command"]
 def command(
     network: o.Network,
     twin: Annotated[
-        str, typer.Option("--twin", "-t", metavar="SPEC[,SPEC...]", help="ENGINE[?key=value&...][:FILE]; see `twinnet engines`.")
+        str,
+        typer.Option(
+            "--twin",
+            "-t",
+            metavar="SPEC[,SPEC...]",
+            help="What to compare with: ENGINE[?key=value&...][:FILE], or a file. See `twinnet engines`.",
+        ),
     ] = "onnxruntime",
     inputs: o.Inputs = None,
     shape: o.Shape = None,
@@ -35,12 +41,33 @@ def command(
     psnr: o.Psnr = None,
     cosine: o.Cosine = None,
     tolerance: o.ToleranceFile = None,
-    metric: Annotated[str | None, typer.Option("--metric", metavar="FILE.py:FN", help="Your own task metric.")] = None,
-    names: Annotated[str | None, typer.Option("--names", metavar="FILE", help="Map of tensor names, network to twin.")] = None,
-    baseline: Annotated[str | None, typer.Option("--baseline", metavar="RUN", help="Fail only on what is new.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Weak evidence is failure.")] = False,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="FILE.py:FN",
+            help="Your own score of the outputs, printed beside the verdict.",
+        ),
+    ] = None,
+    names: Annotated[
+        str | None,
+        typer.Option(
+            "--names",
+            metavar="FILE",
+            help="Which tensor of the twin is which of the network (.json, .toml, or lines a = b).",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="RUN", help="Fail only on what this earlier run did not show."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="A PASS on data that could not show a fault exits with 1.")
+    ] = False,
     unmatched: Annotated[bool, typer.Option("--unmatched", help="List sites without a partner.")] = False,
-    keep: Annotated[str, typer.Option("--keep", metavar="worst|all|none", help="Tensors kept in the run folder.")] = "worst",
+    keep: Annotated[
+        str, typer.Option("--keep", metavar="worst|all|none", help="Tensors to keep in the run folder.")
+    ] = "worst",
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,

@@ -13,13 +13,22 @@ __all__ = ["command"]
 
 
 def command(
-    first: Annotated[Path, typer.Argument(metavar="DIR_A", help="The reference: a recording, or a folder of .npy/.npz.")],
+    first: Annotated[
+        Path, typer.Argument(metavar="DIR_A", help="The reference: a recording, or a folder of .npy/.npz.")
+    ],
     second: Annotated[Path, typer.Argument(metavar="DIR_B", help="The twin: likewise.")],
     network: Annotated[
         str | None,
-        typer.Option("--network", metavar="NETWORK", help="The network DIR_A was recorded from: judges every site."),
+        typer.Option(
+            "--network", metavar="NETWORK", help="What DIR_A was recorded from; its layers judge every site."
+        ),
     ] = None,
-    names: Annotated[str | None, typer.Option("--names", metavar="FILE", help="Map of tensor names, A to B.")] = None,
+    names: Annotated[
+        str | None,
+        typer.Option(
+            "--names", metavar="FILE", help="Which tensor of B is which of A (.json, .toml, or lines a = b)."
+        ),
+    ] = None,
     rtol: o.Rtol = None,
     atol: o.Atol = None,
     ulp: o.Ulp = None,
@@ -27,7 +36,9 @@ def command(
     psnr: o.Psnr = None,
     cosine: o.Cosine = None,
     tolerance: o.ToleranceFile = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Weak evidence is failure.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="A PASS on data that could not show a fault exits with 1.")
+    ] = False,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -35,7 +46,8 @@ def command(
 ) -> None:
     """Compare two recordings made by `twinnet record`, or folders of .npy/.npz files.
 
-    With --network every site is judged by the born test; without it outputs are judged by the size of the difference.
+    With --network every site is judged by the born test; without it the outputs are judged by the size of the
+    difference.
     """
     from twinnet.check import run_folder
     from twinnet.cli._screen import answer, command_line, exit_code, progress

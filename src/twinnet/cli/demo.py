@@ -11,9 +11,11 @@ __all__ = ["command"]
 
 
 def command(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where to write the runs.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where to write the runs.")] = Path(
+        "runs/demo"
+    ),
 ) -> None:
-    """Check a shipped network against its twins, then find a planted fault."""
+    """Check a small network against its twins, then find a fault planted in one."""
     from twinnet.cli._screen import progress
     from twinnet.demo import run_demo
 

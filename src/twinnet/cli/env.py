@@ -9,7 +9,7 @@ import typer
 __all__ = ["command"]
 
 
-def command(as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False) -> None:
+def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Print what this installation consists of, ready to paste into an issue."""
     import json
 

@@ -13,9 +13,9 @@ __all__ = ["command"]
 
 def command(
     network: o.Network,
-    ops: Annotated[bool, typer.Option("--ops", help="Count operators.")] = False,
+    ops: Annotated[bool, typer.Option("--ops", help="Count the operators of each kind.")] = False,
     shape: o.Shape = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Stages, shapes, parameters and operators of a module or file."""
     from twinnet.inspection import inspect, render

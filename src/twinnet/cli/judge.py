@@ -20,8 +20,13 @@ def command(
     psnr: o.Psnr = None,
     cosine: o.Cosine = None,
     tolerance: o.ToleranceFile = None,
-    baseline: Annotated[str | None, typer.Option("--baseline", metavar="RUN", help="Fail only on what is new.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Weak evidence is failure.")] = False,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="RUN", help="Fail only on what this earlier run did not show."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="A PASS on data that could not show a fault exits with 1.")
+    ] = False,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
     as_json: o.Json = False,

@@ -39,7 +39,10 @@ _RUN = "What to run"
 _TOLERANCE = "Stated tolerances (default: the noise floor decides)"
 
 Network = Annotated[
-    str, typer.Argument(metavar="NETWORK", help="file.py:factory, package.module:factory, .onnx or .pt2")
+    str,
+    typer.Argument(
+        metavar="NETWORK", help="file.py:factory, package.module:factory, an .onnx or a .pt2 file."
+    ),
 ]
 Inputs = Annotated[
     list[str] | None,
@@ -47,61 +50,137 @@ Inputs = Annotated[
         "--inputs",
         "-i",
         metavar="SOURCE",
-        help="Folder of images, image, .npy, .npz, .safetensors, NAME=FILE (several times), or file.py:samples. "
-        "Without it inputs are synthesised.",
+        help="Folder of images, image, .npy, .npz, .safetensors, or file.py:samples; for several inputs NAME=FILE, "
+        "repeated. Without it inputs are synthesised.",
         rich_help_panel=_RUN,
     ),
 ]
 Shape = Annotated[
     list[str] | None,
-    typer.Option("--shape", metavar="NAME=1x3x640x640", help="Fix dynamic dimensions.", rich_help_panel=_RUN),
+    typer.Option(
+        "--shape",
+        metavar="NAME=1x3x640x640",
+        help="Shape of an input; needed for dimensions that the network leaves open.",
+        rich_help_panel=_RUN,
+    ),
 ]
 Preprocess = Annotated[
     str | None,
-    typer.Option("--preprocess", metavar="FILE.py:FN", help="Turns a path or array into an input.", rich_help_panel=_RUN),
+    typer.Option(
+        "--preprocess",
+        metavar="FILE.py:FN",
+        help="Your function from an image path or array to an input.",
+        rich_help_panel=_RUN,
+    ),
 ]
 Samples = Annotated[
-    int | None, typer.Option("--samples", min=1, help="How many samples to take or make.", rich_help_panel=_RUN)
+    int | None,
+    typer.Option("--samples", min=1, help="How many samples to take, or to make (2).", rich_help_panel=_RUN),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of synthetic inputs.", rich_help_panel=_RUN)]
 AsSpec = Annotated[
     str | None,
-    typer.Option("--as", metavar="SPEC", help="Engine of the network itself.", rich_help_panel=_RUN),
+    typer.Option(
+        "--as",
+        metavar="SPEC",
+        help="Engine that runs the network itself (torch; for .onnx: onnxruntime?opt=off).",
+        rich_help_panel=_RUN,
+    ),
 ]
 Level = Annotated[
-    str, typer.Option("--level", metavar="outputs|intermediates", help="What to observe.", rich_help_panel=_RUN)
+    str,
+    typer.Option(
+        "--level",
+        metavar="outputs|intermediates",
+        help="Compare every tensor, or the outputs only.",
+        rich_help_panel=_RUN,
+    ),
 ]
 Watch = Annotated[
     list[str] | None,
-    typer.Option("--watch", metavar="PATTERN", help="Only sites that fit (tensor, module or op).", rich_help_panel=_RUN),
+    typer.Option(
+        "--watch",
+        metavar="PATTERN",
+        help="Only inner sites whose tensor, module or op fits; may be repeated.",
+        rich_help_panel=_RUN,
+    ),
 ]
 Skip = Annotated[
-    list[str] | None, typer.Option("--skip", metavar="PATTERN", help="Not these sites.", rich_help_panel=_RUN)
+    list[str] | None,
+    typer.Option(
+        "--skip",
+        metavar="PATTERN",
+        help="Leave out inner sites that fit; may be repeated.",
+        rich_help_panel=_RUN,
+    ),
 ]
 Threads = Annotated[
-    int | None, typer.Option("--threads", min=1, help="Threads of the engines.", rich_help_panel=_RUN)
+    int | None,
+    typer.Option(
+        "--threads", min=1, help="Threads of both engines (default: their own).", rich_help_panel=_RUN
+    ),
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option("--max-memory", metavar="512M", help="Memory of one trace before it goes to disk.", rich_help_panel=_RUN),
+    typer.Option(
+        "--max-memory",
+        metavar="512M",
+        help="Memory for the tensors of one run; more goes to disk (256M).",
+        rich_help_panel=_RUN,
+    ),
 ]
 TimeLimit = Annotated[
-    float | None, typer.Option("--time-limit", metavar="SECONDS", help="For slow engines.", rich_help_panel=_RUN)
+    float | None,
+    typer.Option(
+        "--time-limit", metavar="SECONDS", help="Stop onnx-reference after so long.", rich_help_panel=_RUN
+    ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Run folder.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the verdict.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="More on the screen.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="DIR", help="Run folder to write (default: runs/NETWORK-TWIN)."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also timings, versions and the command.")]
 Json = Annotated[bool, typer.Option("--json", help="Print result.json instead of the screen.")]
 
-Rtol = Annotated[float | None, typer.Option("--rtol", min=0, help="Relative.", rich_help_panel=_TOLERANCE)]
-Atol = Annotated[float | None, typer.Option("--atol", min=0, help="Absolute.", rich_help_panel=_TOLERANCE)]
-Ulp = Annotated[float | None, typer.Option("--ulp", min=0, help="Units in the last place.", rich_help_panel=_TOLERANCE)]
-Snr = Annotated[float | None, typer.Option("--snr", help="At least so many dB.", rich_help_panel=_TOLERANCE)]
-Psnr = Annotated[float | None, typer.Option("--psnr", help="At least so many dB.", rich_help_panel=_TOLERANCE)]
-Cosine = Annotated[float | None, typer.Option("--cosine", max=1, help="At least.", rich_help_panel=_TOLERANCE)]
+Rtol = Annotated[
+    float | None,
+    typer.Option("--rtol", min=0, help="At most atol + rtol x |network| apart.", rich_help_panel=_TOLERANCE),
+]
+Atol = Annotated[
+    float | None,
+    typer.Option("--atol", min=0, help="At most atol + rtol x |network| apart.", rich_help_panel=_TOLERANCE),
+]
+Ulp = Annotated[
+    float | None,
+    typer.Option(
+        "--ulp", min=0, help="At most so many units in the last place apart.", rich_help_panel=_TOLERANCE
+    ),
+]
+Snr = Annotated[
+    float | None,
+    typer.Option("--snr", help="Signal-to-noise ratio of at least so many dB.", rich_help_panel=_TOLERANCE),
+]
+Psnr = Annotated[
+    float | None,
+    typer.Option(
+        "--psnr", help="Peak signal-to-noise ratio of at least so many dB.", rich_help_panel=_TOLERANCE
+    ),
+]
+Cosine = Annotated[
+    float | None,
+    typer.Option(
+        "--cosine", max=1, help="Cosine similarity of at least so much.", rich_help_panel=_TOLERANCE
+    ),
+]
 ToleranceFile = Annotated[
     str | None,
-    typer.Option("--tolerance", metavar="FILE.toml", help="Rules by dtype, op, module or site.", rich_help_panel=_TOLERANCE),
+    typer.Option(
+        "--tolerance",
+        metavar="FILE.toml",
+        help="Rules by dtype, op, module or site, in a file.",
+        rich_help_panel=_TOLERANCE,
+    ),
 ]
 
 

@@ -25,11 +25,11 @@ def command(
     threads: o.Threads = None,
     max_memory: o.MaxMemory = None,
     time_limit: o.TimeLimit = None,
-    quiet: o.Quiet = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,
 ) -> None:
     """Run one side and write its tensors to a folder, to be compared elsewhere.
 
-    Example: twinnet record model.onnx --as onnxruntime --out here/  and then  twinnet compare reference/ here/
+    Example: twinnet record model.onnx --as onnxruntime --out here/, then twinnet compare reference/ here/
     """
     from twinnet.cli._screen import progress
     from twinnet.errors import UsageError
@@ -57,6 +57,8 @@ def command(
     if quiet:
         return
     size = sum(f.stat().st_size for f in made.folder.rglob("*") if f.is_file())
-    typer.echo(f"recorded {len(made.sites)} sites of {made.side.name} ({made.side.engine} {made.side.version}), "
-               f"{len(made.samples)} samples, {size / 1e6:.1f} MB in {made.folder}")
+    typer.echo(
+        f"recorded {len(made.sites)} sites of {made.side.name} ({made.side.engine} {made.side.version}), "
+        f"{len(made.samples)} samples, {size / 1e6:.1f} MB in {made.folder}"
+    )
     typer.echo(f"next     twinnet compare {made.folder} OTHER_RECORDING")
