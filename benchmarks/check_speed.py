@@ -20,18 +20,19 @@ for node in model.graph.node:
                 model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
 data = model.SerializeToString()
 x = np.random.RandomState(1).rand(1, 3, 640, 640).astype("float32")
-traces = []
-for level in (ort.GraphOptimizationLevel.ORT_DISABLE_ALL, ort.GraphOptimizationLevel.ORT_ENABLE_ALL):
+for side, level in (("a", ort.GraphOptimizationLevel.ORT_DISABLE_ALL), ("b", ort.GraphOptimizationLevel.ORT_ENABLE_ALL)):
     options = ort.SessionOptions()
     options.graph_optimization_level, options.log_severity_level = level, 3
     session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     names = [o.name for o in session.get_outputs()]
-    traces.append(dict(zip(names, session.run(names, {"x": x}))))
-for name in traces[0]:
-    a, b = traces[0][name].ravel(), traces[1][name].ravel()
-    if a.dtype.kind == "f" and a.size:
-        d = a - b
-        figures = np.abs(d).max(), float(d @ d), float(a @ b) / max(float(a @ a) ** 0.5 * float(b @ b) ** 0.5, 1e-30)
+    np.savez(f"{sys.argv[2]}/{side}.npz", **dict(zip([n.replace("/", "_") for n in names], session.run(names, {"x": x}))))
+    del session
+a, b = np.load(f"{sys.argv[2]}/a.npz"), np.load(f"{sys.argv[2]}/b.npz")
+for name in a.files:
+    p, q = a[name].ravel(), b[name].ravel()
+    if p.dtype.kind == "f" and p.size:
+        d = p - q
+        figures = np.abs(d).max(), float(d @ d), float(p @ q) / max(float(p @ p) ** 0.5 * float(q @ q) ** 0.5, 1e-30)
 """
 
 RECORD = """

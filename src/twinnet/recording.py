@@ -104,7 +104,8 @@ def record(
     job = Job(feed.samples[0], threads, time_limit, memory, progress=lambda step: progress(step, None))
     session = find_engine(spec.engine).open(loaded, spec.options, spec.file, job)
     try:
-        session.run(feed.samples[0])
+        if not session.output_tensors:  # known only after a run
+            session.run(feed.samples[0])
         sites = tuple(s for s in session.sites if level == "intermediates" or s.role == "output")
         watch = {s.tensor for s in sites} if level == "intermediates" else set(session.output_tensors)
         # The old index goes first and the new one comes last: a folder without it is no recording.

@@ -13,7 +13,7 @@ from twinnet.store import TensorFile, write_tensors
 
 __all__ = ["DEFAULT_MEMORY", "Trace", "TraceBuilder"]
 
-DEFAULT_MEMORY = 256 << 20
+DEFAULT_MEMORY = 128 << 20
 """Bytes of one trace that stay in memory; what exceeds it goes to disk, so depth costs disk and not memory."""
 
 

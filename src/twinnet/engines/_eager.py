@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from twinnet.engines._tensors import to_numpy, to_torch
+from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.engines.base import Arrays
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -76,7 +76,7 @@ def _observe(network: Any, module: torch.nn.Module, tensors: dict[str, Any]) -> 
 
 def eager_sites(network: Any, inputs: Arrays) -> tuple[Site, ...]:
     """The sites of one eager run; outputs come last under their own names."""
-    watcher, outputs = _observe(network, network.module, {n: to_torch(np.array(a)) for n, a in inputs.items()})
+    watcher, outputs = _observe(network, network.module, {n: to_tensor(np.array(a)) for n, a in inputs.items()})
     inner = tuple(site for site, _ in watcher.seen)
     return inner + tuple(Site(name, name, "output", role="output") for name in outputs)
 

@@ -127,7 +127,7 @@ def _role(name: str, outputs: Collection[str]) -> Any:
 
 def _array(name: Any, value: Any) -> np.ndarray:
     if hasattr(value, "detach"):
-        from twinnet.engines._tensors import to_numpy
+        from twinnet.network.arrays import to_numpy
 
         return to_numpy(value)
     array = np.array(value)

@@ -31,7 +31,7 @@ _LEVELS = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-_PIECE_BYTES = 128 << 20
+_PIECE_BYTES = 64 << 20
 
 
 def _level(text: str) -> str:

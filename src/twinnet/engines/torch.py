@@ -171,12 +171,12 @@ class TorchSession(Session):
         return tensor
 
     def _tensors(self, inputs: Arrays) -> dict[str, Any]:
-        from twinnet.engines._tensors import to_torch
+        from twinnet.network.arrays import to_tensor
 
-        return {name: self._cast(to_torch(np.array(a))) for name, a in inputs.items()}
+        return {name: self._cast(to_tensor(np.array(a))) for name, a in inputs.items()}
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        from twinnet.engines._tensors import to_numpy
+        from twinnet.network.arrays import to_numpy
 
         try:
             with self._job.step("run"), _threads(self._threads):
@@ -213,7 +213,7 @@ class TorchSession(Session):
         import torch
         from torch.fx import Node
 
-        from twinnet.engines._tensors import to_numpy
+        from twinnet.network.arrays import to_numpy
 
         program = self._program
         assert program is not None

@@ -9,7 +9,6 @@ import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.inputs.layout import image_layout
-from twinnet.network.arrays import to_numpy
 from twinnet.network.shapes import format_shape, unknown_input
 from twinnet.signature import Signature, TensorSpec
 
@@ -67,6 +66,8 @@ def fit_array(spec: TensorSpec, value: Any, where: str, notes: dict[str, None]) 
 def as_array(value: Any, what: str) -> np.ndarray:
     """A numpy array of a tensor, array, number or nested list; objects are refused."""
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
+        from twinnet.network.arrays import to_numpy
+
         return to_numpy(value)
     try:
         array = np.asarray(value)

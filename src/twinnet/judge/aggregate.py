@@ -26,12 +26,18 @@ def merge(a: PairResult, b: PairResult) -> PairResult:
     return kept
 
 
-def visible(difference: Difference, unit: float) -> bool:
+_BOUNDED = {"sigmoid", "softmax", "tanh", "erf", "softplus", "logsoftmax", "gelu"}
+"""Operators whose rounding is absolute, at the scale of 1, however small the result."""
+
+
+def visible(difference: Difference, unit: float, op: str = "") -> bool:
     """Whether the plain end-to-end difference is more than rounding usually piles up to."""
     if difference.nonfinite_mismatch:
         return True
     low, high = difference.range_reference
     scale = max(abs(low), abs(high), high - low) if low == low else 0.0
+    if op.lower().replace("_", "") in _BOUNDED:
+        scale = max(scale, 1.0)
     return difference.max_abs > VISIBLE * unit * scale
 
 

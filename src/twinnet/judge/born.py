@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
 
-from twinnet.engines._tensors import to_torch
+from twinnet.network.arrays import to_tensor
 from twinnet.errors import EngineError
+from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing import Pair
 
-__all__ = ["BLIND", "LIMIT", "Born", "BornTest"]
-
-LIMIT = 4.0
-"""Born error in floor units above which a segment is a finding."""
+__all__ = ["BLIND", "BornTest"]
 
 BLIND = 1000.0
 """A tensor must be this many floors large somewhere, else the data cannot show a fault in it."""
@@ -32,19 +29,6 @@ BLIND = 1000.0
 _TINY = 2.0**-126
 _LARGEST = {torch.float32: 3.4028235e38, torch.float16: 65504.0, torch.bfloat16: 3.3895314e38}
 _SHAPE_KINDS = {"shape", "size", "rank"}
-
-
-@dataclass(frozen=True, slots=True)
-class Born:
-    """The judgement of one segment on one sample."""
-
-    status: str
-    ratio: float | None = None
-    born: float | None = None
-    floor: float | None = None
-    reason: str = ""
-    segment: tuple[str, ...] = ()
-    limit: float = LIMIT
 
 
 class BornTest:
@@ -133,7 +117,7 @@ class _Sample:
         missing = [n for n in frontier if not self._has(n)]
         if missing:
             return Born("not judged", reason=f"no value for {missing[0]}", segment=labels)
-        got = to_torch(pair.transform.to_network(self._twin[pair.twin_site.tensor]))
+        got = to_tensor(pair.transform.to_network(self._twin[pair.twin_site.tensor]))
         try:
             if self._moved_only(tensor, layers, frontier, got):
                 return Born("pass", 0.0, 0.0, 0.0, segment=labels, limit=test._limit)
@@ -166,11 +150,11 @@ class _Sample:
     def _value(self, name: str) -> torch.Tensor:
         test = self._test
         if name in test.inputs:
-            return to_torch(np.asarray(self._sample[test.inputs[name]]))
+            return to_tensor(np.asarray(self._sample[test.inputs[name]]))
         pair = test._pairs.get(name)
         if pair is not None:
-            return to_torch(pair.transform.to_network(self._twin[pair.twin_site.tensor]))
-        return to_torch(self._network[name])
+            return to_tensor(pair.transform.to_network(self._twin[pair.twin_site.tensor]))
+        return to_tensor(self._network[name])
 
     def _evaluate(
         self, tensor: str, layers: Sequence[int], frontier: Sequence[str], errors: Mapping[str, torch.Tensor]
@@ -371,7 +355,7 @@ def _nonfinite(expected: torch.Tensor, got: torch.Tensor, pair: Pair, network: M
     wrong = ~(reference.isfinite() & theirs.isfinite()) & ~settled
     if bool(wrong.any()) and pair.site.tensor in network:
         # The network in its own precision may overflow just as the twin does.
-        own = to_torch(network[pair.site.tensor]).to(torch.float64)
+        own = to_tensor(network[pair.site.tensor]).to(torch.float64)
         if own.shape == theirs.shape:
             wrong &= ~((own.isnan() & theirs.isnan()) | (own == theirs))
     count = int(wrong.sum())

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from twinnet.engines.base import UNITS, Job, Session
 from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
 from twinnet.judge.aggregate import findings_of, merge, verdict_of, visible
-from twinnet.judge.born import LIMIT, Born, BornTest
+from twinnet.judge.verdicts import Born
 from twinnet.judge.metrics import compare, dtype_class
 from twinnet.judge.parallel import workers
 from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
@@ -26,6 +26,9 @@ from twinnet.result import Coverage, Difference, Guard, PairResult, Result, Side
 from twinnet.site import Site
 from twinnet.store import dtype_name
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
+
+if TYPE_CHECKING:
+    from twinnet.judge.born import BornTest
 
 __all__ = ["Judgement"]
 
@@ -220,6 +223,9 @@ class Judgement:
         return trace, twin_trace, pairing
 
     def _test(self, graph: Graph, pairing: Pairing, unit: float) -> BornTest:
+        # torch comes in with the layers; two recordings are compared without either.
+        from twinnet.judge.born import BornTest
+
         assert self._net is not None
         names = {tensor: name for name, tensor in self._net.inputs.items()}
         observable = {s.tensor for s in pairing.sites}
@@ -360,7 +366,7 @@ class Judgement:
         """Where the network's layers cannot be evaluated only outputs are judged, by the size of the difference."""
         if base.site.role != "output":
             return replace(base, status="not judged", reason=born.reason, rule="")
-        if visible(base.difference, unit * 16):
+        if visible(base.difference, unit * 16, base.site.op):
             reason = "visibly different" + (f" ({born.reason})" if born.reason else "")
             return replace(base, status="fail", reason=reason, rule="plain")
         return replace(base, status="pass", rule="plain", reason=born.reason)
@@ -410,7 +416,7 @@ class Judgement:
         outputs = self._outputs(net, twin, graph, pairs, plain, twin_plain, unit, failed=verdict == "FAIL")
         if any(p.status == "fail" for p in outputs):
             verdict = "FAIL"
-        visibly = [p for p in pairs if visible(p.difference, unit)]
+        visibly = [p for p in pairs if visible(p.difference, unit, p.site.op)]
         untested = [p for p in pairs if p.status == "untested" and p.site.role != "output"]
         inner = sum(p.site.role != "output" for p in pairs)
         by_tensor = dict(zip(net.output_tensors, plain.values(), strict=False))
@@ -501,13 +507,13 @@ class Judgement:
             return {}
         import torch
 
-        from twinnet.engines._tensors import to_torch
+        from twinnet.network.arrays import to_tensor
         from twinnet.layers import evaluate
         from twinnet.layers.kinds import UnknownLayer
 
         self.settings.progress("measuring the network's own rounding", None)
         sample = self._first
-        values = {t: to_torch(np.asarray(sample[n])) for n, t in net.inputs.items() if n in sample}
+        values = {t: to_tensor(np.asarray(sample[n])) for n, t in net.inputs.items() if n in sample}
         tensors = [t for t in net.output_tensors if t in graph.producer]
         try:
             with self._job.step("judge"):
@@ -519,7 +525,7 @@ class Judgement:
             value = exact.get(tensor)
             if value is None or not value.is_floating_point() or value.shape != array.shape or value.numel() == 0:
                 continue
-            off = (to_torch(array).to(torch.float64) - value).abs()
+            off = (to_tensor(array).to(torch.float64) - value).abs()
             finite = off[off.isfinite()]
             found[tensor] = float(finite.max()) if finite.numel() else 0.0
         return found

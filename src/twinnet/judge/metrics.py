@@ -1,7 +1,7 @@
 """How far two tensors are apart: every figure in one pass over blocks that fit the cache.
 
-Nothing is broadcast, nothing is replaced: tensors of different shape are refused, NaN and Inf are compared as masks
-first, and the figures are taken over the places where both sides are finite.
+Nothing is broadcast, nothing is replaced: tensors of different shape are refused, NaN and Inf are compared as
+masks first, and the figures are taken over the places where both sides are finite.
 """
 
 from __future__ import annotations
@@ -48,11 +48,13 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 
 def bit_equal(a: np.ndarray, b: np.ndarray) -> bool:
     """Equal as values, NaN counting as equal to NaN; -0.0 equals 0.0."""
-    return same_bits(a, b) or (a.shape == b.shape and np.array_equal(a, b, equal_nan=dtype_class(a.dtype) == "float"))
+    return same_bits(a, b) or (
+        a.shape == b.shape and np.array_equal(a, b, equal_nan=dtype_class(a.dtype) == "float")
+    )
 
 
 def ulp_distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Distance in representable numbers between finite floats of one dtype, -0.0 and 0.0 being the same number.
+    """Distance in representable numbers between finite floats of one dtype; -0.0 and 0.0 are the same number.
 
     >>> int(ulp_distance(np.float32([1.0]), np.nextafter(np.float32([1.0]), np.float32(2)))[0])
     1
@@ -98,7 +100,8 @@ def compare(reference: np.ndarray, twin: np.ndarray, *, peak: float | None = Non
 
 def _as_pairs(array: np.ndarray) -> np.ndarray:
     array = np.ascontiguousarray(array)
-    return array.view(array.real.dtype).reshape(*array.shape, 2)
+    part = np.float32 if array.dtype == np.complex64 else np.float64
+    return array.view(part).reshape(*array.shape, 2)
 
 
 class _Sums:
@@ -111,13 +114,14 @@ class _Sums:
         self.one_dtype = reference.dtype == twin.dtype
         self.low, self.high = math.inf, -math.inf
         self.max_abs, self.at = 0.0, 0
-        self.abs = self.square = self.signal = self.twin_signal = 0.0
+        self.abs = self.square = self.signal = self.twin_signal = self.cross = 0.0
         self.finite = self.differing = self.mismatch = 0
         self.nans, self.infs = [0, 0], [0, 0]
         self.ulp = 0
         self.hull = _Hull()
         x, y = np.ascontiguousarray(reference).reshape(-1), np.ascontiguousarray(twin).reshape(-1)
         self._x, self._y = x, y
+        self._wide = x.dtype == y.dtype and x.dtype in (np.int64, np.uint64)
         work = np.float64 if not self.floats or max(x.dtype.itemsize, y.dtype.itemsize) == 8 else np.float32
         for part in _blocks(self.size):
             a, b = x[part].astype(work, copy=False), y[part].astype(work, copy=False)
@@ -127,13 +131,13 @@ class _Sums:
                 a, b, index = self._finite(a, b)
                 if a.size == 0:
                     continue
-                norm, twin_norm = _dot(a.astype(np.float64), a), _dot(b.astype(np.float64), b)
+                norm, twin_norm = _dot(a, a), _dot(b, b)
             self.low = min(self.low, float(a.min()))
             self.high = max(self.high, float(a.max()))
             self.finite += a.size
             self.signal += norm
             self.twin_signal += twin_norm
-            self._differ(a, b, part, index)
+            self.cross += self._differ(a, b, part, index, norm, twin_norm)
 
     def _finite(self, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         for i, values in enumerate((a, b)):
@@ -146,18 +150,38 @@ class _Sums:
         index = np.flatnonzero(good)
         return a[index], b[index], index
 
-    def _differ(self, a: np.ndarray, b: np.ndarray, part: slice, index: np.ndarray | None) -> None:
-        # Close numbers subtract exactly (Sterbenz); for distant ones a rounding of the difference does not matter.
-        size = np.subtract(b, a)
-        np.abs(size, out=size)
+    def _size(self, a: np.ndarray, b: np.ndarray, part: slice) -> np.ndarray:
+        """|b - a|, in a format that holds it."""
+        if self._wide:
+            x, y = self._x[part], self._y[part]
+            # The larger minus the smaller, modulo 2**64: exact for every pair of 64-bit integers of one kind.
+            apart = np.maximum(x, y).view(np.uint64) - np.minimum(x, y).view(np.uint64)
+            return apart.astype(np.float64)
+        # Close numbers subtract exactly (Sterbenz); for distant ones rounding of the difference is harmless.
+        with np.errstate(over="ignore"):
+            size = np.subtract(b, a)
+        return np.abs(size, out=size)
+
+    def _differ(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        part: slice,
+        index: np.ndarray | None,
+        norm: float,
+        twin_norm: float,
+    ) -> float:
+        """Take the differences of one block; returns the product of the two."""
+        size = self._size(a, b, part)
         at = int(size.argmax())
         most = float(size[at])
         if most == 0.0:
-            return
-        if not math.isfinite(most):  # the difference of two huge numbers of opposite sign
+            return norm
+        if size.dtype == np.float32 and not math.isfinite(most):  # two huge numbers of opposite sign
             size = np.abs(np.subtract(b, a, dtype=np.float64))
             most = float(size[at])
-        self.square += _dot(size, size)
+        square = _dot(size, size)
+        self.square += square
         self.abs += float(size.sum())
         self.differing += int(np.count_nonzero(size))
         if most > self.max_abs:
@@ -169,6 +193,9 @@ class _Sums:
                 xs, ys = xs[index], ys[index]
             self.ulp = max(self.ulp, _largest_ulp(xs, ys, most))
         self.hull.add(a, size)
+        # Close together the product follows from the rest; far apart that would cancel.
+        close = square <= 0.01 * math.sqrt(norm) * math.sqrt(twin_norm)
+        return (norm + twin_norm - square) / 2 if close else _dot(a, b)
 
     def difference(self, peak: float | None) -> Difference:
         n = max(self.finite, 1)
@@ -196,8 +223,8 @@ class _Sums:
             channel=channel,
             channel_max_abs=None if channel is None else self.max_abs,
             index=index,
-            value_reference=float(self._x[self.at]) if index else None,
-            value_twin=float(self._y[self.at]) if index else None,
+            value_reference=float(self._x[self.at]) if self.max_abs > 0 else None,
+            value_twin=float(self._y[self.at]) if self.max_abs > 0 else None,
             range_reference=(self.low, self.high) if self.finite else (math.nan, math.nan),
             hull=self.hull.points(),
         )
@@ -208,12 +235,19 @@ class _Sums:
         a, b = math.sqrt(self.signal), math.sqrt(self.twin_signal)
         if a == 0 or b == 0:
             return 0.0
-        # 1 - cos from the difference itself: the plain quotient loses everything below 1e-7.
+        if self.square > 0.01 * a * b:
+            return min(1.0, max(-1.0, self.cross / a / b))
+        # Close together: 1 - cos from the difference itself, as the quotient loses everything below 1e-7.
         return max(-1.0, 1.0 - (self.square - (a - b) ** 2) / (2 * a * b))
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.dot(a, b))
+    with np.errstate(all="ignore"):
+        found = float(np.dot(a, b))
+    if a.dtype == np.float32 and not 1e-30 < abs(found) < 1e30:
+        # Products left the range of float32 (or are 0 in any format, or cancelled).
+        found = float(np.dot(a.astype(np.float64), b.astype(np.float64)))
+    return found
 
 
 def _ratio(a: float, b: float) -> float:
@@ -223,13 +257,15 @@ def _ratio(a: float, b: float) -> float:
 def _decibel(signal: float, noise: float) -> float:
     if noise == 0:
         return math.inf
-    return -math.inf if signal == 0 else 10.0 * math.log10(signal / noise)
+    if signal == 0 or noise == math.inf:
+        return math.nan if signal == math.inf else -math.inf
+    return 10.0 * (math.log10(signal) - math.log10(noise))
 
 
 def _largest_ulp(a: np.ndarray, b: np.ndarray, most: float) -> int:
     if a.dtype == np.float32 and most < 1.0:
-        # Bit patterns of one sign are ordered like the numbers. Opposite signs this close together (both below 1)
-        # give a distance beyond 2^30, as no other pair of such numbers does.
+        # Bit patterns of one sign are ordered like the numbers. Opposite signs this close together (both below
+        # 1) give a distance beyond 2^30, as no other pair of such numbers does.
         apart = a.view(np.int32) - b.view(np.int32)
         far = max(int(apart.max()), -int(apart.min()))
         if far < 1 << 30:
@@ -245,8 +281,9 @@ def _channel_axis(rank: int) -> int:
 class _Hull:
     """Upper left convex hull of the points (|reference|, |difference|).
 
-    It decides every tolerance of the form atol + rtol * |reference| exactly, in a handful of numbers. Few points of
-    a tensor can lie on it: a table over the leading bits of the level drops all that lie under the hull so far.
+    It decides every tolerance of the form atol + rtol * |reference| exactly, in a handful of numbers. Few points
+    of a tensor can lie on it: a table over the leading bits of the level drops all that lie under the hull so
+    far.
     """
 
     _SHIFT = 20  # sign, exponent and three bits of the mantissa of a float32
@@ -254,12 +291,14 @@ class _Hull:
     def __init__(self) -> None:
         self._hull: list[tuple[float, float]] = []
         edges = (np.arange(2048, dtype=np.int32) << self._SHIFT).view(np.float32)
-        self._edges = np.where(np.isfinite(edges), edges, np.inf)
+        # Numbers beyond float32 share the last bin, which begins where float32 ends.
+        self._edges = np.where(np.isfinite(edges), edges, np.finfo(np.float32).max)
         self._table = np.zeros(2048, np.float32)
 
     def add(self, values: np.ndarray, size: np.ndarray) -> None:
         """Take one block: the reference's values, and how far the twin is from each."""
-        bits = values.astype(np.float32, copy=False).view(np.uint32)
+        with np.errstate(over="ignore"):
+            bits = values.astype(np.float32, copy=False).view(np.uint32)
         bins = np.left_shift(bits, 1)
         np.right_shift(bins, self._SHIFT + 1, out=bins)
         keep = np.flatnonzero(size > self._table.take(bins))

@@ -7,16 +7,17 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from twinnet.network.base import Network
-from twinnet.network.exported import ExportedNetwork
 from twinnet.network.load import load_network
 from twinnet.network.shapes import apply_shapes, format_shape, parse_shape, parse_shapes
-from twinnet.network.torch_network import TorchNetwork, input_placeholders, output_nodes
 
 if TYPE_CHECKING:
+    from twinnet.network.exported import ExportedNetwork
     from twinnet.network.onnx_network import OnnxNetwork
+    from twinnet.network.torch_network import TorchNetwork, input_placeholders, output_nodes
 
 __all__ = [
     "ExportedNetwork",
@@ -33,9 +34,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "OnnxNetwork":  # needs the onnx extra
-        from twinnet.network.onnx_network import OnnxNetwork
+# Each comes with a heavy import (torch, or the onnx extra), so it is fetched when first asked for.
+_HOMES = {
+    "ExportedNetwork": "exported",
+    "OnnxNetwork": "onnx_network",
+    "TorchNetwork": "torch_network",
+    "input_placeholders": "torch_network",
+    "output_nodes": "torch_network",
+}
 
-        return OnnxNetwork
-    raise AttributeError(name)
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(name)
+    return getattr(import_module(f"twinnet.network.{home}"), name)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from twinnet.errors import MissingExtra, UsageError
 from twinnet.network.base import Network
-from twinnet.network.exported import ExportedNetwork
 from twinnet.network.sniff import describe_file, sniff
-from twinnet.network.torch_network import TorchNetwork
 from twinnet.pyfile import call_user, is_reference, kind_words, load_attribute, split_reference
+
+if TYPE_CHECKING:
+    import torch
+
+# torch is imported only where a network needs it: ONNX files are read without waiting for it.
 
 __all__ = ["load_network"]
 
@@ -30,6 +31,7 @@ def load_network(
     `shape` states input shapes, `{"x": (1, 3, 640, 640)}`, or one shape for a single input. `example` stands
     in for a missing example of a module.
 
+    >>> import torch
     >>> load_network(torch.nn.Linear(2, 3), shape=(1, 2)).signature.inputs[0].shape
     (1, 2)
     """
@@ -44,6 +46,15 @@ def load_network(
 def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Network:
     if isinstance(ref, Network):
         return ref
+    if isinstance(ref, (str, Path)):
+        return _from_text(str(ref), example, name)
+    if type(ref).__name__ == "ModelProto" and hasattr(ref, "graph"):
+        return _onnx_class()(ref, name=name)
+    import torch
+
+    from twinnet.network.exported import ExportedNetwork
+    from twinnet.network.torch_network import TorchNetwork
+
     if isinstance(ref, torch.nn.Module):
         ref = _unwrap(ref)
         return TorchNetwork(ref, example=example, name=name, path=path)
@@ -53,10 +64,6 @@ def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Networ
         return TorchNetwork(
             _unwrap(ref[0]), example=ref[1] if example is None else example, name=name, path=path
         )
-    if type(ref).__name__ == "ModelProto" and hasattr(ref, "graph"):
-        return _onnx_class()(ref, name=name)
-    if isinstance(ref, (str, Path)):
-        return _from_text(str(ref), example, name)
     raise UsageError(
         f"{kind_words(ref)} is not a network",
         hint="give an nn.Module, (module, example inputs), an ExportedProgram, an ONNX model or a path",
@@ -65,6 +72,8 @@ def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Networ
 
 def _unwrap(module: torch.nn.Module) -> torch.nn.Module:
     """The module itself: torch.compile and data parallelism wrap it in one whose `forward` names nothing."""
+    import torch
+
     while True:
         inner = getattr(module, "_orig_mod", None)
         if isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
@@ -91,6 +100,8 @@ def _from_text(ref: str, example: Any, name: str) -> Network:
 def _from_file(path: Path, name: str) -> Network:
     kind = sniff(path)
     if kind == "pt2":
+        from twinnet.network.exported import ExportedNetwork
+
         return ExportedNetwork.load(path, name=name)
     if kind == "onnx" or path.suffix.lower() == ".onnx":
         return _onnx_class().load(path, name=name)
@@ -103,6 +114,8 @@ def _from_file(path: Path, name: str) -> Network:
 
 
 def _from_factory(ref: str, example: Any, name: str) -> Network:
+    import torch
+
     factory = load_attribute(ref, what="factory")
     place, attribute = split_reference(ref)
     source = Path(place) if place.endswith(".py") else None
@@ -121,6 +134,8 @@ def _from_factory(ref: str, example: Any, name: str) -> Network:
 
 
 def _is_network(made: Any) -> bool:
+    import torch
+
     if isinstance(made, tuple):
         return len(made) == 2 and isinstance(made[0], torch.nn.Module)
     return (

@@ -1,0 +1,25 @@
+"""The judgement of one pair on one sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from twinnet.result import Status
+
+__all__ = ["LIMIT", "Born"]
+
+LIMIT = 4.0
+"""Born error in floor units above which a segment is a finding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Born:
+    """What a segment created: its largest error, the floor there, and their ratio."""
+
+    status: Status
+    ratio: float | None = None
+    born: float | None = None
+    floor: float | None = None
+    reason: str = ""
+    segment: tuple[str, ...] = ()
+    limit: float = LIMIT
