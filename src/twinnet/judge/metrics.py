@@ -264,8 +264,8 @@ def _decibel(signal: float, noise: float) -> float:
 
 def _largest_ulp(a: np.ndarray, b: np.ndarray, most: float) -> int:
     if a.dtype == np.float32 and most < 1.0:
-        # Bit patterns of one sign are ordered like the numbers. Opposite signs this close together (both below
-        # 1) give a distance beyond 2^30, as no other pair of such numbers does.
+        # Bit patterns of one sign are ordered like the numbers. Opposite signs this close together (both
+        # below 1) give a distance beyond 2^30, as no other pair of such numbers does.
         apart = a.view(np.int32) - b.view(np.int32)
         far = max(int(apart.max()), -int(apart.min()))
         if far < 1 << 30:
@@ -281,9 +281,9 @@ def _channel_axis(rank: int) -> int:
 class _Hull:
     """Upper left convex hull of the points (|reference|, |difference|).
 
-    It decides every tolerance of the form atol + rtol * |reference| exactly, in a handful of numbers. Few points
-    of a tensor can lie on it: a table over the leading bits of the level drops all that lie under the hull so
-    far.
+    It decides every tolerance of the form atol + rtol * |reference| exactly, in a handful of numbers. Few
+    points of a tensor can lie on it: a table over the leading bits of the level drops all that lie under the
+    hull so far.
     """
 
     _SHIFT = 20  # sign, exponent and three bits of the mantissa of a float32

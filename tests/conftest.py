@@ -1,0 +1,37 @@
+"""One cache of exported networks for all workers, one torch thread each, and no talk of other libraries."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from pathlib import Path
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before anything is imported: workers inherit the cache of the process that started them."""
+    if not hasattr(config, "workerinput") and "TWINNET_TEST_CACHE" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="twinnet-test-cache-", ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        os.environ["TWINNET_CACHE"] = folder.name
+    elif "TWINNET_TEST_CACHE" in os.environ:
+        # A cache that outlives the run, for those who run tests again and again.
+        os.environ["TWINNET_CACHE"] = os.environ["TWINNET_TEST_CACHE"]
+    os.environ.setdefault("COLUMNS", "100")
+    warnings.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread() -> None:
+    """Many small operations: one thread each is fastest, and fair to the tests beside them."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for what several tests of one worker read."""
+    return tmp_path_factory.mktemp("shared")
