@@ -51,14 +51,23 @@ class Unit(nn.Module):
         self.compat = compat
         self.near = self.width = 0
         self.thin = 1
+        self._network = True
         self.register_parameter("table", None)
         self.register_parameter("coarse", None)
         self.register_buffer("index", None)
 
     @property
     def mode(self) -> str:
-        """`network` or `table`."""
-        return "network" if self.table is None else "table"
+        """`network` or `table`; assign to go back and forth once a table exists."""
+        return "network" if self._network else "table"
+
+    @mode.setter
+    def mode(self, mode: str) -> None:
+        if mode not in ("network", "table"):
+            raise UsageError(f"a Unit has no mode {mode!r}", hint="use network or table")
+        if (self.body if mode == "network" else self.table) is None:
+            raise UsageError(f"this Unit has no {mode}", hint="export it first" if mode == "table" else None)
+        self._network = mode == "network"
 
     def set_table(self, table: Table) -> None:
         """Become a table. Its entries are parameters (entry / 127), so they can be fine-tuned."""
@@ -77,6 +86,7 @@ class Unit(nn.Module):
             self.index = torch.from_numpy(table.index.astype(np.int64))
         else:
             self.coarse, self.index = None, None
+        self._network = False
 
     def as_table(self) -> Table:
         """The table in int8, as it deploys. A Unit still in network mode has none: see `export`."""
@@ -138,7 +148,7 @@ class Unit(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., axes] in [0, 1] to [..., outputs] in [-1, 1]."""
-        if self.table is None:
+        if self._network:
             if self.body is None:
                 raise UsageError("this Unit has neither a network nor a table")
             return self.body(x).clamp(-1, 1)
