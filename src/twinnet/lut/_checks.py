@@ -119,9 +119,9 @@ def finish_stage(
     denominator = math.lcm(*(term.denominator(tables[term.table]) for term in stage.terms))
     # Convex weights keep a lookup within 128 D; the published slip has one negative weight and stays within 3 x that.
     bound = sum(128 * denominator * len(term.rotations) * (3 if term.compat else 1) for term in stage.terms)
-    if bound >= 1 << 62:
+    if bound >= 1 << 53:
         raise _wrong(
-            stage, None, "the exact sum does not fit 64 bits; use fewer value_bits or simplex interpolation"
+            stage, None, "the exact sum outgrows a double: use fewer value_bits, or simplex"
         )
     return replace(stage, denominator=denominator, bound=bound), source // stage.cell * stage.upscale
 
