@@ -14,22 +14,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twinnet.lut.compress import compress
-    from twinnet.lut.diff import diff
-    from twinnet.lut.export import export, network_hash, tabulate, units, use
+    from twinnet.lut.cells import diff
+    from twinnet.lut.onnx import to_onnx
+
+    from twinnet.lut.dfc import compress
+    from twinnet.lut.exporter import export, network_hash, tabulate, units, use
     from twinnet.lut.file import save
     from twinnet.lut.grid import Grid
-    from twinnet.lut.lower import lower, raise_plan
+    from twinnet.lut.lowering import lower, raise_plan
     from twinnet.lut.model import LutModel, load
     from twinnet.lut.net import LutNet
-    from twinnet.lut.onnx import to_onnx
     from twinnet.lut.plan import Plan, sites
     from twinnet.lut.rounding import ROUNDINGS
     from twinnet.lut.unit import Unit
 
 _HOMES = {
-    "compress": "compress", "diff": "diff", "export": "export", "network_hash": "export", "tabulate": "export",
-    "units": "export", "use": "export", "save": "file", "Grid": "grid", "lower": "lower", "raise_plan": "lower",
+    "compress": "dfc", "diff": "cells", "export": "exporter", "network_hash": "exporter", "tabulate": "exporter",
+    "units": "exporter", "use": "exporter", "save": "file", "Grid": "grid", "lower": "lowering",
+    "raise_plan": "lowering",
     "LutModel": "model", "load": "model", "LutNet": "net", "to_onnx": "onnx", "Plan": "plan", "sites": "plan",
     "ROUNDINGS": "rounding", "Unit": "unit",
 }  # fmt: skip

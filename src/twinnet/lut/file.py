@@ -46,8 +46,8 @@ class LutFile:
     @classmethod
     def of(cls, net: LutNet, notes: tuple[str, ...] = ()) -> LutFile:
         """The file of a network in table mode."""
-        from twinnet.lut.export import network_hash, units
-        from twinnet.lut.lower import lower
+        from twinnet.lut.exporter import network_hash, units
+        from twinnet.lut.lowering import lower
 
         floats = {
             path: tensor.detach().cpu().numpy().astype(np.float32)
@@ -61,7 +61,7 @@ class LutFile:
         """A torch network in table mode, for fine-tuning and comparison."""
         import torch
 
-        from twinnet.lut.lower import raise_plan
+        from twinnet.lut.lowering import raise_plan
 
         net = raise_plan(self.plan, self.name, self.task)
         state = {path: torch.from_numpy(array) for path, array in self.floats.items()}

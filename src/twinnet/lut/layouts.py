@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.lut.nodes import GAIN_BITS, WEIGHT_BITS, AdaRL, AutoSample
+from twinnet.lut.fixed import GAIN_BITS, WEIGHT_BITS, fixed_gains, fixed_weights, window_offsets
 from twinnet.lut.npy import read_floats, read_int8
-from twinnet.lut.patterns import PATTERNS, Offsets
+from twinnet.lut.patterns import PATTERNS
 from twinnet.lut.plan import INPUT, Blend, Plan, Plane, Requant, Sample, Stage, Table, Term
-from twinnet.lut.published import Options, Parts, Piece, _grid
+from twinnet.lut.published import Options, Parts, Piece, dense_grid
 from twinnet.lut.requants import centred, direct, srlut_2021
 
-__all__ = ["folder_network", "srlut_network"]
+__all__ = ["Network", "folder_network", "srlut_network"]
 
-Network = tuple[str, Plan, tuple[str, ...]]
+VALUE_BITS = 8
+"""Fraction bits of sampled values in networks with learned samplers."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A plan read from published files."""
+
+    name: str
+    plan: Plan
+    notes: tuple[str, ...]
+    floats: dict[str, np.ndarray] = field(default_factory=dict)
+
 
 
 def srlut_network(path: Path, name: dict[str, Any], options: Options) -> Network:
     """One `.npy` file: SR-LUT of the kind its name or its row count says."""
     values = read_int8(path)
     kind = name.get("kind")
-    axes, grid = _grid(values, path, {"S": 4, "F": 3, "V": 2}[kind] if kind else None)
+    axes, grid = dense_grid(values, path, {"S": 4, "F": 3, "V": 2}[kind] if kind else None)
     last = options.last or 255
     scale = _side(values.shape[1], path)
     if name.get("scale") and int(name["scale"]) != scale:
@@ -46,7 +59,7 @@ def srlut_network(path: Path, name: dict[str, Any], options: Options) -> Network
     term = Term(Sample((Plane(INPUT),), offsets, "reflect"), "stage1.in_c0.b0", compat=options.compat)
     table = Table(values, axes, grid.nodes, grid.step, last)
     plan = Plan.build([Stage("stage1", (term,), srlut_2021(), upscale=scale)], {"stage1.in_c0.b0": table})
-    return f"srlut-{kind}", plan, tuple(notes)
+    return Network(f"srlut-{kind}", plan, tuple(notes))
 
 
 def folder_network(parts: Parts, options: Options) -> Network:
@@ -78,6 +91,7 @@ class _Builder:
         self.parts, self.auto = parts, auto
         self.tables: dict[str, Table] = {}
         self.stages: list[Stage] = []
+        self.floats: dict[str, np.ndarray] = {}
 
     def pieces(self, stage: int, channel: int = 0) -> list[Piece]:
         found = self.parts.pieces.get((stage, channel))
@@ -92,11 +106,13 @@ class _Builder:
         for k, piece in enumerate(pieces):
             path = f"{name}.{group}.b{k}"
             self.tables[path] = self.parts.table(piece)
-            sample, blend = self._sample(piece, source, previous)
+            sample, blend = self._sample(path, piece, source, previous)
             terms.append(Term(sample, path, group, f"b{k}", blend=blend))
         return terms
 
-    def _sample(self, piece: Piece, source: Plane, previous: Plane | None) -> tuple[Sample, Blend | None]:
+    def _sample(
+        self, path: str, piece: Piece, source: Plane, previous: Plane | None
+    ) -> tuple[Sample, Blend | None]:
         if piece.sampler is None:
             if self.auto:
                 raise UsageError(f"{piece.where}: other tables here have a sampler, this one has none")
@@ -108,25 +124,24 @@ class _Builder:
         window = math.isqrt(logits.size // 4)
         if logits.size != 4 * window * window:
             raise UsageError(f"{piece.sampler}: {list(logits.shape)} is not four square windows")
-        sampler = AutoSample(window)
-        sampler.logits.data.copy_(_tensor(logits).reshape(4, -1))
-        weights = tuple(tuple(row) for row in sampler.fixed_weights().tolist())
-        offsets: Offsets = sampler.offsets
-        sample = Sample((source,), offsets, "edge", weights, WEIGHT_BITS, sampler.value_bits)
+        if window < 1:
+            raise UsageError(f"{piece.sampler}: the sampler is empty")
+        self.floats[f"{path}.sample.logits"] = logits.reshape(4, -1)
+        weights = tuple(tuple(row) for row in fixed_weights(logits.reshape(4, -1)).tolist())
+        sample = Sample((source,), window_offsets(window), "edge", weights, WEIGHT_BITS, VALUE_BITS)
         if previous is None or piece.residual is None:
             return sample, None
-        gains = read_floats(piece.residual)
+        gains = read_floats(piece.residual).reshape(-1)
         if gains.size != 4:
             raise UsageError(f"{piece.residual}: a residual has 4 weights, not {gains.size}")
-        residual = AdaRL()
-        residual.weight.data.copy_(_tensor(gains).reshape(-1))
-        return sample, Blend((previous,), tuple(residual.fixed_gains().tolist()), GAIN_BITS)
+        self.floats[f"{path}.residual.weight"] = gains
+        return sample, Blend((previous,), tuple(fixed_gains(gains).tolist()), GAIN_BITS)
 
     def add(self, name: str, terms: list[Term], requant: Requant, channels: int = 1, upscale: int = 1) -> None:
         self.stages.append(Stage(name, tuple(terms), requant, channels, upscale))
 
     def done(self, name: str) -> Network:
-        return name, Plan.build(self.stages, self.tables), tuple(self.parts.notes)
+        return Network(name, Plan.build(self.stages, self.tables), tuple(self.parts.notes), self.floats)
 
     def mulut(self, shift: int) -> Network:
         numbers = sorted({stage + shift for stage, _ in self.parts.pieces})
@@ -146,7 +161,7 @@ class _Builder:
         modes = "".join(piece.mode for piece in self.pieces(numbers[0] - shift))
         kind = "AutoLUT on MuLUT" if self.auto else "MuLUT"
         self.parts.notes.append(f"{kind}: {len(numbers)} stages, branches {modes}, edge padding")
-        return f"{'auto-' if self.auto else ''}mulut-{len(numbers)}", *self.done("")[1:]
+        return self.done(f"{'auto-' if self.auto else ''}mulut-{len(numbers)}")
 
     def spf(self) -> Network:
         inputs = [Plane(INPUT), *(Plane(f"convblock{k}", 1) for k in (1, 2, 3))]
@@ -168,10 +183,5 @@ class _Builder:
         self.add("upblock", ups, direct(4, len(ups) // 4), upscale=side)
         kind = "AutoLUT on SPF-LUT" if self.auto else "SPF-LUT"
         self.parts.notes.append(f"{kind}: {len(ups) // 4} branches, edge padding")
-        return f"{'auto-' if self.auto else ''}spf", *self.done("")[1:]
+        return self.done(f"{'auto-' if self.auto else ''}spf")
 
-
-def _tensor(array: np.ndarray) -> Any:
-    import torch
-
-    return torch.from_numpy(np.ascontiguousarray(array))

@@ -13,16 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from twinnet.errors import UsageError
+from twinnet.lut.fixed import GAIN_BITS, WEIGHT_BITS, fixed_gains, fixed_weights, window_offsets
 from twinnet.lut.patterns import Offsets, pattern
 from twinnet.lut.plan import INPUT, Padding, Plane, Requant
 from twinnet.lut.unit import Unit
 
-__all__ = ["GAIN_BITS", "WEIGHT_BITS", "AdaRL", "AutoSample", "Branch", "LookupStage", "Taps", "gather", "place"]
-
-WEIGHT_BITS = 14
-"""Fraction bits of sampler weights in table mode: weights and their products with pixels fit small integers."""
-GAIN_BITS = 14
-"""Fraction bits of residual weights in table mode."""
+__all__ = ["AdaRL", "AutoSample", "Branch", "LookupStage", "Taps", "gather", "place"]
 
 
 def _outside(coordinate: Tensor, n: int, padding: Padding) -> Tensor:
@@ -104,7 +100,7 @@ class AutoSample(nn.Module):
         if window < 1:
             raise UsageError(f"an AutoSample window must be at least 1, not {window}")
         self.window, self.axes, self.value_bits = window, axes, value_bits
-        self.offsets: Offsets = tuple((y, x) for y in range(window) for x in range(window))
+        self.offsets: Offsets = window_offsets(window)
         self.logits = nn.Parameter(torch.empty(axes, window * window))
         nn.init.kaiming_uniform_(self.logits, a=5**0.5)
 
@@ -113,13 +109,8 @@ class AutoSample(nn.Module):
         return torch.softmax(self.logits, dim=1)
 
     def fixed_weights(self) -> np.ndarray:
-        """Integer weights over 2^WEIGHT_BITS: rounded down, the rest given to the largest remainders."""
-        exact = torch.softmax(self.logits.detach().double(), dim=1).cpu().numpy() * (1 << WEIGHT_BITS)
-        weights = np.floor(exact).astype(np.int64)
-        for row, wanted in zip(weights, exact):
-            missing = (1 << WEIGHT_BITS) - int(row.sum())
-            row[np.argsort(-(wanted - row), kind="stable")[:missing]] += 1
-        return weights
+        """Integer weights over 2^WEIGHT_BITS."""
+        return fixed_weights(self.logits.detach().cpu().numpy())
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Network mode: [batch, offset, ...] to [batch, axis, ...]."""
@@ -158,7 +149,7 @@ class AdaRL(nn.Module):
 
     def fixed_gains(self) -> np.ndarray:
         """Integer gains over 2^GAIN_BITS."""
-        return np.rint(self.weight.detach().double().clamp(0, 1).cpu().numpy() * (1 << GAIN_BITS)).astype(np.int64)
+        return fixed_gains(self.weight.detach().cpu().numpy())
 
     def fixed(self, values: Tensor, previous: Tensor) -> Tensor:
         """Table mode, on fixed-point values."""

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.lut.compress import band_index, infer_band
+from twinnet.lut.dfc import band_index, infer_band
 from twinnet.lut.file import LutFile
 from twinnet.lut.grid import Grid, infer_nodes
 from twinnet.lut.npy import read_array, read_int8
 from twinnet.lut.plan import Table
 
-__all__ = ["Options", "Parts", "Piece", "read_published"]
+__all__ = ["Options", "Parts", "Piece", "dense_grid", "read_published"]
 
 _NAME = re.compile(
     r"^(?P<lut>.*?)(?:^|_)s(?P<stage>\d+)(?:_?c(?P<channel>\d+))?_(?P<mode>[A-Za-z]+\d*|\d+)"
@@ -71,7 +71,7 @@ class Parts:
         """Read one table, dense or compressed."""
         if piece.dense is not None:
             values = read_int8(piece.dense)
-            axes, grid = _grid(values, piece.dense, 4)
+            axes, grid = dense_grid(values, piece.dense, 4)
             return Table(values, axes, grid.nodes, grid.step, self.grid_last)
         if piece.compress1 is None or piece.compress2 is None:
             raise UsageError(f"{piece.where}: compressed tables come in pairs, compress1 and compress2")
@@ -80,7 +80,7 @@ class Parts:
     def _banded(self, first: Path, second: Path) -> Table:
         values, coarse = read_int8(first), read_int8(second)
         near, width = infer_band(len(values))
-        _, thin_grid = _grid(coarse, second, 4)
+        _, thin_grid = dense_grid(coarse, second, 4)
         index = band_index(17, near, width)
         if self.index is not None and not np.array_equal(self.index, index):
             raise UsageError(f"{first}: the ref2index file beside it does not fit its {len(values)} rows")
@@ -89,7 +89,8 @@ class Parts:
         )
 
 
-def _grid(values: np.ndarray, path: Path, axes: int | None) -> tuple[int, Grid]:
+def dense_grid(values: np.ndarray, path: Path, axes: int | None) -> tuple[int, Grid]:
+    """Axes and grid of a dense table from its row count."""
     try:
         return infer_nodes(len(values), axes)
     except UsageError as error:
@@ -102,19 +103,19 @@ def read_published(source: str | Path, options: Options | None = None) -> LutFil
     from twinnet.lut.layouts import folder_network, srlut_network
 
     if path.is_dir():
-        name, plan, notes = folder_network(_scan(path, chosen), chosen)
-        notes = (f"read from folder {path.name}", *notes)
+        found, kind = folder_network(_scan(path, chosen), chosen), "folder"
     elif path.is_file() and path.suffix == ".npy":
-        found = _SRLUT.match(path.name)
-        name, plan, notes = srlut_network(path, found.groupdict() if found else {}, chosen)
-        notes = (f"read from file {path.name}", *notes)
+        named = _SRLUT.match(path.name)
+        found, kind = srlut_network(path, named.groupdict() if named else {}, chosen), "file"
     elif path.exists():
         raise UsageError(f"{path} is neither a .npy table nor a folder of them")
     else:
         raise UsageError(f"no such file or folder: {path}")
-    if chosen.scale is not None and plan.scale != chosen.scale:
-        raise UsageError(f"{path}: these are tables for x{plan.scale}, not x{chosen.scale}")
-    return LutFile(plan, name, "sr" if plan.scale > 1 else "restoration", notes=notes)
+    scale = found.plan.scale
+    if chosen.scale is not None and scale != chosen.scale:
+        raise UsageError(f"{path}: these are tables for x{scale}, not x{chosen.scale}")
+    notes = (f"read from {kind} {path.name}", *found.notes)
+    return LutFile(found.plan, found.name, "sr" if scale > 1 else "restoration", "", notes, found.floats)
 
 
 def _scan(folder: Path, options: Options) -> Parts:

@@ -107,7 +107,7 @@ def compress(
             for name, table in thing.tables.items()
         }
         return Plan.build(thing.stages, tables)
-    from twinnet.lut.export import export
+    from twinnet.lut.exporter import export
     from twinnet.lut.nodes import Branch
 
     if thing.mode == "network":

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 
 from twinnet.errors import UsageError
+from twinnet.lut.fixed import GAIN_BITS, WEIGHT_BITS
 from twinnet.lut.grid import Grid
 from twinnet.lut.net import LutNet
-from twinnet.lut.nodes import GAIN_BITS, WEIGHT_BITS, AdaRL, AutoSample, Branch, LookupStage, Taps
+from twinnet.lut.nodes import AdaRL, AutoSample, Branch, LookupStage, Taps
 from twinnet.lut.plan import Blend, Plan, Sample, Stage, Table, Term
 from twinnet.lut.unit import Unit
 
