@@ -6,7 +6,7 @@ point numbers of `twinnet.lut.plan`, carried in floats that hold them exactly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -218,7 +218,7 @@ class LookupStage(nn.Module):
 
     def __init__(
         self,
-        groups: dict[str, Sequence[Branch]],
+        groups: Mapping[str, Sequence[Branch]],
         requant: Requant,
         channels: int = 1,
         upscale: int = 1,
