@@ -120,7 +120,9 @@ class Unit(nn.Module):
             return interpolate(values, units, nodes, rows, self.interpolation, self.compat)
         assert self.coarse is not None
         away = (values[..., 1 : self.near + 1] - values[..., :1]).abs()
-        in_band = (away <= self.width * units).all(-1, keepdim=True)
+        # The corners of a multilinear cell reach one node further than those of a simplex.
+        limit = units * (self.width - (self.interpolation == "multilinear"))
+        in_band = (away <= limit).all(-1, keepdim=True)
         more = self.thin if self.interpolation == "simplex" else self.thin**self.axes
         near = interpolate(values, units, nodes, self._band_rows(fine), self.interpolation) * more
         few = (nodes - 1) // self.thin + 1
