@@ -47,6 +47,7 @@ struct BlendJob {
     const int32_t* offsets[MAX_TERMS];  // [CODES][AXES] bytes from the first vertex
     void* sums;                         // [n][lanes]
     int n;
+    bool first;  // store instead of adding up
 };
 
 struct NarrowJob {
@@ -67,6 +68,7 @@ struct WindowJob {
 };
 
 enum Flavour { PLAIN, BAND, SLIP, FLAVOURS };
+enum WeightKind { ROWS, SHORTS, INTS, WEIGHT_KINDS };  // for blend with 16-bit lanes, for narrow with 16, for 32-bit lanes
 enum Lanes { SHORT, SHORT_TO_INT, INT, LANE_KINDS };  // sums in registers and in memory: 16/16, 16/32, 32/32
 enum Turn { NONE, TURN2, TURN3, TURN4, TURNS };       // output blocks turned in registers, by upscale
 
@@ -76,7 +78,7 @@ using NarrowFn = void (*)(const NarrowJob&);
 
 struct Kernels {
     const char* name;
-    IndexFn split[2][2][AXES][FLAVOURS];                        // [wide key][wide weights][axes - 1][flavour]
+    IndexFn split[2][WEIGHT_KINDS][AXES][FLAVOURS];             // [wide key][weights][axes - 1][flavour]
     IndexFn value[AXES][2];                                     // [axes - 1][plain or band]
     BlendFn blend[AXES][LANE_KINDS][TURNS][2][MAX_TERMS];       // [axes - 1][..][..][8 or 16 lanes][terms - 1], or null
     NarrowFn narrow[AXES][LANE_KINDS][2];                       // [axes - 1][..][payload - 1]
@@ -85,6 +87,8 @@ struct Kernels {
     // sums -> 8 bit as round_half_even(N / divisor) + offset, clipped
     void (*divide16)(const int16_t*, uint8_t*, int count, int divisor, int offset);
     void (*divide32)(const int32_t*, uint8_t*, int count, int divisor, int offset);
+    void (*place4)(const uint8_t* blocks, uint8_t* to, int64_t row, int n);
+    void (*place2)(const uint8_t* blocks, uint8_t* to, int64_t row, int n);
     void (*split_row)(const uint8_t*, uint8_t* bin, uint8_t* frac, int64_t count, int shift);
     void (*interleave3)(const uint8_t* r, const uint8_t* g, const uint8_t* b, uint8_t* out, int64_t count);
 };

@@ -5,6 +5,8 @@
 #include "kernels.hpp"
 
 #ifdef TWL_X86_VARIANTS
+#include <immintrin.h>
+
 #pragma GCC push_options
 #pragma GCC target("avx2,bmi,bmi2,popcnt,fma")
 namespace twl {

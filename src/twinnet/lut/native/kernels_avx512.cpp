@@ -5,6 +5,8 @@
 #include "kernels.hpp"
 
 #ifdef TWL_X86_VARIANTS
+#include <immintrin.h>
+
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512cd,avx2,bmi,bmi2,popcnt,fma,prefer-vector-width=512")
 namespace twl {

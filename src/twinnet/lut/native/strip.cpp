@@ -1,7 +1,6 @@
 #include "strip.hpp"
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
 
 namespace twl {
@@ -133,11 +132,6 @@ void Strip::prepare(int64_t image, int64_t first, int64_t last) {
     }
 }
 
-int64_t Strip::at(const Tap& tap, int64_t site_row, int64_t x) const {
-    const int64_t row = (site_row - first_) * stage_.cell + tap.dy + stage_.top;
-    return (row * stage_.cell + tap.phase) * pitch_ + stage_.left + tap.column + x;
-}
-
 // Fixed-point values of a tile: weighted windows, then the residual.
 void Strip::values(const Term& term, int rotation, int64_t y, int64_t x, int32_t (&out)[AXES][TILE]) {
     alignas(64) int32_t other[AXES][TILE];
@@ -162,27 +156,19 @@ void Strip::values(const Term& term, int rotation, int64_t y, int64_t x, int32_t
         kernels_.mix(out[k], other[k], term.gains[k], term.gain_bits, 8 + term.value_bits + term.gain_bits <= 30);
 }
 
-void Strip::index(const Term& term, int rotation, int64_t y, int64_t x, Lanes lanes, int64_t denominator, bool copies,
-                  IndexBlock& block) {
+void Strip::index(const Term& term, int rotation, int64_t y, int64_t x, WeightKind weights, int64_t denominator,
+                  bool copies, IndexBlock& block) {
     const Table& table = tables_[term.table];
-    const Layout& layout = *term.layout;
     const bool band = table.banded();
-    IndexJob job = {};
-    for (int k = 0; k < table.axes; k++) {
-        job.stride[k] = static_cast<uint32_t>(layout.stride[k]);
-        job.coarse_stride[k] = static_cast<uint32_t>(layout.coarse_stride[k]);
+    IndexJob job = term.job;
+    if (copies) {
+        job.origin += static_cast<uint32_t>(term.layout->copy_bytes * rotation);
+        job.coarse_origin += static_cast<uint32_t>(term.layout->copy_bytes * rotation);
     }
-    const int64_t copy = copies ? layout.copy_bytes * rotation : 0;
-    job.origin = static_cast<uint32_t>(layout.origin + copy);
-    job.coarse_origin = static_cast<uint32_t>(layout.coarse_origin + copy);
-    job.units = static_cast<int32_t>(term.units);
-    job.coarse_units = static_cast<int32_t>(term.units * table.thin);
-    job.last_bin = table.nodes - 2;
-    job.coarse_last_bin = table.coarse_nodes() - 2;
-    job.scale = static_cast<int32_t>(denominator / term.units);
-    job.coarse_scale = static_cast<int32_t>(denominator / (term.units * table.thin));
-    job.near = table.near;
-    job.limit = static_cast<int32_t>(std::min<int64_t>(term.units * table.width, INT_MAX));
+    if (denominator != stage_.denominator) {
+        job.scale = static_cast<int32_t>(denominator / term.units);
+        job.coarse_scale = static_cast<int32_t>(denominator / (term.units * table.thin));
+    }
     if (term.valued) {
         alignas(64) int32_t value[AXES][TILE];
         values(term, rotation, y, x, value);
@@ -203,7 +189,7 @@ void Strip::index(const Term& term, int rotation, int64_t y, int64_t x, Lanes la
         }
     }
     const Flavour flavour = term.slip ? SLIP : band ? BAND : PLAIN;
-    kernels_.split[term.wide_key][lanes == INT][table.axes - 1][flavour](job, block);
+    kernels_.split[term.wide_key][weights][table.axes - 1][flavour](job, block);
 }
 
 void Strip::tile(int64_t y, int64_t x, int n) {
@@ -211,15 +197,16 @@ void Strip::tile(int64_t y, int64_t x, int n) {
     const int bytes_per_sum = stage_.lanes == SHORT ? 2 : 4;
     const int64_t lanes_per_slice = int64_t(TILE) * (stage_.width == 1 ? stage_.payload : stage_.width);
     uint8_t* sums = sums_.get(lanes_per_slice * stage_.slices * bytes_per_sum);
-    std::memset(sums, 0, static_cast<size_t>(lanes_per_slice * stage_.slices * bytes_per_sum));
+    if (stage_.width == 1) std::memset(sums, 0, static_cast<size_t>(lanes_per_slice * bytes_per_sum));
     for (const Pass& pass : stage_.passes) {
+        const WeightKind weights = pass.lanes == INT ? INTS : stage_.width == 1 ? SHORTS : ROWS;
         const int axes = tables_[stage_.terms[pass.terms[0]].table].axes;
         for (int t = 0; t < pass.count; t++) {
             const Term& term = stage_.terms[pass.terms[t]];
             for (int slot = 0; slot < SLOTS; slot++) {
                 IndexBlock& block = blocks[t * SLOTS + slot];
                 const int rotation = pass.slots[t][slot];
-                if (rotation >= 0) index(term, rotation, y, x, pass.lanes, stage_.denominator, true, block);
+                if (rotation >= 0) index(term, rotation, y, x, weights, stage_.denominator, true, block);
                 else if (stage_.width != 1) std::memset(static_cast<void*>(&block), 0, sizeof block);  // row 0, no weight
             }
         }
@@ -235,6 +222,7 @@ void Strip::tile(int64_t y, int64_t x, int n) {
         BlendJob job = {};
         job.blocks = blocks;
         job.n = n;
+        job.first = &pass == &stage_.passes.front();
         for (int slice = 0; slice < stage_.slices; slice++) {
             job.sums = sums + lanes_per_slice * slice * bytes_per_sum;
             for (int t = 0; t < pass.count; t++) {
@@ -404,20 +392,8 @@ void Strip::place(int64_t y, int64_t x, int n, const Target& out, int64_t out_fi
         return;
     }
     const int lanes = stage_.width;
-    if (stage_.channels == 1 && up == 4) {
-        for (int u = 0; u < 4; u++) {
-            uint8_t* to = corner + u * out.row;
-            for (int i = 0; i < n; i++) std::memcpy(to + 4 * i, bytes + 16 * i + 4 * u, 4);
-        }
-        return;
-    }
-    if (stage_.channels == 1 && up == 2) {
-        for (int u = 0; u < 2; u++) {
-            uint8_t* to = corner + u * out.row;
-            for (int i = 0; i < n; i++) std::memcpy(to + 2 * i, bytes + 8 * i + 2 * u, 2);
-        }
-        return;
-    }
+    if (stage_.channels == 1 && up == 4) return kernels_.place4(bytes, corner, out.row, n);
+    if (stage_.channels == 1 && up == 2) return kernels_.place2(bytes, corner, out.row, n);
     for (int64_t p = 0; p < stage_.payload; p++) {
         const uint8_t* from = bytes + (p / 16) * TILE * lanes + p % 16;
         const int64_t c = p / (up * up), u = p / up % up, v = p % up;
@@ -461,7 +437,7 @@ void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_
                 continue;
             }
             std::memset(static_cast<void*>(blocks), 0, sizeof(IndexBlock) * SLOTS);
-            index(term, rotation, y, x, INT, denominator, false, blocks[0]);
+            index(term, rotation, y, x, INTS, denominator, false, blocks[0]);
             const int64_t width = stage_.width == 1 ? payload : stage_.width;
             for (int slice = 0; slice < stage_.slices; slice++) {
                 int32_t* sums = reinterpret_cast<int32_t*>(sums_.get(width * TILE * stage_.slices * 4));

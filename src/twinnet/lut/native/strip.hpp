@@ -42,11 +42,14 @@ class Strip {
 
     void prepare(int64_t image, int64_t first, int64_t last);
     void fill_row(const Source& source, const View& view, int64_t image, int64_t row, uint8_t* to) const;
-    int64_t at(const Tap& tap, int64_t site_row, int64_t x) const;
+    int64_t at(const Tap& tap, int64_t site_row, int64_t x) const {
+        const int64_t row = (site_row - first_) * stage_.cell + tap.dy + stage_.top;
+        return (row * stage_.cell + tap.phase) * pitch_ + stage_.left + tap.column + x;
+    }
     void values(const Term& term, int rotation, int64_t y, int64_t x, int32_t (&out)[AXES][TILE]);
     void scalar_values(const Term& term, int rotation, int64_t y, int64_t x, int64_t (&out)[MAX_AXES]) const;
-    void index(const Term& term, int rotation, int64_t y, int64_t x, Lanes lanes, int64_t denominator, bool copies,
-               IndexBlock& block);
+    void index(const Term& term, int rotation, int64_t y, int64_t x, WeightKind weights, int64_t denominator,
+               bool copies, IndexBlock& block);
     void scalar_lookup(const Term& term, int rotation, int64_t y, int64_t x, int64_t denominator, bool copies, int64_t* sums);
     void tile(int64_t y, int64_t x, int n);
     void scalar_tile(int64_t y, int64_t x, int n);
