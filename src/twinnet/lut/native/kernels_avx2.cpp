@@ -7,6 +7,8 @@
 #ifdef TWL_X86_VARIANTS
 #include <immintrin.h>
 
+// GCC 12 does not tell the preprocessor about a target set by pragma, so say it here.
+#define TWL_AVX2
 #pragma GCC push_options
 #pragma GCC target("avx2,bmi,bmi2,popcnt,fma")
 namespace twl {

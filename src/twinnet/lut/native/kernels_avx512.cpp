@@ -7,6 +7,9 @@
 #ifdef TWL_X86_VARIANTS
 #include <immintrin.h>
 
+// GCC 12 does not tell the preprocessor about a target set by pragma, so say it here.
+#define TWL_AVX2
+#define TWL_AVX512
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx512cd,avx2,bmi,bmi2,popcnt,fma,prefer-vector-width=512")
 namespace twl {
