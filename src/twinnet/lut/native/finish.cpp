@@ -7,7 +7,27 @@
 
 #include "plan.hpp"
 
+#include <cstdlib>
+#include <new>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 namespace twl {
+
+RowMemory::RowMemory(int64_t bytes) {
+    const size_t page = bytes >= 1 << 18 ? size_t(1) << 21 : 64;
+    const size_t size = (static_cast<size_t>(bytes) + page - 1) / page * page;
+    data_.reset(static_cast<int8_t*>(std::aligned_alloc(page, size)));
+    if (!data_) throw std::bad_alloc();
+#ifdef __linux__
+    if (page > 64) madvise(data_.get(), size, MADV_HUGEPAGE);  // a wish; without it all works the same
+#endif
+    std::memset(data_.get(), 0, size);
+}
+
+void RowMemory::Free::operator()(int8_t* p) const { std::free(p); }
+
 namespace {
 
 constexpr int MAX_OFFSET = 4096;
@@ -142,7 +162,7 @@ std::shared_ptr<Layout> lay_out(const Table& t, int channels, int upscale, bool 
     }
     const int64_t size = static_cast<int64_t>(one.size()), count = copies ? 4 : 1;
     if (size * count > INT_MAX_ - 4096) throw Error("a table is larger than 2 GB");
-    layout->bytes.assign(static_cast<size_t>(size * count + 64), 0);  // vectors may read past the last row
+    layout->bytes = RowMemory(size * count + 64);  // vectors may read past the last row
     layout->copy_bytes = copies ? size : 0;
     for (int r = 0; r < count; r++) {
         const std::vector<int64_t> from = turned(channels, upscale, r);

@@ -27,10 +27,26 @@ struct Table {
     int coarse_nodes() const { return (nodes - 1) / thin + 1; }
 };
 
+// Zeroed memory for rows that are read in no order at all: in large pages where the system has them, since otherwise
+// finding the page costs more than reading the row.
+class RowMemory {
+   public:
+    RowMemory() = default;
+    explicit RowMemory(int64_t bytes);
+    int8_t* data() { return data_.get(); }
+    const int8_t* data() const { return data_.get(); }
+
+   private:
+    struct Free {
+        void operator()(int8_t*) const;
+    };
+    std::unique_ptr<int8_t, Free> data_;
+};
+
 // A table as it lies in memory. The band is stored along its diagonal, [b0][b1 - b0 + width]..[rest], so that every
 // vertex is again a fixed step from the first one, and steps are positive: vertices without weight stay inside too.
 struct Layout {
-    std::vector<int8_t> bytes;
+    RowMemory bytes;
     int64_t copy_bytes = 0;  // distance between the copies for rotations 0..3; 0 if there is only one copy
     int64_t stride[MAX_AXES] = {}, coarse_stride[MAX_AXES] = {};
     int64_t origin = 0, coarse_origin = 0;

@@ -266,7 +266,7 @@ void Strip::scalar_lookup(const Term& term, int rotation, int64_t y, int64_t x, 
     const Table& table = tables_[term.table];
     const Layout& layout = *term.layout;
     const int axes = table.axes;
-    int64_t value[MAX_AXES], frac[MAX_AXES];
+    int64_t value[MAX_AXES], frac[MAX_AXES] = {};
     scalar_values(term, rotation, y, x, value);
     int64_t units = int64_t(table.step) << term.value_bits;
     bool in = true;
