@@ -56,8 +56,12 @@ def infer_band(rows: int, nodes: int = 17, axes: int = 4) -> tuple[int, int]:
     raise UsageError(f"{rows} rows are no diagonal band of a table with {nodes} nodes on {axes} axes")
 
 
-def compress_table(table: Table, axes: str = "xyzt", width: int = 2, interval: int = 5) -> Table:
+def compress_table(
+    table: Table, axes: str = "xyzt", width: int = 2, interval: int = 5, thin: int | None = None
+) -> Table:
     """A dense table compressed; `interval` are the interval bits of the thinned-out rest.
+
+    `thin` says instead how many steps of the table one off-band step has, for grids that are not powers of two.
 
     >>> dense = Table(np.zeros((17**4, 1), np.int8), 4, 17, 16)
     >>> small = compress_table(dense)
@@ -70,10 +74,13 @@ def compress_table(table: Table, axes: str = "xyzt", width: int = 2, interval: i
         raise UsageError("this table is compressed already")
     if not 1 <= width <= table.nodes - 2:
         raise UsageError(f"a band of half-width {width} is not between 1 and {table.nodes - 2} nodes")
-    thin, rest = divmod(1 << interval, table.step)
+    rest = 0
+    if thin is None:
+        thin, rest = divmod(1 << interval, table.step)
     if rest or thin < 2 or (table.nodes - 1) % thin:
         raise UsageError(
-            f"interval {interval} (step {1 << interval}) does not thin out a table of step {table.step}",
+            f"an off-band step of {(1 << interval) if rest or thin < 1 else thin * table.step} does not thin out "
+            f"a table of {table.nodes} nodes, {table.step} apart",
             hint="the off-band step must be a multiple, at least twice, of the table's own and divide its span",
         )
     near = min(AXES[axes], table.axes - 1)
@@ -94,7 +101,7 @@ Compressible = TypeVar("Compressible", Plan, "LutNet")
 
 
 def compress(
-    thing: Compressible, axes: str = "xyzt", width: int = 2, interval: int = 5
+    thing: Compressible, axes: str = "xyzt", width: int = 2, interval: int = 5, thin: int | None = None
 ) -> Compressible:
     """Compress every table of a plan, or of a network (which is exported first if it must be).
 
@@ -103,7 +110,7 @@ def compress(
     if isinstance(thing, Plan):
         across = {t.table for s in thing.stages for t in s.terms if len(set(t.sample.planes)) > 1}
         tables = {
-            name: table if name in across else compress_table(table, axes, width, interval)
+            name: table if name in across else compress_table(table, axes, width, interval, thin)
             for name, table in thing.tables.items()
         }
         return Plan.build(thing.stages, tables)
@@ -114,5 +121,5 @@ def compress(
         export(thing)
     for module in thing.modules():
         if isinstance(module, Branch) and len(set(module.planes)) == 1:
-            module.unit.set_table(compress_table(module.unit.as_table(), axes, width, interval))
+            module.unit.set_table(compress_table(module.unit.as_table(), axes, width, interval, thin))
     return thing

@@ -13,7 +13,7 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.lut.plan import INPUT, Blend, Plan, Plane, Sample, Stage, Table, Term
 
-__all__ = ["Record", "run_reference"]
+__all__ = ["Record", "Visits", "run_reference"]
 
 Record = Callable[[str, np.ndarray], None]
 """Called with a site's name and its integers, in the order of `twinnet.lut.plan.sites`."""
@@ -21,8 +21,16 @@ Record = Callable[[str, np.ndarray], None]
 Registers = dict[str, np.ndarray]
 
 
-def run_reference(plan: Plan, image: np.ndarray, record: Record | None = None) -> np.ndarray:
+Visits = dict[str, np.ndarray]
+"""How often each row of each table carried weight, under the names of the tables' arrays."""
+
+
+def run_reference(
+    plan: Plan, image: np.ndarray, record: Record | None = None, visits: Visits | None = None
+) -> np.ndarray:
     """Run `plan` on one plane of uint8 [rows, columns]; returns uint8 [channels, rows * scale, columns * scale].
+
+    `visits` is filled in if given: `{table: counts per row}`, with `{table}.coarse` for the off-band rows.
 
     >>> from twinnet.lut.plan import Requant
     >>> table = Table(np.arange(-127, 129, 16, dtype=np.int16).clip(-127, 127).astype(np.int8)[:, None],
@@ -40,11 +48,13 @@ def run_reference(plan: Plan, image: np.ndarray, record: Record | None = None) -
     note: Record = record if record is not None else lambda name, array: None
     registers: Registers = {INPUT: image[None].astype(np.int64)}
     for stage in plan.stages:
-        registers[stage.name] = _stage(plan, stage, registers, note)
+        registers[stage.name] = _stage(plan, stage, registers, note, visits)
     return registers[plan.stages[-1].name].astype(np.uint8)
 
 
-def _stage(plan: Plan, stage: Stage, registers: Registers, note: Record) -> np.ndarray:
+def _stage(
+    plan: Plan, stage: Stage, registers: Registers, note: Record, visits: Visits | None
+) -> np.ndarray:
     total: np.ndarray | int = 0
     for group in stage.groups:
         terms = [term for term in stage.terms if term.group == group]
@@ -58,7 +68,7 @@ def _stage(plan: Plan, stage: Stage, registers: Registers, note: Record) -> np.n
             table = plan.tables[term.table]
             factor = stage.denominator // term.denominator(table)
             for r in term.rotations:
-                numerator = _lookup(term, table, _values(term, stage.cell, registers, r))
+                numerator = _lookup(term, table, _values(term, stage.cell, registers, r), visits)
                 note(f"{stage.name}.{term.name}.rot{r}.sr", numerator)
                 placed = _place(numerator, stage, r)
                 note(f"{stage.name}.{term.name}.rot{r}", placed)
@@ -160,19 +170,25 @@ def _interpolate(
     return np.asarray(total)
 
 
-def _dense_rows(table: np.ndarray, nodes: int, axes: int) -> Rows:
+def _dense_rows(table: np.ndarray, nodes: int, axes: int, seen: np.ndarray | None) -> Rows:
     wide = table.astype(np.int64)
 
     def rows(vertex: np.ndarray, used: np.ndarray) -> np.ndarray:
         flat = np.zeros(vertex.shape[1], np.int64)
         for k in range(axes):
             flat = flat * nodes + vertex[k]
+        _count(seen, flat[used])
         return wide[flat]
 
     return rows
 
 
-def _band_rows(table: Table) -> Rows:
+def _count(seen: np.ndarray | None, rows: np.ndarray) -> None:
+    if seen is not None:
+        seen += np.bincount(rows, minlength=len(seen))
+
+
+def _band_rows(table: Table, seen: np.ndarray | None) -> Rows:
     assert table.index is not None
     wide = table.values.astype(np.int64)
     index = table.index.astype(np.int64)
@@ -185,26 +201,30 @@ def _band_rows(table: Table) -> Rows:
         flat = index[(vertex[0], *(away % diameter))]
         for k in range(table.near + 1, table.axes):
             flat = flat * table.nodes + vertex[k]
+        _count(seen, flat[inside])
         return wide[np.where(inside, flat, 0)]
 
     return rows
 
 
-def _lookup(term: Term, table: Table, values: np.ndarray) -> np.ndarray:
+def _lookup(term: Term, table: Table, values: np.ndarray, visits: Visits | None) -> np.ndarray:
     """Numerators over `term.denominator(table)`: [payload, site row, site column]."""
     shape = values.shape[1:]
     flat = values.reshape(len(values), -1)
     u = term.units(table)
+    seen = None if visits is None else visits.setdefault(term.table, np.zeros(len(table.values), np.int64))
     if not table.banded:
-        rows = _dense_rows(table.values, table.nodes, table.axes)
+        rows = _dense_rows(table.values, table.nodes, table.axes, seen)
         out = _interpolate(flat, u, table.nodes, rows, term.interpolation, term.compat)
     else:
         assert table.coarse is not None
         in_band = (np.abs(flat[1 : table.near + 1] - flat[0]) <= term.band_limit(table)).all(axis=0)
         out = np.empty((flat.shape[1], table.payload), np.int64)
-        fine = _interpolate(flat[:, in_band], u, table.nodes, _band_rows(table), term.interpolation, "")
+        fine = _interpolate(flat[:, in_band], u, table.nodes, _band_rows(table, seen), term.interpolation, "")
         out[in_band] = fine * (table.thin if term.interpolation == "simplex" else table.thin**table.axes)
-        coarse = _dense_rows(table.coarse, table.coarse_nodes, table.axes)
+        if visits is not None:
+            seen = visits.setdefault(f"{term.table}.coarse", np.zeros(len(table.coarse), np.int64))
+        coarse = _dense_rows(table.coarse, table.coarse_nodes, table.axes, seen)
         out[~in_band] = _interpolate(
             flat[:, ~in_band], u * table.thin, table.coarse_nodes, coarse, term.interpolation, ""
         )
