@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinnet.lut.cells import diff
-    from twinnet.lut.onnx import to_onnx
-
     from twinnet.lut.dfc import compress
     from twinnet.lut.exporter import export, network_hash, tabulate, units, use
     from twinnet.lut.file import save
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from twinnet.lut.lowering import lower, raise_plan
     from twinnet.lut.model import LutModel, load
     from twinnet.lut.net import LutNet
+    from twinnet.lut.onnx import to_onnx
     from twinnet.lut.plan import Plan, sites
     from twinnet.lut.rounding import ROUNDINGS
     from twinnet.lut.unit import Unit

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from twinnet.errors import UsageError
+from twinnet.lut.file import LutFile
 from twinnet.lut.plan import Plan, Table
 
 if TYPE_CHECKING:
     from twinnet.lut.net import LutNet
 
-__all__ = ["AXES", "band_cells", "band_index", "compress", "compress_table", "infer_band"]
+__all__ = ["AXES", "band_cells", "band_index", "compress", "compress_file", "compress_table", "infer_band"]
 
 AXES = {"xy": 1, "xyz": 2, "xyzt": 3}
 """How many taps must be near the first one."""
@@ -123,3 +124,13 @@ def compress(
         if isinstance(module, Branch) and len(set(module.planes)) == 1:
             module.unit.set_table(compress_table(module.unit.as_table(), axes, width, interval, thin))
     return thing
+
+
+def compress_file(
+    content: LutFile, axes: str = "xyzt", width: int = 2, interval: int = 5, thin: int | None = None
+) -> LutFile:
+    """A file with compressed tables; the notes say so."""
+    plan = compress(content.plan, axes, width, interval, thin)
+    step = f"{thin} steps" if thin is not None else f"interval {interval}"
+    note = f"compressed diagonal first: {axes}, half-width {width}, off band {step}"
+    return replace(content, plan=plan, notes=(*content.notes, note))

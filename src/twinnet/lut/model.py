@@ -54,8 +54,38 @@ class LutModel:
     def __call__(self, image: np.ndarray, progress: Callable[[float], None] | None = None) -> np.ndarray:
         """uint8 [rows, columns] or [rows, columns, colours] to the same, `scale` times larger.
 
-        `progress` is called with the share done after every tile.
+        `progress` is called with the share done after every strip.
         """
+        planes = self._planes(image)
+        rows, columns = (side * self.scale for side in planes.shape[1:])
+        out = np.empty((rows, columns) if np.ndim(image) == 2 else (rows, columns, len(planes)), np.uint8)
+        done = 0
+        for strip in self.strips(image, progress):
+            out[done : done + len(strip)] = strip
+            done += len(strip)
+        return out
+
+    def strips(self, image: np.ndarray, progress: Callable[[float], None] | None = None) -> Iterator[np.ndarray]:
+        """The result from top to bottom in pieces of whole rows, each made from tiles of bounded size."""
+        planes = self._planes(image)
+        flat = np.ndim(image) == 2
+        n, reach = self.scale, self.plan.reach
+        rows, columns = planes.shape[1:]
+        # A strip holds about as many pixels as a tile, however wide the image is.
+        height = rows if max(rows, columns) <= self.tile else max(1, min(self.tile, self.tile**2 // columns))
+        for v0 in range(0, rows, height):
+            v1 = min(v0 + height, rows)
+            strip = np.empty(((v1 - v0) * n, columns * n, len(planes)), np.uint8)
+            y0, y1 = max(v0 - reach, 0), min(v1 + reach, rows)
+            for (x0, x1), (u0, u1) in tiles(columns, self.tile, reach):
+                result = self.executor.run(np.ascontiguousarray(planes[:, y0:y1, x0:x1]))[:, 0]
+                cut = result[:, (v0 - y0) * n : (v1 - y0) * n, (u0 - x0) * n : (u1 - x0) * n]
+                strip[:, u0 * n : u1 * n] = np.moveaxis(cut, 0, -1)
+            if progress is not None:
+                progress(v1 / rows)
+            yield strip[..., 0] if flat else strip
+
+    def _planes(self, image: np.ndarray) -> np.ndarray:
         array = np.asarray(image)
         if array.dtype != np.uint8:
             raise UsageError(f"images are uint8, not {array.dtype}", hint="scale and round to 0..255 first")
@@ -65,43 +95,24 @@ class LutModel:
             raise UsageError(f"the image is empty: {list(array.shape)}")
         if self.plan.channels != 1:
             raise UsageError(f"this network writes {self.plan.channels} channels per plane, which is no image")
-        planes = array[None] if array.ndim == 2 else np.moveaxis(array, -1, 0)
-        n = self.scale
-        rows, columns = planes.shape[1:]
-        layout = (rows * n, columns * n) if array.ndim == 2 else (rows * n, columns * n, planes.shape[0])
-        out = np.empty(layout, np.uint8)
-        view = out[None] if array.ndim == 2 else np.moveaxis(out, -1, 0)
-        parts = list(tiles(rows, columns, self.tile, self.plan.reach))
-        for k, (outer, inner) in enumerate(parts):
-            (y0, y1, x0, x1), (v0, v1, u0, u1) = outer, inner
-            result = self.executor.run(np.ascontiguousarray(planes[:, y0:y1, x0:x1]))[:, 0]
-            cut = result[:, (v0 - y0) * n : (v1 - y0) * n, (u0 - x0) * n : (u1 - x0) * n]
-            view[:, v0 * n : v1 * n, u0 * n : u1 * n] = cut
-            if progress is not None:
-                progress((k + 1) / len(parts))
-        return out
+        return array[None] if array.ndim == 2 else np.moveaxis(array, -1, 0)
 
     def record(self, plane: np.ndarray, record: Record) -> np.ndarray:
         """Run one uint8 plane and report every site: see `twinnet.lut.plan.sites`."""
         return self.executor.record(np.ascontiguousarray(plane), record)
 
 
-Box = tuple[int, int, int, int]
+Span = tuple[int, int]
 
 
-def tiles(rows: int, columns: int, side: int, reach: int) -> Iterator[tuple[Box, Box]]:
-    """Boxes (y0, y1, x0, x1) to run and the part of each to keep, which together cover the image exactly once.
+def tiles(size: int, side: int, reach: int) -> Iterator[tuple[Span, Span]]:
+    """Spans to run along one axis and the part of each to keep; the kept parts cover the axis exactly once.
 
-    >>> list(tiles(4, 10, 6, 1))
-    [((0, 4, 0, 7), (0, 4, 0, 6)), ((0, 4, 5, 10), (0, 4, 6, 10))]
+    >>> list(tiles(10, 6, 1))
+    [((0, 7), (0, 6)), ((5, 10), (6, 10))]
     """
     if side < 1:
         raise UsageError(f"a tile side of {side} is not possible")
-    for v0 in range(0, rows, side):
-        v1 = min(v0 + side, rows)
-        for u0 in range(0, columns, side):
-            u1 = min(u0 + side, columns)
-            outer = max(v0 - reach, 0), min(v1 + reach, rows), max(u0 - reach, 0), min(u1 + reach, columns)
-            yield outer, (v0, v1, u0, u1)
-
-
+    for start in range(0, size, side):
+        stop = min(start + side, size)
+        yield (max(start - reach, 0), min(stop + reach, size)), (start, stop)

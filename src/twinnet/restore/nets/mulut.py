@@ -23,6 +23,10 @@ __all__ = ["StageSpec", "build", "cascade"]
 Patterns = str | Iterable[str | Iterable[Iterable[int]]]
 
 
+DEFAULT_GRID = Grid()
+"""17 nodes per axis."""
+
+
 @dataclass(frozen=True)
 class StageSpec:
     """One stage of a cascade.
@@ -36,7 +40,7 @@ class StageSpec:
     upscale: int = 1
     cell: int = 1
     centred: bool = False
-    grids: Grid | Sequence[Grid] = Grid()
+    grids: Grid | Sequence[Grid] = DEFAULT_GRID
 
 
 def cascade(
