@@ -32,6 +32,7 @@ namespace {
 
 constexpr int MAX_OFFSET = 4096;
 constexpr int64_t SHORT_MAX = 32767, INT_MAX_ = 2147483647;
+constexpr int64_t PASS_BYTES = 1 << 20;
 constexpr int64_t LEVELS_MAX = int64_t(1) << 20;
 
 [[noreturn]] void fail(const std::string& where, const std::string& what) { throw Error(where + ": " + what); }
@@ -164,6 +165,7 @@ std::shared_ptr<Layout> lay_out(const Table& t, int channels, int upscale, bool 
     if (size * count > INT_MAX_ - 4096) throw Error("a table is larger than 2 GB");
     layout->bytes = RowMemory(size * count + 64);  // vectors may read past the last row
     layout->copy_bytes = copies ? size : 0;
+    layout->size = size * count;
     for (int r = 0; r < count; r++) {
         const std::vector<int64_t> from = turned(channels, upscale, r);
         int8_t* to = layout->bytes.data() + r * size;
@@ -364,13 +366,16 @@ struct Builder {
             lanes = SHORT_TO_INT;
             most = static_cast<int>(std::min<int64_t>(2, SHORT_MAX / quad));
         }
-        if (lanes == INT || plan.tables[t.table].axes < AXES) most = 1;
+        if (lanes == INT || s.width == 1 || plan.tables[t.table].axes < AXES) most = 1;
+        // Tables of one pass are read in turn for every site: together they should fit the second cache.
+        int64_t bytes = t.layout->size;
         if (!s.passes.empty()) {
             Pass& last = s.passes.back();
             const Term& first = s.terms[last.terms[0]];
             // same lanes and axes; `quad` may differ between the two, so both must be small enough
             const bool fits = SLOTS * lookup_bound(s, first) * (last.count + 1) <= SHORT_MAX || lanes == SHORT;
-            if (last.lanes == lanes && last.count < most && fits &&
+            for (int i = 0; i < last.count; i++) bytes += s.terms[last.terms[i]].layout->size;
+            if (last.lanes == lanes && last.count < most && fits && bytes <= PASS_BYTES &&
                 plan.tables[first.table].axes == plan.tables[t.table].axes) {
                 last.terms[last.count] = term;
                 std::copy(slots, slots + SLOTS, last.slots[last.count]);

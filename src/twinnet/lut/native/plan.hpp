@@ -47,6 +47,7 @@ class RowMemory {
 // vertex is again a fixed step from the first one, and steps are positive: vertices without weight stay inside too.
 struct Layout {
     RowMemory bytes;
+    int64_t size = 0;        // of the rows
     int64_t copy_bytes = 0;  // distance between the copies for rotations 0..3; 0 if there is only one copy
     int64_t stride[MAX_AXES] = {}, coarse_stride[MAX_AXES] = {};
     int64_t origin = 0, coarse_origin = 0;

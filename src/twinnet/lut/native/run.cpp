@@ -1,10 +1,7 @@
 // Threads over strips of rows. Strips need nothing from each other, stages do.
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <cstring>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -14,7 +11,9 @@
 namespace twl {
 namespace {
 
-constexpr int64_t STRIP_ROWS = 16;  // the padded rows of a strip stay in the second cache
+// Sites of a strip. Large, because a strip goes through its tables one after the other and each of them has to be
+// fetched again; but its padded rows and its part of the output should stay in the second cache.
+constexpr int64_t STRIP_SITES = 1 << 14;
 
 // Runs task(0) .. task(count - 1) on up to `threads` threads, each with its own worker object.
 template <class Make>
@@ -47,18 +46,21 @@ void share_out(int64_t count, int threads, Make make_worker) {
     if (error) std::rethrow_exception(error);
 }
 
-// Strips of a stage that are neither so few that threads idle nor so small that padding dominates.
-int64_t strip_rows(const Stage& stage, int64_t rows, int64_t count, int threads) {
-    const int64_t halo = stage.top + stage.bottom, least = std::max<int64_t>(4, halo);
-    const int64_t fair = rows * count / (4 * std::max(threads, 1));
-    return std::max<int64_t>(1, std::min(std::max(STRIP_ROWS, 2 * halo), std::max(fair, least)));
+// Rows of a strip: neither so many that threads idle nor so few that padding dominates. `shares` strips cover the
+// same rows, one per plane.
+int64_t strip_rows(const Stage& stage, int64_t rows, int64_t columns, int64_t shares, int threads) {
+    const int64_t halo = (stage.top + stage.bottom) / stage.cell;
+    const int64_t best = std::max(STRIP_SITES / columns, std::max<int64_t>(8, 2 * halo));
+    const int64_t fair = threads > 1 ? std::max<int64_t>(rows * shares / (4 * threads), std::max<int64_t>(4, halo)) : rows;
+    return std::max<int64_t>(1, std::min(std::min(best, fair), rows));
 }
 
 }  // namespace
 
 void run_stage(const twl_plan& plan, const Stage& stage, const std::vector<View>& registers, int64_t count, int64_t rows,
                int64_t columns, const Target& out, int threads) {
-    const int64_t site_rows = rows * stage.site_scale, height = strip_rows(stage, site_rows, count, threads);
+    const int64_t site_rows = rows * stage.site_scale;
+    const int64_t height = strip_rows(stage, site_rows, columns * stage.site_scale, out.column == 1 ? count : 1, threads);
     const int64_t strips = (site_rows + height - 1) / height;
     const int64_t out_columns = columns * stage.scale;
     if (out.column == 1) {
@@ -132,8 +134,8 @@ void run_lookup(const twl_plan& plan, const Stage& stage, int term, int rotation
                 int64_t rows, int64_t columns, int64_t* out) {
     Strip strip(stage, plan.tables, *plan.kernels, registers, rows, columns);
     const int64_t site_rows = rows * stage.site_scale;
-    for (int64_t y = 0; y < site_rows; y += STRIP_ROWS)
-        strip.lookup(term, rotation, y, std::min(y + STRIP_ROWS, site_rows), out);
+    const int64_t height = strip_rows(stage, site_rows, columns * stage.site_scale, 1, 1);
+    for (int64_t y = 0; y < site_rows; y += height) strip.lookup(term, rotation, y, std::min(y + height, site_rows), out);
 }
 
 }  // namespace twl

@@ -6,6 +6,8 @@
 namespace twl {
 namespace {
 
+constexpr int64_t BLOCK_BYTES = 1 << 19;  // of sums: with one table they fit the second cache
+
 constexpr int64_t up64(int64_t n) { return (n + 63) / 64 * 64; }
 
 int64_t inside(int64_t i, int64_t n, bool reflect) {
@@ -38,6 +40,7 @@ Strip::Strip(const Stage& stage, const std::vector<Table>& tables, const Kernels
       site_columns_(columns * stage.site_scale) {
     // Tiles are always read whole, so every row has a tile of slack to its right.
     pitch_ = up64(stage.left + site_columns_ + stage.right + TILE);
+    tile_bytes_ = int64_t(TILE) * (stage.width == 1 ? stage.payload : stage.width) * stage.slices * (stage.lanes == SHORT ? 2 : 4);
     for (int mode = 0; mode < 2; mode++) {
         bool used = false;
         for (const Source& s : stage.sources) used = used || s.reflect == (mode == 1);
@@ -192,39 +195,40 @@ void Strip::index(const Term& term, int rotation, int64_t y, int64_t x, WeightKi
     kernels_.split[term.wide_key][weights][table.axes - 1][flavour](job, block);
 }
 
-void Strip::tile(int64_t y, int64_t x, int n) {
+// One pass over a block of tiles, so that the tables of the pass stay in the cache while the block lasts.
+void Strip::pass(const Pass& pass, const std::vector<Tile>& tiles) {
     IndexBlock* blocks = reinterpret_cast<IndexBlock*>(blocks_.get(sizeof(IndexBlock) * SLOTS * MAX_TERMS));
-    const int bytes_per_sum = stage_.lanes == SHORT ? 2 : 4;
-    const int64_t lanes_per_slice = int64_t(TILE) * (stage_.width == 1 ? stage_.payload : stage_.width);
-    uint8_t* sums = sums_.get(lanes_per_slice * stage_.slices * bytes_per_sum);
-    if (stage_.width == 1) std::memset(sums, 0, static_cast<size_t>(lanes_per_slice * bytes_per_sum));
-    for (const Pass& pass : stage_.passes) {
-        const WeightKind weights = pass.lanes == INT ? INTS : stage_.width == 1 ? SHORTS : ROWS;
-        const int axes = tables_[stage_.terms[pass.terms[0]].table].axes;
+    const WeightKind weights = pass.lanes == INT ? INTS : stage_.width == 1 ? SHORTS : ROWS;
+    const int axes = tables_[stage_.terms[pass.terms[0]].table].axes;
+    const bool first = &pass == &stage_.passes.front();
+    for (size_t i = 0; i < tiles.size(); i++) {
+        const Tile& tile = tiles[i];
+        uint8_t* sums = sums_.get(0) + static_cast<int64_t>(i) * tile_bytes_;
         for (int t = 0; t < pass.count; t++) {
             const Term& term = stage_.terms[pass.terms[t]];
             for (int slot = 0; slot < SLOTS; slot++) {
                 IndexBlock& block = blocks[t * SLOTS + slot];
                 const int rotation = pass.slots[t][slot];
-                if (rotation >= 0) index(term, rotation, y, x, weights, stage_.denominator, true, block);
+                if (rotation >= 0) index(term, rotation, tile.y, tile.x, weights, stage_.denominator, true, block);
                 else if (stage_.width != 1) std::memset(static_cast<void*>(&block), 0, sizeof block);  // row 0, no weight
             }
         }
         if (stage_.width == 1) {
-            for (int i = 0; i < pass.count * SLOTS; i++) {
-                const Term& term = stage_.terms[pass.terms[i / SLOTS]];
-                if (pass.slots[i / SLOTS][i % SLOTS] < 0) continue;
-                NarrowJob job{&blocks[i], term.layout->bytes.data(), term.layout->steps.data(), sums, n};
+            if (first) std::memset(sums, 0, static_cast<size_t>(tile_bytes_));
+            for (int k = 0; k < pass.count * SLOTS; k++) {
+                const Term& term = stage_.terms[pass.terms[k / SLOTS]];
+                if (pass.slots[k / SLOTS][k % SLOTS] < 0) continue;
+                NarrowJob job{&blocks[k], term.layout->bytes.data(), term.layout->steps.data(), sums, tile.n};
                 kernels_.narrow[axes - 1][pass.lanes][stage_.payload - 1](job);
             }
             continue;
         }
         BlendJob job = {};
         job.blocks = blocks;
-        job.n = n;
-        job.first = &pass == &stage_.passes.front();
+        job.n = tile.n;
+        job.first = first;
         for (int slice = 0; slice < stage_.slices; slice++) {
-            job.sums = sums + lanes_per_slice * slice * bytes_per_sum;
+            job.sums = sums + tile_bytes_ / stage_.slices * slice;
             for (int t = 0; t < pass.count; t++) {
                 const Layout& layout = *stage_.terms[pass.terms[t]].layout;
                 job.table[t] = layout.bytes.data() + 16 * slice;
@@ -233,7 +237,6 @@ void Strip::tile(int64_t y, int64_t x, int n) {
             kernels_.blend[axes - 1][pass.lanes][stage_.turn][stage_.width == 16][pass.count - 1](job);
         }
     }
-    round(n);
 }
 
 void Strip::scalar_values(const Term& term, int rotation, int64_t y, int64_t x, int64_t (&out)[MAX_AXES]) const {
@@ -355,10 +358,9 @@ void Strip::scalar_tile(int64_t y, int64_t x, int n) {
     }
 }
 
-void Strip::round(int n) {
+void Strip::round(const uint8_t* all_sums, int n) {
     const int64_t per_slice = int64_t(TILE) * (stage_.width == 1 ? stage_.payload : stage_.width);
-    const int64_t total = per_slice * stage_.slices;
-    uint8_t* out = bytes_.get(total);
+    uint8_t* out = bytes_.get(per_slice * stage_.slices);
     // Narrow sums lie [payload][TILE], so all of it; else only the sites that exist.
     const int count = static_cast<int>(stage_.width == 1 ? per_slice : int64_t(n) * stage_.width);
     for (int slice = 0; slice < stage_.slices; slice++) {
@@ -377,16 +379,17 @@ void Strip::round(int n) {
             }
         };
         if (stage_.lanes == SHORT)
-            each(reinterpret_cast<const int16_t*>(sums_.get(total * 2)) + slice * per_slice, kernels_.divide16);
+            each(reinterpret_cast<const int16_t*>(all_sums) + slice * per_slice, kernels_.divide16);
         else
-            each(reinterpret_cast<const int32_t*>(sums_.get(total * 4)) + slice * per_slice, kernels_.divide32);
+            each(reinterpret_cast<const int32_t*>(all_sums) + slice * per_slice, kernels_.divide32);
     }
 }
 
-void Strip::place(int64_t y, int64_t x, int n, const Target& out, int64_t out_first) const {
+void Strip::place(const Tile& tile, const Target& out, int64_t out_first) const {
     const int up = stage_.upscale;
     const uint8_t* bytes = const_cast<Aligned&>(bytes_).get(0);
-    uint8_t* corner = out.data + (y - out_first) * up * out.row + x * up;
+    const int n = tile.n;
+    uint8_t* corner = out.data + (tile.y - out_first) * up * out.row + tile.x * up;
     if (stage_.width == 1) {
         for (int64_t p = 0; p < stage_.payload; p++) std::memcpy(corner + p * out.channel, bytes + p * TILE, static_cast<size_t>(n));
         return;
@@ -404,13 +407,28 @@ void Strip::place(int64_t y, int64_t x, int n, const Target& out, int64_t out_fi
 
 void Strip::run(int64_t image, int64_t first, int64_t last, const Target& out, int64_t out_first) {
     prepare(image, first, last);
+    const size_t most = static_cast<size_t>(std::max<int64_t>(1, BLOCK_BYTES / tile_bytes_));
+    sums_.get(tile_bytes_ * static_cast<int64_t>(most));
+    auto flush = [&] {
+        for (const Pass& p : stage_.passes) pass(p, tiles_);
+        for (size_t i = 0; i < tiles_.size(); i++) {
+            round(sums_.get(0) + static_cast<int64_t>(i) * tile_bytes_, tiles_[i].n);
+            place(tiles_[i], out, out_first);
+        }
+        tiles_.clear();
+    };
     for (int64_t y = first; y < last; y++)
         for (int64_t x = 0; x < site_columns_; x += TILE) {
-            const int n = static_cast<int>(std::min<int64_t>(TILE, site_columns_ - x));
-            if (stage_.scalar) scalar_tile(y, x, n);
-            else tile(y, x, n);
-            place(y, x, n, out, out_first);
+            const Tile tile{y, x, static_cast<int>(std::min<int64_t>(TILE, site_columns_ - x))};
+            if (stage_.scalar) {
+                scalar_tile(y, x, tile.n);
+                place(tile, out, out_first);
+                continue;
+            }
+            tiles_.push_back(tile);
+            if (tiles_.size() == most) flush();
         }
+    flush();
 }
 
 void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_t* out) {

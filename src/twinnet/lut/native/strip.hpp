@@ -25,6 +25,10 @@ class Strip {
     void lookup(int term, int rotation, int64_t first, int64_t last, int64_t* out);
 
    private:
+    struct Tile {
+        int64_t y, x;
+        int n;
+    };
     struct Prepared {
         uint8_t *raw, *bin, *frac, *coarse_bin, *coarse_frac;
         float* floats;
@@ -34,7 +38,8 @@ class Strip {
     const Kernels& kernels_;
     const std::vector<View>& registers_;
     int64_t source_rows_, source_columns_, site_rows_, site_columns_;
-    int64_t pitch_ = 0, first_ = 0;
+    int64_t pitch_ = 0, first_ = 0, tile_bytes_ = 0;
+    std::vector<Tile> tiles_;
     std::vector<Prepared> prepared_;
     std::vector<int64_t> column_map_[2];  // edge, reflect: source column of every padded column, -1 for slack
     Aligned planes_, blocks_, sums_, bytes_, row_;
@@ -51,10 +56,10 @@ class Strip {
     void index(const Term& term, int rotation, int64_t y, int64_t x, WeightKind weights, int64_t denominator,
                bool copies, IndexBlock& block);
     void scalar_lookup(const Term& term, int rotation, int64_t y, int64_t x, int64_t denominator, bool copies, int64_t* sums);
-    void tile(int64_t y, int64_t x, int n);
+    void pass(const Pass& pass, const std::vector<Tile>& tiles);
     void scalar_tile(int64_t y, int64_t x, int n);
-    void round(int n);
-    void place(int64_t y, int64_t x, int n, const Target& out, int64_t out_first) const;
+    void round(const uint8_t* sums, int n);
+    void place(const Tile& tile, const Target& out, int64_t out_first) const;
 };
 
 }  // namespace twl
