@@ -9,9 +9,13 @@ import typer
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Lookup-table networks: info, import, diff, compress, run, onnx.", no_args_is_help=True)
+app = typer.Typer(
+    help="Lookup-table networks: info, import, diff, compress, run, onnx.", no_args_is_help=True
+)
 
-_Tables = Annotated[Path, typer.Argument(help="A .lut.safetensors file, a published .npy table, or a folder of them.")]
+_Tables = Annotated[
+    Path, typer.Argument(help="A .lut.safetensors file, a published .npy table, or a folder of them.")
+]
 _Out = Annotated[Path, typer.Option("-o", "--out", help="The .lut.safetensors file to write.")]
 _Json = Annotated[bool, typer.Option("--json", help="Plain data on standard output.")]
 
@@ -33,10 +37,14 @@ def info(file: _Tables, json: _Json = False) -> None:
 
 @app.command("import")
 def import_(
-    source: Annotated[Path, typer.Argument(help="A published .npy, .pth or .npz file, or a folder of tables.")],
+    source: Annotated[
+        Path, typer.Argument(help="A published .npy, .pth or .npz file, or a folder of tables.")
+    ],
     out: _Out,
     last: Annotated[int | None, typer.Option(help="Last node: 255 or 256, if you know it.")] = None,
-    compat: Annotated[str, typer.Option(help="srlut-2021 repeats the slip in SR-LUT's published results.")] = "",
+    compat: Annotated[
+        str, typer.Option(help="srlut-2021 repeats the slip in SR-LUT's published results.")
+    ] = "",
     scale: Annotated[int | None, typer.Option(help="Refuse tables of another scale.")] = None,
     lut: Annotated[str | None, typer.Option(help="Which tables of a folder with several sets.")] = None,
 ) -> None:
@@ -55,7 +63,9 @@ def import_(
 def diff(
     a: _Tables,
     b: _Tables,
-    images: Annotated[Path | None, typer.Option(help="Image or folder: how often do they visit what differs?")] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Image or folder: how often do they visit what differs?")
+    ] = None,
     most: Annotated[int, typer.Option(min=0, help="Cells to list per table.")] = 5,
     json: _Json = False,
 ) -> None:
@@ -83,7 +93,9 @@ def compress(
     axes: Annotated[str, typer.Option(help="Which taps must be near the first: xy, xyz or xyzt.")] = "xyzt",
     width: Annotated[int, typer.Option(help="Half-width of the band, in nodes.")] = 2,
     interval: Annotated[int, typer.Option(help="Interval bits of the rest: 5, 6 or 7 for 4-bit tables.")] = 5,
-    thin: Annotated[int | None, typer.Option(help="Instead of --interval: table steps per off-band step.")] = None,
+    thin: Annotated[
+        int | None, typer.Option(help="Instead of --interval: table steps per off-band step.")
+    ] = None,
 ) -> None:
     """Diagonal-first compression of every table in a file."""
     from twinnet.lut.dfc import compress_file
@@ -102,7 +114,9 @@ def run(
     source: Annotated[Path, typer.Argument(help="An image, a folder of images, or a video.")],
     table: Annotated[Path, typer.Option("--table", help="Tables: ours, a published file, or a folder.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder, or a file name for a single image.")],
-    executor: Annotated[str, typer.Option(help="auto, native, numpy or reference: all give the same pixels.")] = "auto",
+    executor: Annotated[
+        str, typer.Option(help="auto, native, numpy or reference: all give the same pixels.")
+    ] = "auto",
     threads: Annotated[int | None, typer.Option(min=1)] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet")] = False,
 ) -> None:
@@ -119,7 +133,9 @@ def run(
 
 
 @app.command()
-def onnx(file: _Tables, out: Annotated[Path, typer.Option("-o", "--out", help="The .onnx file to write.")]) -> None:
+def onnx(
+    file: _Tables, out: Annotated[Path, typer.Option("-o", "--out", help="The .onnx file to write.")]
+) -> None:
     """Write a table network as an ONNX model of standard operators."""
     from twinnet.lut.model import open_tables
     from twinnet.lut.onnx import to_onnx

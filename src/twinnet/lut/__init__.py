@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from twinnet.lut.unit import Unit
 
 _HOMES = {
-    "compress": "dfc", "diff": "cells", "export": "exporter", "network_hash": "exporter", "tabulate": "exporter",
+    "compress": "dfc", "diff": "cells", "export": "exporter", "network_hash": "exporter",
+    "tabulate": "exporter",
     "units": "exporter", "use": "exporter", "save": "file", "Grid": "grid", "lower": "lowering",
     "raise_plan": "lowering",
     "LutModel": "model", "load": "model", "LutNet": "net", "to_onnx": "onnx", "Plan": "plan", "sites": "plan",

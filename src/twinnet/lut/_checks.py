@@ -96,8 +96,8 @@ def finish_stage(
         if table.payload != stage.channels * stage.upscale**2:
             raise _wrong(
                 stage, term,
-                f"table {term.table!r} has {table.payload} values per row, but {stage.channels} channel(s) at "
-                f"x{stage.upscale} need {stage.channels * stage.upscale**2}",
+                f"table {term.table!r} has {table.payload} values per row, but {stage.channels} channel(s) "
+                f"at x{stage.upscale} need {stage.channels * stage.upscale**2}",
             )  # fmt: skip
         if term.interpolation not in ("simplex", "multilinear"):
             raise _wrong(stage, term, f"unknown interpolation {term.interpolation!r}")
@@ -117,12 +117,11 @@ def finish_stage(
     if source % stage.cell:
         raise _wrong(stage, None, f"a cell of {stage.cell} does not divide the scale {source} of its source")
     denominator = math.lcm(*(term.denominator(tables[term.table]) for term in stage.terms))
-    # Convex weights keep a lookup within 128 D; the published slip has one negative weight and stays within 3 x that.
+    # Convex weights keep a lookup within 128 D; the published slip has one negative weight and stays
+    # within 3 x that.
     bound = sum(128 * denominator * len(term.rotations) * (3 if term.compat else 1) for term in stage.terms)
     if bound >= 1 << 53:
-        raise _wrong(
-            stage, None, "the exact sum outgrows a double: use fewer value_bits, or simplex"
-        )
+        raise _wrong(stage, None, "the exact sum outgrows a double: use fewer value_bits, or simplex")
     return replace(stage, denominator=denominator, bound=bound), source // stage.cell * stage.upscale
 
 
@@ -134,7 +133,8 @@ def reach(plan: Plan) -> int:
         for term in stage.terms:
             planes = (*term.sample.planes, *(term.blend.planes if term.blend else ()))
             scale = plan.scales[planes[0].register]
-            # A reflected tap at the border reads as far inside as it points outside, so the same distance serves.
+            # A reflected tap at the border reads as far inside as it points outside, so the same distance
+            # serves.
             edge = max(max(abs(dy), abs(dx)) for dy, dx in term.sample.offsets) + stage.cell - 1
             most = max(most, edge / scale + max(far[plane.register] for plane in planes))
         far[stage.name] = most

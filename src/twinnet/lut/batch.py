@@ -32,13 +32,19 @@ class Outcome:
 def jobs(source: Path, target: Path) -> list[tuple[Path, Path]]:
     """Input files and where their results go.
 
-    Results keep the input's name. Images become PNG unless one image goes to a file name with another suffix; where
-    that would make two names equal, the old suffix stays in them (`a.jpg.png`).
+    Results keep the input's name. Images become PNG unless one image goes to a file name with another
+    suffix; where that would make two names equal, the old suffix stays in them (`a.jpg.png`).
     """
     if source.is_dir():
-        files = [p for p in sorted(source.iterdir()) if p.is_file() and (is_picture(p) or p.suffix.lower() in VIDEOS)]
+        files = [
+            p
+            for p in sorted(source.iterdir())
+            if p.is_file() and (is_picture(p) or p.suffix.lower() in VIDEOS)
+        ]
         if not files:
-            raise UsageError(f"{source} holds no images", hint="folders are not searched below their first level")
+            raise UsageError(
+                f"{source} holds no images", hint="folders are not searched below their first level"
+            )
         if target.exists() and not target.is_dir():
             raise UsageError(f"{target} is a file, but {source} is a folder")
     elif source.is_file():
@@ -55,7 +61,9 @@ def jobs(source: Path, target: Path) -> list[tuple[Path, Path]]:
     return pairs
 
 
-def run_files(model: LutModel, source: str | Path, target: str | Path, progress: Progress | None = None) -> Outcome:
+def run_files(
+    model: LutModel, source: str | Path, target: str | Path, progress: Progress | None = None
+) -> Outcome:
     """Run every file of `source` into `target`. In a folder, a damaged file does not stop the others."""
     pairs = jobs(Path(source), Path(target))
     outcome = Outcome()
@@ -92,7 +100,9 @@ def run_with_bar(model: LutModel, source: str | Path, target: str | Path, quiet:
 
     with Bar(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=1.0)
-        return run_files(model, source, target, lambda name, share: bar.update(task, description=name, completed=share))
+        return run_files(
+            model, source, target, lambda name, share: bar.update(task, description=name, completed=share)
+        )
 
 
 def pictures(source: str | Path) -> Iterator[np.ndarray]:

@@ -16,7 +16,8 @@ __all__ = ["Cell", "Difference", "TableDifference", "diff", "lines", "to_dict"]
 
 @dataclass(frozen=True)
 class Cell:
-    """One row that differs: its node on every axis (pixel values), the two rows' largest difference, its visits."""
+    """One row that differs: its node on every axis (pixel values), the two rows' largest difference, its
+    visits."""
 
     node: tuple[int, ...]
     largest: int
@@ -55,7 +56,8 @@ class Difference:
 
 
 def diff(a: Plan, b: Plan, images: Iterable[np.ndarray] = (), most: int = 10) -> Difference:
-    """Compare two plans; `images` are uint8 [rows, columns] or [rows, columns, colours] and are run through `a`.
+    """Compare two plans; `images` are uint8 [rows, columns] or [rows, columns, colours] and are run
+    through `a`.
 
     >>> from twinnet.lut import export, lower
     >>> from twinnet.restore.nets import srlut
@@ -99,7 +101,9 @@ def _structure(a: Plan, b: Plan) -> tuple[str, ...]:
     for name in {**a.tables, **b.tables}:
         if name not in a.tables or name not in b.tables:
             words.append(f"table {name} exists on one side only")
-        elif _grid(a.tables[name]) != _grid(b.tables[name]) or a.tables[name].payload != b.tables[name].payload:
+        elif (
+            _grid(a.tables[name]) != _grid(b.tables[name]) or a.tables[name].payload != b.tables[name].payload
+        ):
             words.append(f"table {name}: other grid, compression or payload")
         elif a.tables[name].last != b.tables[name].last:
             words.append(f"table {name}: last node {a.tables[name].last} against {b.tables[name].last}")
@@ -136,8 +140,8 @@ def _compare(
     )
     visited = None if seen is None else (float(seen[rows].sum() / seen.sum()) if seen.sum() else 0.0)
     return TableDifference(
-        name, len(x), len(rows), int(np.count_nonzero(gap)), gap.size, int(gap.max(initial=0)), float(gap.mean()),
-        visited, cells,
+        name, len(x), len(rows), int(np.count_nonzero(gap)), gap.size, int(gap.max(initial=0)),
+        float(gap.mean()), visited, cells,
     )  # fmt: skip
 
 

@@ -82,12 +82,14 @@ def lines(content: LutFile) -> list[str]:
         out.append(f"made from {facts['network'][:16]} (SHA-256 of the network)")
     for stage in facts["stages"]:
         cell = f", one site per {stage['cell']}x{stage['cell']} pixels" if stage["cell"] > 1 else ""
-        out.append(f"{stage['name']}  x{stage['upscale']}{cell}, {stage['channels']} channel(s), {stage['requant']}")
+        out.append(
+            f"{stage['name']}  x{stage['upscale']}{cell}, {stage['channels']} channel(s), {stage['requant']}"
+        )
         for term in stage["terms"]:
             packed = "" if term["compression"] == "none" else f", compressed {term['compression']}"
             out.append(
-                f"  {term['table']}  {term['taps']}, {term['padding']} padding, {term['rotations']} rotations, "
-                f"{term['nodes']} nodes (last {term['last']}), {term['interpolation']}, "
+                f"  {term['table']}  {term['taps']}, {term['padding']} padding, "
+                f"{term['rotations']} rotations, {term['nodes']} nodes (last {term['last']}), {term['interpolation']}, "
                 f"{term['outputs']} outputs{packed}"
             )
     return out + [f"note      {note}" for note in facts["notes"]]

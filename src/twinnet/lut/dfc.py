@@ -1,7 +1,7 @@
 """Diagonal-first compression: keep the cells near the diagonal, thin out the rest.
 
-Neighbouring pixels are mostly alike, so most lookups fall near the diagonal of the table. Those rows are kept as they
-are (the band); all others are replaced by a table with fewer nodes.
+Neighbouring pixels are mostly alike, so most lookups fall near the diagonal of the table. Those rows are
+kept as they are (the band); all others are replaced by a table with fewer nodes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AXES = {"xy": 1, "xyz": 2, "xyzt": 3}
 
 
 def band_cells(nodes: int, near: int, width: int) -> np.ndarray:
-    """Cells (x, y, ...) with every compressed axis within `width` nodes of x, in row order: [cells, near + 1].
+    """Cells (x, y, ...) with every compressed axis within `width` nodes of x: [cells, near + 1], in row order.
 
     >>> len(band_cells(17, 3, 2)), len(band_cells(17, 1, 2)) * 17**2
     (1807, 22831)
@@ -62,7 +62,7 @@ def compress_table(
 ) -> Table:
     """A dense table compressed; `interval` are the interval bits of the thinned-out rest.
 
-    `thin` says instead how many steps of the table one off-band step has, for grids that are not powers of two.
+    `thin` says instead how many steps of the table one off-band step has, for other grids.
 
     >>> dense = Table(np.zeros((17**4, 1), np.int8), 4, 17, 16)
     >>> small = compress_table(dense)
@@ -80,9 +80,9 @@ def compress_table(
         thin, rest = divmod(1 << interval, table.step)
     if rest or thin < 2 or (table.nodes - 1) % thin:
         raise UsageError(
-            f"an off-band step of {(1 << interval) if rest or thin < 1 else thin * table.step} does not thin out "
-            f"a table of {table.nodes} nodes, {table.step} apart",
-            hint="the off-band step must be a multiple, at least twice, of the table's own and divide its span",
+            f"an off-band step of {(1 << interval) if rest or thin < 1 else thin * table.step} does not thin "
+            f"out a table of {table.nodes} nodes, {table.step} apart",
+            hint="it must be a multiple, at least twice, of the table's own step, and divide its span",
         )
     near = min(AXES[axes], table.axes - 1)
     if near < 1:
@@ -106,7 +106,7 @@ def compress(
 ) -> Compressible:
     """Compress every table of a plan, or of a network (which is exported first if it must be).
 
-    Tables across channels are left alone: their axes are not neighbours, so nothing gathers at their diagonal.
+    Tables across channels are left alone: their axes are not neighbours, so nothing gathers there.
     """
     if isinstance(thing, Plan):
         across = {t.table for s in thing.stages for t in s.terms if len(set(t.sample.planes)) > 1}

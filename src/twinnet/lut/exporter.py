@@ -47,7 +47,9 @@ def tabulate(unit: Unit, grid: Grid | None = None, chunk: int = 1 << 15) -> Tabl
     grid = unit.grid if grid is None else grid
     rows = grid.rows(unit.axes)
     if rows * unit.outputs > 1 << 31:
-        raise UsageError(f"a table of {rows} rows and {unit.outputs} columns is over 2 GiB: use a coarser grid")
+        raise UsageError(
+            f"a table of {rows} rows and {unit.outputs} columns is over 2 GiB: use a coarser grid"
+        )
     parameter = next(unit.body.parameters(), torch.empty(0))
     was_training = unit.body.training
     unit.body.eval()
@@ -55,7 +57,9 @@ def tabulate(unit: Unit, grid: Grid | None = None, chunk: int = 1 << 15) -> Tabl
     try:
         for start in range(0, rows, chunk):
             stop = min(start + chunk, rows)
-            points = torch.from_numpy(grid.points(unit.axes, start, stop).astype(np.float32) / np.float32(255))
+            points = torch.from_numpy(
+                grid.points(unit.axes, start, stop).astype(np.float32) / np.float32(255)
+            )
             out = unit.body(points.to(parameter))
             if not torch.isfinite(out).all():
                 raise EngineError("the network gives NaN or infinity on its grid", stage="export")
@@ -75,8 +79,8 @@ def export(
 ) -> AnyModule:
     """Tabulate every Unit of `net`, which goes into table mode and is returned.
 
-    Samplers, residual weights and ordinary layers stay as they are. `grid` and `interpolation` override those of the
-    Units. `twinnet.lut.use(net, "network")` goes back.
+    Samplers, residual weights and ordinary layers stay as they are. `grid` and `interpolation` override
+    those of the Units. `twinnet.lut.use(net, "network")` goes back.
 
     >>> from twinnet.restore.nets import srlut
     >>> export(srlut.build("V", scale=2, width=4)).mode

@@ -1,9 +1,9 @@
 """`.lut.safetensors`: one self-describing file per table network.
 
-Tensors are the int8 tables (and, for banded ones, `.coarse` and `.index`), named as in the plan, and under `float/`
-the float weights of learned samplers and residuals, so that a file can be fine-tuned. Everything else is metadata:
-task, scale and origin as plain strings, and the whole plan as JSON, with taps, padding, grids, interpolation,
-requantisation and compression.
+Tensors are the int8 tables (and, for banded ones, `.coarse` and `.index`), named as in the plan, and under
+`float/` the float weights of learned samplers and residuals, so that a file can be fine-tuned. Everything
+else is metadata: task, scale and origin as plain strings, and the whole plan as JSON, with taps, padding,
+grids, interpolation, requantisation and compression.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def save(net: LutNet, path: str | Path, notes: tuple[str, ...] = ()) -> Path:
 
 
 def write(content: LutFile, path: str | Path) -> Path:
-    """Write a file under a temporary name, then rename it, so that no partial file ever has the final name."""
+    """Write under a temporary name, then rename: no partial file ever has the final name."""
     from safetensors.numpy import save_file
 
     target = Path(path)
@@ -143,7 +143,9 @@ def read(path: str | Path) -> LutFile:
     if metadata.get("format") != FORMAT:
         raise UsageError(f"{source} holds no LUT network", hint="`twinnet lut import` reads published tables")
     if metadata.get("version") != VERSION:
-        raise UsageError(f"{source} has format version {metadata.get('version')}; this twinnet reads {VERSION}")
+        raise UsageError(
+            f"{source} has format version {metadata.get('version')}; this twinnet reads {VERSION}"
+        )
     try:
         content = _content(metadata, arrays)
     except UsageError as error:

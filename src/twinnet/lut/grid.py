@@ -15,8 +15,8 @@ __all__ = ["Grid", "infer_nodes"]
 class Grid:
     """`nodes` nodes per axis, `step` pixel values apart, the last one *evaluated* at `last`.
 
-    With interval bits the last node lies at 256, beyond any pixel. `last=256` evaluates the network there, so that
-    the interpolation is right up to 255; `last=255` evaluates it at 255, as most published tables do.
+    With interval bits the last node lies at 256, beyond any pixel. `last=256` evaluates the network there,
+    so that the interpolation is right up to 255; `last=255` evaluates it at 255, as most published tables do.
 
     >>> Grid.bits(4)
     Grid(step=16, nodes=17, last=256)
@@ -75,8 +75,9 @@ class Grid:
 def infer_nodes(rows: int, axes: int | None = None) -> tuple[int, Grid]:
     """Axes and grid of a dense table of `rows` rows with a power-of-two interval.
 
-    Published names give the interval in two contradictory ways, so the row count decides. More axes win, as no
-    two published layouts share a count. The convention of the last node cannot be seen and is taken as 255.
+    Published names give the interval in two contradictory ways, so the row count decides. More axes win,
+    as no two published layouts share a count. The convention of the last node cannot be seen and is taken
+    as 255.
 
     >>> infer_nodes(83521)
     (4, Grid(step=16, nodes=17, last=255))

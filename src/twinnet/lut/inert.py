@@ -1,10 +1,10 @@
 """Reading tensors out of `.pth` files without running anything that is in them.
 
-A pickle can call any function it names. This reader resolves every name itself, to one of four harmless things: an
-ordered dictionary, a description of a tensor, a description of a storage, or a *ghost* that remembers its attributes and
-does nothing. Whole-module pickles of classes that do not exist here are thereby read like any other file, and a
-hostile one has nothing to call. The tensors found below a ghost's `_parameters`, `_buffers` and `_modules` are
-returned under the dotted names a `state_dict` would have.
+A pickle can call any function it names. This reader resolves every name itself, to one of four harmless
+things: an ordered dictionary, a description of a tensor, a description of a storage, or a *ghost* that
+remembers its attributes and does nothing. Whole-module pickles of classes that do not exist here are
+thereby read like any other file, and a hostile one has nothing to call. The tensors found below a ghost's
+`_parameters`, `_buffers` and `_modules` are returned under the dotted names a `state_dict` would have.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from twinnet.errors import UsageError
 __all__ = ["read_pth"]
 
 _DTYPES = {
-    "FloatStorage": np.float32, "DoubleStorage": np.float64, "HalfStorage": np.float16, "LongStorage": np.int64,
-    "IntStorage": np.int32, "ShortStorage": np.int16, "CharStorage": np.int8, "ByteStorage": np.uint8,
+    "FloatStorage": np.float32, "DoubleStorage": np.float64, "HalfStorage": np.float16,
+    "LongStorage": np.int64, "IntStorage": np.int32, "ShortStorage": np.int16, "CharStorage": np.int8, "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
 }  # fmt: skip
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
@@ -178,7 +178,10 @@ def _walk(thing: Any, prefix: str, depth: int) -> Iterator[tuple[str, _Tensor]]:
 
 def _resolve(tensor: _Tensor, storages: dict[str, bytes]) -> np.ndarray:
     data = np.frombuffer(storages[tensor.storage.key], tensor.storage.dtype)
-    if len(tensor.shape) != len(tensor.strides) or min((*tensor.shape, *tensor.strides, tensor.offset), default=0) < 0:
+    if (
+        len(tensor.shape) != len(tensor.strides)
+        or min((*tensor.shape, *tensor.strides, tensor.offset), default=0) < 0
+    ):
         raise UsageError("a tensor has an impossible shape")
     if 0 in tensor.shape:
         return np.zeros(tensor.shape, data.dtype)

@@ -38,22 +38,24 @@ def _split(values: Tensor, units: int, nodes: int) -> tuple[Tensor, Tensor]:
 def simplex(values: Tensor, units: int, nodes: int, rows: Rows, compat: str = "") -> Tensor:
     """Numerators [..., payload] over `units` for values [..., axes].
 
-    Sort the fractions; walk from the lower corner to the upper one along the axes in that order; each vertex weighs
-    the drop between its neighbours in the sorted list.
+    Sort the fractions; walk from the lower corner to the upper one along the axes in that order; each
+    vertex weighs the drop between its neighbours in the sorted list.
 
     >>> rows = dense_rows(torch.tensor([[0.0], [10.0], [20.0], [40.0]]), nodes=2)
     >>> simplex(torch.tensor([[64.0, 192.0]]), 256, 2, rows)     # a quarter down, three quarters right
     tensor([[3840.]])
     """
     bins, frac = _split(values, units, nodes)
-    falling, order = torch.sort(frac, dim=-1, descending=True, stable=True)
+    axes = values.shape[-1]
+    falling, order = torch.topk(frac, axes, dim=-1)
     edge = torch.full_like(falling[..., :1], units)
     bounds = torch.cat([edge, falling, torch.zeros_like(edge)], dim=-1)
     weights = bounds[..., :-1] - bounds[..., 1:]
     vertex = bins
     total = weights[..., :1] * rows(vertex)
-    for i in range(values.shape[-1]):
-        vertex = vertex.scatter_add(-1, order[..., i : i + 1], torch.ones_like(order[..., :1]))
+    along = torch.eye(axes, dtype=torch.int64, device=values.device)
+    for i in range(axes):
+        vertex = vertex + along[order[..., i]]
         total = total + weights[..., i + 1 : i + 2] * rows(vertex)
     if compat == "srlut-2021":
         a, b, c, d = frac.unbind(-1)

@@ -33,7 +33,6 @@ class Network:
     floats: dict[str, np.ndarray] = field(default_factory=dict)
 
 
-
 def srlut_network(path: Path, name: dict[str, Any], options: Options) -> Network:
     """One `.npy` file: SR-LUT of the kind its name or its row count says."""
     values = read_int8(path)
@@ -42,7 +41,9 @@ def srlut_network(path: Path, name: dict[str, Any], options: Options) -> Network
     last = options.last or 255
     scale = _side(values.shape[1], path)
     if name.get("scale") and int(name["scale"]) != scale:
-        raise UsageError(f"{path}: the name says x{name['scale']}, but rows of {values.shape[1]} values are x{scale}")
+        raise UsageError(
+            f"{path}: the name says x{name['scale']}, but rows of {values.shape[1]} values are x{scale}"
+        )
     kind = kind or {4: "S", 3: "F", 2: "V"}.get(axes)
     if kind is None:
         raise UsageError(f"{path}: a table of {axes} axes is no published layout")
@@ -137,7 +138,9 @@ class _Builder:
         self.floats[f"{path}.residual.weight"] = gains
         return sample, Blend((previous,), tuple(fixed_gains(gains).tolist()), GAIN_BITS)
 
-    def add(self, name: str, terms: list[Term], requant: Requant, channels: int = 1, upscale: int = 1) -> None:
+    def add(
+        self, name: str, terms: list[Term], requant: Requant, channels: int = 1, upscale: int = 1
+    ) -> None:
         self.stages.append(Stage(name, tuple(terms), requant, channels, upscale))
 
     def done(self, name: str) -> Network:
@@ -184,4 +187,3 @@ class _Builder:
         kind = "AutoLUT on SPF-LUT" if self.auto else "SPF-LUT"
         self.parts.notes.append(f"{kind}: {len(ups) // 4} branches, edge padding")
         return self.done(f"{'auto-' if self.auto else ''}spf")
-

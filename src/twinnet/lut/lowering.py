@@ -63,7 +63,9 @@ def raise_plan(plan: Plan, name: str = "lut", task: str = "sr") -> LutNet:
             if term.branch != f"b{len(groups[term.group])}":
                 raise UsageError(f"{stage.name}.{term.name}: branches must be b0, b1, ... in order")
             groups[term.group].append(_branch(term, plan.tables[term.table], f"{stage.name}.{term.name}"))
-        stages[stage.name] = LookupStage(dict(groups), stage.requant, stage.channels, stage.upscale, stage.cell)
+        stages[stage.name] = LookupStage(
+            dict(groups), stage.requant, stage.channels, stage.upscale, stage.cell
+        )
     return LutNet(stages, name=name, task=task)
 
 

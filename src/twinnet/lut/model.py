@@ -65,7 +65,9 @@ class LutModel:
             done += len(strip)
         return out
 
-    def strips(self, image: np.ndarray, progress: Callable[[float], None] | None = None) -> Iterator[np.ndarray]:
+    def strips(
+        self, image: np.ndarray, progress: Callable[[float], None] | None = None
+    ) -> Iterator[np.ndarray]:
         """The result from top to bottom in pieces of whole rows, each made from tiles of bounded size."""
         planes = self._planes(image)
         flat = np.ndim(image) == 2
@@ -90,11 +92,15 @@ class LutModel:
         if array.dtype != np.uint8:
             raise UsageError(f"images are uint8, not {array.dtype}", hint="scale and round to 0..255 first")
         if array.ndim not in (2, 3):
-            raise UsageError(f"images are [rows, columns] or [rows, columns, colours], not {list(array.shape)}")
+            raise UsageError(
+                f"images are [rows, columns] or [rows, columns, colours], not {list(array.shape)}"
+            )
         if array.size == 0:
             raise UsageError(f"the image is empty: {list(array.shape)}")
         if self.plan.channels != 1:
-            raise UsageError(f"this network writes {self.plan.channels} channels per plane, which is no image")
+            raise UsageError(
+                f"this network writes {self.plan.channels} channels per plane, which is no image"
+            )
         return array[None] if array.ndim == 2 else np.moveaxis(array, -1, 0)
 
     def record(self, plane: np.ndarray, record: Record) -> np.ndarray:

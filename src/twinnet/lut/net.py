@@ -40,9 +40,9 @@ class NetSite:
 class LutNet(nn.Module):
     """Lookup stages in order. Every stage reads planes of earlier ones and writes a register of its own name.
 
-    `forward` takes [batch, colours, rows, columns] in [0, 1], runs every colour by itself and returns the same at
-    `scale` times the size. It runs the Units' networks until `twinnet.lut.export` has given them tables, and the
-    tables from then on. `rounding` names the semantics in force (see `twinnet.lut.rounding`).
+    `forward` takes [batch, colours, rows, columns] in [0, 1], runs every colour by itself and returns the
+    same at `scale` times the size. It runs the Units' networks until `twinnet.lut.export` has given them
+    tables, and the tables from then on. `rounding` names the semantics in force (see `twinnet.lut.rounding`).
 
     >>> from twinnet.restore.nets import mulut
     >>> net = mulut.build(patterns="sd", stages=2, scale=2, width=8)
@@ -81,7 +81,9 @@ class LutNet(nn.Module):
             for path, branch in stage.branches(group):
                 for plane in (*branch.planes, *branch.previous):
                     if plane.register not in self._scales:
-                        raise UsageError(f"{name}.{path} reads {plane.register!r}, which no earlier stage writes")
+                        raise UsageError(
+                            f"{name}.{path} reads {plane.register!r}, which no earlier stage writes"
+                        )
                     grids.add(self._scales[plane.register])
                 if branch.unit.outputs != stage.channels * stage.upscale**2:
                     raise UsageError(
@@ -130,7 +132,9 @@ class LutNet(nn.Module):
         planes = x.reshape(batch * colours, 1, h, w).clamp(0, 1)
         mode, how = self.mode, self.rounding
         if mode == "mixed":
-            raise UsageError("some Units of this network have tables and some have not", hint="export all of them")
+            raise UsageError(
+                "some Units of this network have tables and some have not", hint="export all of them"
+            )
         as_table = mode == "table"
         if as_table:
             work = torch.float64 if how == "C" else torch.float32
@@ -138,7 +142,9 @@ class LutNet(nn.Module):
         registers = {INPUT: planes}
         for name, stage in self.stages():
             last = name == self.stage_names[-1]
-            pixels = self._stage(name, stage, registers, as_table, how, record, clip=not (last and self.training))
+            pixels = self._stage(
+                name, stage, registers, as_table, how, record, clip=not (last and self.training)
+            )
             registers[name] = pixels if as_table else pixels / 255
             if record is not None:
                 record(name, registers[name])
@@ -189,7 +195,8 @@ class LutNet(nn.Module):
             total = part if total is None else total + part
         assert total is not None
         pixels = total / common if exact else total
-        # Without any rounding (C as a network) the last image stays continuous, too: that is how SR-LUT trains.
+        # Without any rounding (C as a network) the last image stays continuous, too: that is how SR-LUT
+        # trains.
         return requantise(pixels, stage.requant, clip=clip, round_=as_table or how != "C")
 
     @staticmethod
@@ -243,7 +250,9 @@ class LutNet(nn.Module):
     def extra_repr(self) -> str:
         """What `print(net)` shows."""
         how = self.rounding
-        return f"{self.net_name}, {self.task} x{self.scale}, {self.mode} mode, rounding {how} ({ROUNDINGS[how]})"
+        return (
+            f"{self.net_name}, {self.task} x{self.scale}, {self.mode} mode, rounding {how} ({ROUNDINGS[how]})"
+        )
 
 
 def _stack(planes: Sequence[Plane], registers: dict[str, Tensor]) -> Tensor:

@@ -1,7 +1,7 @@
 """The nodes a LUT network is made of: samplers, the adaptive residual, branches and stages.
 
-Each node has one meaning in two modes. In network mode values are floats in [0, 1]; in table mode they are the fixed
-point numbers of `twinnet.lut.plan`, carried in floats that hold them exactly.
+Each node has one meaning in two modes. In network mode values are floats in [0, 1]; in table mode they are
+the fixed point numbers of `twinnet.lut.plan`, carried in floats that hold them exactly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def _outside(coordinate: Tensor, n: int, padding: Padding) -> Tensor:
 
 
 def gather(planes: Sequence[Tensor], offsets: Offsets, r: int, cell: int, padding: Padding) -> Tensor:
-    """Pixels of every offset at every site, turned by `r` quarter turns: [batch, offset, site row, site column].
+    """Pixels of every offset at every site, turned by `r` quarter turns: [batch, offset, site row, site
+    column].
 
     `planes` has one [batch, rows, columns] per offset, or a single one for all.
     """
@@ -201,7 +202,9 @@ class Branch(nn.Module):
         """Exact numerators over `denominator`: [batch, payload, site row, site column]."""
         values = self.sample.fixed(self.pixels(registers, self.planes, r, cell))
         if self.residual is not None:
-            values = self.residual.fixed(values, self.sample.fixed(self.pixels(registers, self.previous, r, cell)))
+            values = self.residual.fixed(
+                values, self.sample.fixed(self.pixels(registers, self.previous, r, cell))
+            )
         return self.unit.numerators(values.movedim(1, -1), self.sample.value_bits).movedim(-1, 1)
 
     @property
@@ -239,5 +242,3 @@ class LookupStage(nn.Module):
         home = self.get_submodule(group) if group else self
         prefix = f"{group}." if group else ""
         return [(prefix + k, b) for k, b in home.named_children() if isinstance(b, Branch)]
-
-

@@ -42,6 +42,6 @@ def read_floats(path: Path) -> np.ndarray:
     if array.dtype.kind != "f" or not np.isfinite(array).all():
         raise UsageError(
             f"{path} is {array.dtype} or holds NaN or infinity, not float weights",
-            hint="one published script saves samplers as int8, which destroys them: use its training checkpoint",
+            hint="a published script saves samplers as int8, which destroys them: use its checkpoint",
         )
     return array.astype(np.float32)

@@ -1,7 +1,8 @@
 """A plan as an ONNX model of standard operators: any runtime can run it, and gets the same integers.
 
-The graph takes `image`, uint8 [planes, rows, columns], and gives `result`, uint8 [planes, channels, rows', columns'].
-Values are int64 throughout, tables stay int8, and each requantisation is done in double, step by step.
+The graph takes `image`, uint8 [planes, rows, columns], and gives `result`, uint8 [planes, channels, rows',
+columns']. Values are int64 throughout, tables stay int8, and each requantisation is done in double, step
+by step.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class _Writer:
         self.known: dict[Any, str] = {}
         self.count = 0
 
-    # -- small things ------------------------------------------------------------------------------------------
+    # -- small things
+    # ------------------------------------------------------------------------------------------
 
     def op(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
         from onnx import helper
@@ -94,7 +96,9 @@ class _Writer:
         if content not in self.known:
             self.known[content] = name if name is not None else f"constant_{len(self.initializers)}"
             # `ascontiguousarray` would turn a scalar into a vector.
-            self.initializers[self.known[content]] = numpy_helper.from_array(array.copy(), self.known[content])
+            self.initializers[self.known[content]] = numpy_helper.from_array(
+                array.copy(), self.known[content]
+            )
         return self.known[content]
 
     def cast(self, name: str, dtype: Any) -> str:
@@ -115,7 +119,8 @@ class _Writer:
             self.nodes.append(helper.make_node("Identity", [tensor], [name], name=f"site:{name}"))
             self.outputs.append((name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), 4))
 
-    # -- the graph ---------------------------------------------------------------------------------------------
+    # -- the graph
+    # ---------------------------------------------------------------------------------------------
 
     def model(self) -> Any:
         from onnx import TensorProto, helper
@@ -127,8 +132,14 @@ class _Writer:
         result = self.cast(registers[self.plan.stages[-1].name], np.uint8)
         self.nodes.append(helper.make_node("Identity", [result], ["result"], name="result"))
         image = helper.make_tensor_value_info("image", TensorProto.UINT8, ["planes", "rows", "columns"])
-        outs = [helper.make_tensor_value_info("result", TensorProto.UINT8, ["planes", self.plan.channels, None, None])]
-        outs += [helper.make_tensor_value_info(name, kind, [None] * rank) for name, kind, rank in self.outputs]
+        outs = [
+            helper.make_tensor_value_info(
+                "result", TensorProto.UINT8, ["planes", self.plan.channels, None, None]
+            )
+        ]
+        outs += [
+            helper.make_tensor_value_info(name, kind, [None] * rank) for name, kind, rank in self.outputs
+        ]
         graph = helper.make_graph(self.nodes, "lut", [image], outs, list(self.initializers.values()))
         model = helper.make_model(
             graph, producer_name="twinnet", opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8
@@ -179,7 +190,10 @@ class _Writer:
 
     def note_planes(self, name: str, planes: Sequence[Plane], registers: dict[str, str]) -> None:
         if self.recording:
-            found = [self.op("Unsqueeze", self.plane(p, registers), self.constant([1])) for p in dict.fromkeys(planes)]
+            found = [
+                self.op("Unsqueeze", self.plane(p, registers), self.constant([1]))
+                for p in dict.fromkeys(planes)
+            ]
             self.note(name, self.op("Concat", *found, axis=1) if len(found) > 1 else found[0], np.int64)
 
     def plane(self, plane: Plane, registers: dict[str, str]) -> str:
@@ -211,7 +225,9 @@ class _Writer:
 
         return self.once(("at", plane.register, axis, offset, cell, padding), make)
 
-    def pixels(self, term: Term, planes: Sequence[Plane], cell: int, registers: dict[str, str], r: int) -> str:
+    def pixels(
+        self, term: Term, planes: Sequence[Plane], cell: int, registers: dict[str, str], r: int
+    ) -> str:
         """[planes, site rows, site columns, offsets]."""
         e, taps = cell - 1, []
         for p, (dy, dx) in enumerate(term.sample.offsets):
@@ -227,7 +243,11 @@ class _Writer:
     def fixed(self, term: Term, pixels: str) -> str:
         sample = term.sample
         if sample.weights is None:
-            return pixels if not sample.value_bits else self.op("Mul", pixels, self.constant(1 << sample.value_bits))
+            return (
+                pixels
+                if not sample.value_bits
+                else self.op("Mul", pixels, self.constant(1 << sample.value_bits))
+            )
         shift = sample.weight_bits - sample.value_bits
         summed = self.op("MatMul", pixels, self.constant(np.array(sample.weights).T))
         return self.rounded(summed, shift)
@@ -236,7 +256,9 @@ class _Writer:
         """Divide by 2^shift, half up; values are not negative, so a plain integer division floors."""
         if not shift:
             return name
-        return self.op("Div", self.op("Add", name, self.constant(1 << (shift - 1))), self.constant(1 << shift))
+        return self.op(
+            "Div", self.op("Add", name, self.constant(1 << (shift - 1))), self.constant(1 << shift)
+        )
 
     def values(self, term: Term, cell: int, registers: dict[str, str], r: int) -> str:
         values = self.fixed(term, self.pixels(term, term.sample.planes, cell, registers, r))
@@ -249,14 +271,17 @@ class _Writer:
         second = self.op("Mul", values, self.constant(one - np.array(blend.gains)))
         return self.rounded(self.op("Add", first, second), blend.gain_bits)
 
-    # -- tables ------------------------------------------------------------------------------------------------
+    # -- tables
+    # ------------------------------------------------------------------------------------------------
 
     def lookup(self, term: Term, table: Table, values: str) -> str:
         """Numerators [planes, site rows, site columns, payload]."""
         u = term.units(table)
         dense = self.constant(table.values, np.int8, term.table)
         if not table.banded:
-            return self.interpolate(term, values, u, table.nodes, table.axes, _Dense(self, dense, table.nodes, table.axes))
+            return self.interpolate(
+                term, values, u, table.nodes, table.axes, _Dense(self, dense, table.nodes, table.axes)
+            )
         assert table.coarse is not None
         first = self.op("Slice", values, *map(self.constant, ([0], [1], [-1])))
         others = self.op("Slice", values, *map(self.constant, ([1], [table.near + 1], [-1])))
@@ -271,7 +296,9 @@ class _Writer:
         far = self.interpolate(term, values, u * table.thin, table.coarse_nodes, table.axes, coarse)
         return self.op("Where", in_band, near, far)
 
-    def interpolate(self, term: Term, values: str, u: int, nodes: int, axes: int, rows: _Dense | _Band) -> str:
+    def interpolate(
+        self, term: Term, values: str, u: int, nodes: int, axes: int, rows: _Dense | _Band
+    ) -> str:
         units = self.constant(u)
         bins = self.op("Min", self.op("Div", values, units), self.constant(nodes - 2))
         frac = self.op("Sub", values, self.op("Mul", bins, units))
@@ -281,7 +308,8 @@ class _Writer:
         tops = [self.op("Slice", falling, *map(self.constant, ([k], [k + 1], [-1]))) for k in range(axes)]
         weights = [self.op("Sub", units, tops[0])]
         weights += [self.op("Sub", tops[k], tops[k + 1]) for k in range(axes - 1)] + [tops[-1]]
-        # One-hot rows of the sorted axes, added up along the walk, are the vertices relative to the lower corner.
+        # One-hot rows of the sorted axes, added up along the walk, are the vertices relative to the lower
+        # corner.
         steps = self.op("Gather", self.constant(np.eye(axes, dtype=np.int64)), order, axis=0)
         vertex, total = bins, self.op("Mul", weights[0], rows(bins))
         for k in range(axes):
@@ -316,12 +344,17 @@ class _Writer:
         cells = self.op("Unsqueeze", bins, self.constant([3]))
         inside = self.op("Unsqueeze", frac, self.constant([3]))
         # Per axis frac at an upper corner, units - frac at a lower one.
-        sides = self.op("Add", self.op("Mul", inside, self.constant(2 * corners - 1)), self.constant((1 - corners) * units))
+        sides = self.op(
+            "Add",
+            self.op("Mul", inside, self.constant(2 * corners - 1)),
+            self.constant((1 - corners) * units),
+        )
         weights = self.op("ReduceProd", sides, self.constant([-1]), keepdims=1)
         entries = rows(self.op("Add", cells, self.constant(corners)))
         return self.op("ReduceSum", self.op("Mul", weights, entries), self.constant([3]), keepdims=0)
 
-    # -- after the tables --------------------------------------------------------------------------------------
+    # -- after the tables
+    # --------------------------------------------------------------------------------------
 
     def place(self, numerator: str, stage: Stage, r: int) -> str:
         """[planes, channels, rows, columns]: the payload reordered for the rotation, then a pixel shuffle."""
@@ -334,7 +367,9 @@ class _Writer:
         split = self.op("Concat", shape, self.constant([stage.channels, n, n]), axis=0)
         blocks = self.op("Transpose", self.op("Reshape", numerator, split), perm=[0, 3, 1, 4, 2, 5])
         batch = self.op("Slice", shape, self.constant([0]), self.constant([1]))
-        sides = self.op("Mul", self.op("Slice", shape, self.constant([1]), self.constant([3])), self.constant(n))
+        sides = self.op(
+            "Mul", self.op("Slice", shape, self.constant([1]), self.constant([3])), self.constant(n)
+        )
         flat = self.op("Concat", batch, self.constant([stage.channels]), sides, axis=0)
         return self.op("Reshape", blocks, flat)
 

@@ -1,8 +1,8 @@
 """Sampling patterns: which neighbours a table looks at. A pattern is data: (dy, dx) offsets in axis order.
 
-The first six are published ones, in the order a, b, c, d of their tables. `V` and `F` are the 2-D and 3-D patterns of
-SR-LUT. The `P` patterns suit a first stage. `Q` and `R` are for a stage with one site per 2x2 cell of an x2 image
-(`cell=2`), counted from the top left pixel of the cell.
+The first six are published ones, in the order a, b, c, d of their tables. `V` and `F` are the 2-D and 3-D
+patterns of SR-LUT. The `P` patterns suit a first stage. `Q` and `R` are for a stage with one site per 2x2
+cell of an x2 image (`cell=2`), counted from the top left pixel of the cell.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def pattern(spec: str | Iterable[Iterable[int]]) -> Offsets:
     """
     if isinstance(spec, str):
         if spec not in PATTERNS:
-            raise UsageError(f"no pattern named {spec!r}", hint=f"known: {' '.join(PATTERNS)}, or give offsets")
+            raise UsageError(
+                f"no pattern named {spec!r}", hint=f"known: {' '.join(PATTERNS)}, or give offsets"
+            )
         return PATTERNS[spec]
     try:
         offsets = tuple((int(dy), int(dx)) for dy, dx in spec)

@@ -19,14 +19,32 @@ from twinnet.lut.png import write_png
 __all__ = ["SUFFIXES", "Picture", "is_picture", "read_picture", "upscale_file"]
 
 SUFFIXES = frozenset(
-    [".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".tga", ".avif", ".ico"]
+    [
+        ".png",
+        ".jpg",
+        ".jpeg",
+        ".bmp",
+        ".webp",
+        ".tif",
+        ".tiff",
+        ".gif",
+        ".ppm",
+        ".pgm",
+        ".pbm",
+        ".pnm",
+        ".jp2",
+        ".tga",
+        ".avif",
+        ".ico",
+    ]
 )
 _MAX_PIXELS = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """An image as the networks take it: uint8 [rows, columns] or [rows, columns, 3], and its alpha, if any."""
+    """An image as the networks take it: uint8 [rows, columns] or [rows, columns, 3], and its alpha, if
+    any."""
 
     pixels: np.ndarray
     alpha: np.ndarray | None = None
@@ -49,7 +67,8 @@ def _depth(image: Any, path: Path) -> int:
 
 
 def read_picture(path: str | Path) -> Picture:
-    """Read an image. Palettes and other colour spaces become RGB; alpha is kept apart; over 8 bits is refused."""
+    """Read an image. Palettes and other colour spaces become RGB; alpha is kept apart; over 8 bits is
+    refused."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     source = Path(path)
@@ -142,5 +161,7 @@ def _format(target: Path) -> str:
     Image.init()
     kind = Image.EXTENSION.get(target.suffix.lower())
     if kind is None or kind not in Image.SAVE:
-        raise UsageError(f"cannot write images of type {target.suffix or '(no suffix)'}: {target}", hint="use .png")
+        raise UsageError(
+            f"cannot write images of type {target.suffix or '(no suffix)'}: {target}", hint="use .png"
+        )
     return kind

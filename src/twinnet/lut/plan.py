@@ -1,72 +1,83 @@
 """The plan: a lookup-table network lowered to a flat list of typed stages over integer planes.
 
-A plan is what deploys. It holds no code and no floats except the few constants of a requantisation, so every
-executor (numpy reference, native engine, ONNX) that follows this page computes the same integers, bit for bit.
+A plan is what deploys. It holds no code and no floats except the few constants of a requantisation, so
+every executor (numpy reference, native engine, ONNX) that follows this page computes the same integers.
 
 Planes and registers
-    A plan maps one plane of 8-bit pixels (values 0..255, any height and width of at least 1) to an output of
-    `plan.channels` planes, `plan.scale` times larger. Colours are planes that run independently. A *register* is a
-    named stack of 8-bit planes on a grid of `scale` pixels per input pixel. `INPUT` is the register that holds the
-    image (one channel, scale 1); every stage writes one register, named like the stage. The last stage is the output.
+    A plan maps one plane of 8-bit pixels (0..255, any height and width of at least 1) to an output of
+    `plan.channels` planes, `plan.scale` times larger. Colours are planes that run independently. A
+    *register* is a named stack of 8-bit planes on a grid of `scale` pixels per input pixel. `INPUT` is the
+    register that holds the image (one channel, scale 1); every stage writes one register, named like the
+    stage. The last stage is the output.
 
 Stage
-    A stage has a grid of *sites*, one per `cell` x `cell` block of source pixels (`cell` 1: one per pixel; `cell` 2 on
-    an x2 image: one per pixel of the original). For a source register of scale s the site grid has scale s / cell.
-    Each site gives an `upscale` x `upscale` block of every output channel, so the register written has scale
-    s / cell * upscale. A stage adds up its terms exactly and requantises once:
+    A stage has a grid of *sites*, one per `cell` x `cell` block of source pixels (`cell` 1: one per pixel;
+    `cell` 2 on an x2 image: one per pixel of the original). For a source register of scale s the site grid
+    has scale s / cell. Each site gives an `upscale` x `upscale` block of every output channel, so the
+    register written has scale s / cell * upscale. A stage adds up its terms exactly and requantises once:
 
-        N[o, y, x]   = sum over terms t, over rotations r of t:  (D // D_t) * numerator[t, r][o, y, x]     (integers)
-        out[o, y, x] = requant(N / D)                            D = lcm of all D_t = `stage.denominator`
+        N[o, y, x]   = sum over terms t, rotations r of t:  (D // D_t) * numerator[t, r][o, y, x]
+        out[o, y, x] = requant(N / D)               D = lcm of all D_t = `stage.denominator`
 
 Sample: values of the taps at a site
     Tap p of rotation r at site (i, j) is the pixel (cell*i + dy, cell*j + dx) of its plane, (dy, dx) being
     `offsets[p]` turned about the centre of the cell, with e = cell - 1:
         r0 (dy, dx)    r1 (dx, e - dy)    r2 (e - dy, e - dx)    r3 (e - dx, dy)
-    Coordinates outside the plane of size n are mapped per axis: "edge" clamps to 0..n-1; "reflect" mirrors without
-    repeating the border, again and again if needed (period 2(n-1); n = 1 always gives 0).
-    With F = `value_bits`, values are fixed point with F fraction bits:
-        weights is None    value_k = pixel_k << F                                            (one offset per axis)
-        weights (k, p)     value_k = (sum_p weights[k][p] * pixel_p + half) >> (B - F)       B = `weight_bits`,
-                           half = 2^(B-F-1), or 0 if B = F; weights are >= 0, each row sums to exactly 2^B
-Blend (adaptive residual): the same offsets and weights sample a second set of planes, giving value2, then
-        value_k = (gain_k * value2_k + (2^G - gain_k) * value_k + 2^(G-1)) >> G              G = `gain_bits`
+    Coordinates outside the plane of size n are mapped per axis: "edge" clamps to 0..n-1; "reflect" mirrors
+    without repeating the border, again and again if needed (period 2(n-1); n = 1 always gives 0).
+    With F = `value_bits`, values are fixed point with F fraction bits, and with B = `weight_bits`:
+        weights is None    value_k = pixel_k << F                                (one offset per axis)
+        weights (k, p)     value_k = (sum_p weights[k][p] * pixel_p + half) >> (B - F)
+                           half = 2^(B-F-1), or 0 if B = F; weights >= 0, each row sums to exactly 2^B
 
-Table: `axes` axes of `nodes` nodes, `step` apart, so a node k stands for pixel value k * step. u = step << F.
-    Row of cell (k_0 .. k_{n-1}) in C order: k_0 * nodes^(n-1) + ... + k_{n-1}. A row has `payload` int8 values in the
-    order (output channel, row u, column v) of the `upscale` x `upscale` block.
+Blend (adaptive residual)
+    The same offsets and weights sample a second set of planes, giving value2, then with G = `gain_bits`
+        value_k = (gain_k * value2_k + (2^G - gain_k) * value_k + 2^(G-1)) >> G
+
+Table: `axes` axes of `nodes` nodes, `step` apart, so node k stands for pixel value k * step. u = step << F.
+    Row of cell (k_0 .. k_{n-1}) in C order: k_0 * nodes^(n-1) + ... + k_{n-1}. A row has `payload` int8
+    values in the order (output channel, row u, column v) of the `upscale` x `upscale` block.
     bin_k = min(value_k // u, nodes - 2), frac_k = value_k - bin_k * u, which is in 0..u.
-    "simplex"      sort axes by frac, largest first; V_0 = bins, V_i = V_{i-1} + one step along the i-th axis;
-                   numerator = (u - f_1) T[V_0] + (f_1 - f_2) T[V_1] + ... + f_n T[V_n];  D_t = u. Ties do not matter.
-    "multilinear"  numerator = sum over the 2^n corners of T[corner] * prod(frac_k or u - frac_k);  D_t = u^n
-    compat "srlut-2021" (simplex, 4 axes a,b,c,d): the published slip. Where c >= a > b, c > d > a (fracs), use
-                   (u-c) T[0000] + (c-a) T[0010] + (a-d) T[1010] + (d-b) T[1011] + b T[1111] instead.
-Banded table (diagonal-first compression): axes 1..`near` are compressed. A site is *in band* iff
-    |value_k - value_0| <= `term.band_limit` for k = 1..near: width * u for simplex, (width - 1) * u for multilinear,
-    whose corners reach one node further. In band the rows come from `values`, at row
-        index[b_0, (b_1 - b_0) mod D, ..., (b_near - b_0) mod D] * nodes^(axes-1-near) + the rest in C order,
-        D = 2 * width + 1, for vertices of the fine grid (`nodes`, `step`). Vertices out of band only ever have weight
-        zero there; they must be skipped (or read as any row). Index entries that do not exist are -1.
-    Off band the rows come from `coarse`, a plain table of every `thin`-th node: (nodes - 1) // thin + 1 nodes,
-        step * thin apart. D_t is that of the coarse grid, u * thin (simplex) or (u * thin)^n (multilinear); the
-        in-band numerator is multiplied by thin or thin^n. compat must be empty.
+    "simplex"      sort axes by frac, largest first; V_0 = bins, V_i = V_{i-1} + one step along the i-th
+                   axis; numerator = (u - f_1) T[V_0] + (f_1 - f_2) T[V_1] + ... + f_n T[V_n]; D_t = u.
+                   Ties do not matter.
+    "multilinear"  numerator = sum over the 2^n corners of T[corner] * prod(frac_k or u - frac_k);
+                   D_t = u^n
+    compat "srlut-2021" (simplex, 4 axes a,b,c,d): the published slip. Where c >= a > b and c > d > a
+                   (fracs), the numerator is instead
+                   (u-c) T[0000] + (c-a) T[0010] + (a-d) T[1010] + (d-b) T[1011] + b T[1111].
+
+Banded table (diagonal-first compression): axes 1..`near` are compressed.
+    A site is *in band* iff |value_k - value_0| <= `term.band_limit` for k = 1..near: width * u for simplex,
+    (width - 1) * u for multilinear, whose corners reach one node further. In band the rows come from
+    `values`, at row
+        index[b_0, (b_1 - b_0) mod D, ..., (b_near - b_0) mod D] * nodes^(axes-1-near) + the rest, C order,
+    D = 2 * width + 1, for vertices of the fine grid (`nodes`, `step`). Vertices out of band only ever have
+    weight zero there; they must be skipped (or read as any row). Index entries that do not exist are -1.
+    Off band the rows come from `coarse`, a plain table of every `thin`-th node: (nodes - 1) // thin + 1
+    nodes, step * thin apart. D_t is that of the coarse grid, u * thin (simplex) or (u * thin)^n
+    (multilinear); the in-band numerator is multiplied by thin or thin^n. compat must be empty.
 
 Rotation of the output block: with n = upscale, payload element (u, v) of rotation r lands at
     (row, col) of the block of site (i, j), that is at pixel (i*n + row, j*n + col), where (u, v) is
         r0 (row, col)    r1 (n-1-col, row)    r2 (n-1-row, n-1-col)    r3 (col, n-1-row)
 
 Requant: x = float64(N) / float64(D), then `steps` in order, each one IEEE double operation:
-    ("div", c) x / c   ("mul", c) x * c   ("add", c) x + c   ("clip", lo, hi) min(max(x, lo), hi)   ("round",) half to even
-    The last step is ("round",) and the result lies in 0..255. Executors may evaluate it once per N into a table over
-    -stage.bound .. stage.bound. Accumulators need int64 where `stage.bound` does not fit int32.
+    ("div", c) x / c   ("mul", c) x * c   ("add", c) x + c
+    ("clip", lo, hi) min(max(x, lo), hi)   ("round",) half to even
+    The last step is ("round",) and the result lies in 0..255. Executors may evaluate it once per N into a
+    table over -stage.bound .. stage.bound. Accumulators need int64 where `stage.bound` does not fit int32;
+    it always stays below 2^53, so that doubles hold N exactly, too.
 
-Recording: every stage has these points, in this order, with `sites(plan)` listing them. The integer recorded divided
-by `Site.denominator` is in pixel units.
-    {stage}.{group}.input.x           the planes sampled, 8 bit (the distinct planes of the group's first term, in order)
-    {stage}.{group}.input.prev_x      the planes blended in, if any
-    {stage}.{group}.{branch}.rot{r}.sr  numerator[t, r], (payload, site rows, site columns): neither shuffled nor turned
-    {stage}.{group}.{branch}.rot{r}   the same, shuffled and turned back: (channels, rows, columns) of the register
-    {stage}.{group}                   N of this group alone, over D
-    {stage}                           the register written, 8 bit
+Recording: every stage has these points, in this order; `sites(plan)` lists them. The integer recorded,
+divided by `Site.denominator`, is in pixel units.
+    {stage}.{group}.input.x             the planes sampled, 8 bit (distinct planes of the group's first term)
+    {stage}.{group}.input.prev_x        the planes blended in, if any
+    {stage}.{group}.{branch}.rot{r}.sr  numerator[t, r], (payload, site rows, site columns): neither
+                                        shuffled nor turned
+    {stage}.{group}.{branch}.rot{r}     the same, shuffled and turned back: (channels, rows, columns)
+    {stage}.{group}                     N of this group alone, over D (left out where group is empty)
+    {stage}                             the register written, 8 bit
 """
 
 from __future__ import annotations
@@ -150,8 +161,8 @@ class Blend:
 class Table:
     """A table of int8 rows on a regular grid, dense or banded; see the module text.
 
-    `last` is the pixel value the last node was evaluated at when the table was made (255 or 256 with step 16). It is
-    a fact about the entries and does not enter the arithmetic.
+    `last` is the pixel value the last node was evaluated at when the table was made (255 or 256 with step
+    16). It is a fact about the entries and does not enter the arithmetic.
     """
 
     values: np.ndarray
@@ -191,7 +202,8 @@ class Table:
             raise UsageError(f"table {name}: needs at least 1 axis, 2 nodes and step 1")
         if (self.nodes - 1) * self.step < 255:
             raise UsageError(
-                f"table {name}: {self.nodes} nodes of step {self.step} end at {(self.nodes - 1) * self.step}, below 255"
+                f"table {name}: {self.nodes} nodes of step {self.step} end at "
+                f"{(self.nodes - 1) * self.step}, below 255"
             )
         for what, array in (("values", self.values), ("coarse", self.coarse)):
             if array is not None and (array.dtype != np.int8 or array.ndim != 2):
@@ -366,7 +378,8 @@ class Plan:
 
     @property
     def reach(self) -> int:
-        """How many input pixels away an output pixel can look, in any direction: the overlap that tiles need."""
+        """How many input pixels away an output pixel can look, in any direction: the overlap that tiles
+        need."""
         from twinnet.lut._checks import reach
 
         return reach(self)
@@ -377,7 +390,8 @@ def sites(plan: Plan) -> Iterator[Site]:
 
     >>> table = Table(np.zeros((17**2, 1), np.int8), axes=2, nodes=17, step=16)
     >>> term = Term(Sample((Plane(INPUT),), ((0, 0), (0, 1))), "t", rotations=(0,))
-    >>> plan = Plan.build([Stage("stage1", (term,), Requant("last", (("clip", 0, 255), ("round",))))], {"t": table})
+    >>> stage = Stage("stage1", (term,), Requant("last", (("clip", 0, 255), ("round",))))
+    >>> plan = Plan.build([stage], {"t": table})
     >>> [site.name for site in sites(plan)]
     ['stage1.in_c0.input.x', 'stage1.in_c0.b0.rot0.sr', 'stage1.in_c0.b0.rot0', 'stage1.in_c0', 'stage1']
     """
@@ -409,7 +423,8 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
 
 
 def plan_from_dict(data: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Plan:
-    """Rebuild and check a plan. Arrays are named `{table}`, and `{table}.coarse`, `{table}.index` for banded ones."""
+    """Rebuild and check a plan. Arrays are named `{table}`, and `{table}.coarse`, `{table}.index` for
+    banded ones."""
     from twinnet.lut._checks import stage_from_dict
 
     try:

@@ -53,5 +53,3 @@ def write_png(file: BinaryIO, rows: int, columns: int, channels: int, strips: It
         raise UsageError(f"{written} rows were given for an image of {rows}")
     _chunk(file, b"IDAT", packer.flush())
     _chunk(file, b"IEND", b"")
-
-

@@ -1,7 +1,8 @@
 """Readers for the published table layouts: SR-LUT, MuLUT, DFC, SPF-LUT and AutoLUT.
 
-Those files carry no description. What a name says is used, what it contradicts is inferred from shapes, what neither
-tells is assumed as the publishers' code does it, and every assumption is listed in the notes of the result.
+Those files carry no description. What a name says is used, what it contradicts is inferred from shapes,
+what neither tells is assumed as the publishers' code does it, and every assumption is listed in the notes
+of the result.
 """
 
 from __future__ import annotations
@@ -84,9 +85,7 @@ class Parts:
         index = band_index(17, near, width)
         if self.index is not None and not np.array_equal(self.index, index):
             raise UsageError(f"{first}: the ref2index file beside it does not fit its {len(values)} rows")
-        return Table(
-            values, 4, 17, 16, self.grid_last, near, width, thin_grid.step // 16, index, coarse
-        )
+        return Table(values, 4, 17, 16, self.grid_last, near, width, thin_grid.step // 16, index, coarse)
 
 
 def dense_grid(values: np.ndarray, path: Path, axes: int | None) -> tuple[int, Grid]:
@@ -137,7 +136,9 @@ def _scan(folder: Path, options: Options) -> Parts:
         piece = sets[lut].setdefault(key, Piece(found["mode"]))
         setattr(piece, part, path)
     if not sets:
-        raise UsageError(f"{folder} holds no published tables", hint="names look like LUT_ft_x4_4bit_int8_s1_s.npy")
+        raise UsageError(
+            f"{folder} holds no published tables", hint="names look like LUT_ft_x4_4bit_int8_s1_s.npy"
+        )
     parts = Parts(_choose(folder, sorted(sets), options))
     parts.index = index
     for lut, key, path in loose:
@@ -155,7 +156,9 @@ def _scan(folder: Path, options: Options) -> Parts:
 def _ordered(pieces: dict[tuple[int, int, str], Piece]) -> list[tuple[tuple[int, int, str], Piece]]:
     order = "sdyeho"
     rank = {mode: k for k, mode in enumerate(order)}
-    return sorted(pieces.items(), key=lambda item: (item[0][0], item[0][1], rank.get(item[0][2], 9), item[0][2]))
+    return sorted(
+        pieces.items(), key=lambda item: (item[0][0], item[0][1], rank.get(item[0][2], 9), item[0][2])
+    )
 
 
 def _choose(folder: Path, names: list[str], options: Options) -> str:
@@ -169,6 +172,6 @@ def _choose(folder: Path, names: list[str], options: Options) -> str:
     tuned = [n for n in names if "_ft" in n or n == "weight"]
     if len(tuned) == 1:
         return tuned[0]
-    raise UsageError(f"{folder} holds several sets of tables: {', '.join(names)}", hint="say which with --lut NAME")
-
-
+    raise UsageError(
+        f"{folder} holds several sets of tables: {', '.join(names)}", hint="say which with --lut NAME"
+    )

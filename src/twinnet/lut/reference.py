@@ -28,7 +28,8 @@ Visits = dict[str, np.ndarray]
 def run_reference(
     plan: Plan, image: np.ndarray, record: Record | None = None, visits: Visits | None = None
 ) -> np.ndarray:
-    """Run `plan` on one plane of uint8 [rows, columns]; returns uint8 [channels, rows * scale, columns * scale].
+    """Run `plan` on one plane of uint8 [rows, columns]; returns uint8 [channels, rows * scale, columns *
+    scale].
 
     `visits` is filled in if given: `{table: counts per row}`, with `{table}.coarse` for the off-band rows.
 
@@ -36,8 +37,8 @@ def run_reference(
     >>> table = Table(np.arange(-127, 129, 16, dtype=np.int16).clip(-127, 127).astype(np.int8)[:, None],
     ...               axes=1, nodes=16, step=17)
     >>> term = Term(Sample((Plane(INPUT),), ((0, 0),)), "t", rotations=(0,))
-    >>> plan = Plan.build([Stage("stage1", (term,), Requant("q", (("add", 127), ("clip", 0, 255), ("round",))))],
-    ...                   {"t": table})
+    >>> stage = Stage("stage1", (term,), Requant("q", (("add", 127), ("clip", 0, 255), ("round",))))
+    >>> plan = Plan.build([stage], {"t": table})
     >>> run_reference(plan, np.array([[0, 17, 255]], np.uint8)).tolist()
     [[[0, 16, 240]]]
     """
@@ -52,9 +53,7 @@ def run_reference(
     return registers[plan.stages[-1].name].astype(np.uint8)
 
 
-def _stage(
-    plan: Plan, stage: Stage, registers: Registers, note: Record, visits: Visits | None
-) -> np.ndarray:
+def _stage(plan: Plan, stage: Stage, registers: Registers, note: Record, visits: Visits | None) -> np.ndarray:
     total: np.ndarray | int = 0
     for group in stage.groups:
         terms = [term for term in stage.terms if term.group == group]

@@ -18,8 +18,8 @@ __all__ = ["Unit"]
 class Unit(nn.Module):
     """A function of `axes` values in [0, 1] with `outputs` results in [-1, 1]; a network, or its table.
 
-    `body` maps [..., axes] to [..., outputs]; what leaves [-1, 1] is clamped. `twinnet.lut.export` replaces the
-    function by its table; the Unit stays where it is and everything around it keeps working.
+    `body` maps [..., axes] to [..., outputs]; what leaves [-1, 1] is clamped. `twinnet.lut.export`
+    replaces the function by its table; the Unit stays where it is and everything around it keeps working.
 
     >>> from twinnet.lut.bodies import DenseBody
     >>> unit = Unit(DenseBody(2, 3), axes=2, outputs=3)
@@ -111,7 +111,8 @@ class Unit(nn.Module):
         return units if self.interpolation == "simplex" else units**self.axes
 
     def numerators(self, values: Tensor, value_bits: int) -> Tensor:
-        """Table mode: exact numerators [..., outputs] for fixed-point values [..., axes] (pixel << value_bits)."""
+        """Table mode: exact numerators [..., outputs] for fixed-point values [..., axes] (pixel <<
+        value_bits)."""
         assert self.table is not None
         units, nodes = self.grid.step << value_bits, self.grid.nodes
         fine = _entries(self.table, values.dtype)

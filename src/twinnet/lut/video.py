@@ -25,7 +25,8 @@ def _pyav() -> Any:
 def upscale_video(
     model: LutModel, source: Path, target: Path, progress: Callable[[float], None] | None = None
 ) -> None:
-    """Run every frame of the first video stream; sound is not carried over. Written under a temporary name first."""
+    """Run every frame of the first video stream; sound is not carried over. Written under a temporary name
+    first."""
     av = _pyav()
     if target.exists() and target.samefile(source):
         raise UsageError(f"{target} is the input itself", hint="choose another output")

@@ -1,8 +1,9 @@
 """Bicubic down-sampling exactly as MATLAB's `imresize` does it, in the two roundings found in published data.
 
-`"matlab"` rounds to 8 bit after the vertical and again after the horizontal pass, which is what `imresize` does on
-uint8 images and how most benchmark images were made. `"once"` rounds a single time at the end, as for images held in
-floating point. The two differ in about a tenth of all samples, by one or two, so scores must not mix them.
+`"matlab"` rounds to 8 bit after the vertical and again after the horizontal pass, which is what `imresize`
+does on uint8 images and how most benchmark images were made. `"once"` rounds a single time at the end, as
+for images held in floating point. The two differ in about a tenth of all samples, by one or two, so scores
+must not mix them.
 """
 
 from __future__ import annotations

@@ -44,7 +44,9 @@ def from_state(state: Mapping[str, np.ndarray], where: str = "the checkpoint") -
             return _mulut(state)
     except (KeyError, RuntimeError, ValueError) as error:
         raise UsageError(f"{where}: the parameters do not fit together: {error}") from error
-    raise UsageError(f"{where} is neither an SR-LUT nor a MuLUT checkpoint", hint=f"it holds {', '.join(list(state)[:4])}")
+    raise UsageError(
+        f"{where} is neither an SR-LUT nor a MuLUT checkpoint", hint=f"it holds {', '.join(list(state)[:4])}"
+    )
 
 
 def _scale(outputs: int) -> int:

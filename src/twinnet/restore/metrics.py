@@ -109,7 +109,8 @@ def psnr_b(prediction: np.ndarray, target: np.ndarray) -> float:
     x, y = prediction.astype(np.float64) / 255, target.astype(np.float64) / 255
     h, w = x.shape
     across, down = (x[:, 1:] - x[:, :-1]) ** 2, (x[1:] - x[:-1]) ** 2
-    # Block edges lie between pixels 7|8, 15|16, ... The last edge of a size divisible by 8 is the border itself.
+    # Block edges lie between pixels 7|8, 15|16, ... The last edge of a size divisible by 8 is the border
+    # itself.
     columns, rows = np.arange(7, w - 1, 8), np.arange(7, h - 1, 8)
     edges = float(across[:, columns].sum() + down[rows].sum())
     others = float(across.sum() + down.sum()) - edges

@@ -30,7 +30,8 @@ class Executor(Protocol):
         ...
 
     def record(self, plane: np.ndarray, record: Record) -> np.ndarray:
-        """Like `run` for one [rows, columns], calling `record(name, integers)` in the order of `plan.sites`."""
+        """Like `run` for one [rows, columns], calling `record(name, integers)` in the order of
+        `plan.sites`."""
         ...
 
 
@@ -56,7 +57,8 @@ def make(plan: Plan, name: str = "auto", threads: int | None = None) -> Executor
 
     >>> from twinnet.restore.nets import srlut
     >>> from twinnet.lut import export, lower
-    >>> make(lower(export(srlut.build("V", scale=2, width=4))), "reference").run(np.zeros((1, 4, 4), np.uint8)).shape
+    >>> plan = lower(export(srlut.build("V", scale=2, width=4)))
+    >>> make(plan, "reference").run(np.zeros((1, 4, 4), np.uint8)).shape
     (1, 1, 8, 8)
     """
     if name == "reference":

@@ -1,4 +1,5 @@
-"""AutoLUT: learned samplers and adaptive residuals, on MuLUT and on SPF-LUT. Only the number of branches counts."""
+"""AutoLUT: learned samplers and adaptive residuals, on MuLUT and on SPF-LUT. Only the number of branches
+counts."""
 
 from __future__ import annotations
 
@@ -94,5 +95,14 @@ def build_spf(
     bits = _bits(interpolation)
     samplers: list[spf.Sampler] = [lambda: AutoSample(window, value_bits=bits)] * count
     return spf.assemble(
-        samplers, scale, width, grid, padding, interpolation, activation, residual=True, name="auto-spf", task=task
+        samplers,
+        scale,
+        width,
+        grid,
+        padding,
+        interpolation,
+        activation,
+        residual=True,
+        name="auto-spf",
+        task=task,
     )

@@ -31,9 +31,9 @@ DEFAULT_GRID = Grid()
 class StageSpec:
     """One stage of a cascade.
 
-    `patterns` by name or as offsets; `upscale` output pixels per site along each axis; `cell` source pixels per site
-    (2 on an x2 image means one site per original pixel). `centred` stages hold signed values around grey 127.
-    `grids` is one grid for all tables of the stage, or one for each.
+    `patterns` by name or as offsets; `upscale` output pixels per site along each axis; `cell` source
+    pixels per site (2 on an x2 image means one site per original pixel). `centred` stages hold signed
+    values around grey 127. `grids` is one grid for all tables of the stage, or one for each.
     """
 
     patterns: Patterns
@@ -70,7 +70,11 @@ def cascade(
             Branch(
                 Taps(offsets),
                 Unit(
-                    DenseBody(len(offsets), outputs, width, activation), len(offsets), outputs, grid, interpolation
+                    DenseBody(len(offsets), outputs, width, activation),
+                    len(offsets),
+                    outputs,
+                    grid,
+                    interpolation,
                 ),
                 [Plane(source)],
                 padding=padding,

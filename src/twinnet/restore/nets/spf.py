@@ -59,7 +59,9 @@ def assemble(
         made = []
         for sampler in samplers:
             sample = sampler()
-            unit = Unit(DenseBody(sample.axes, outputs, width, activation), sample.axes, outputs, grid, interpolation)
+            unit = Unit(
+                DenseBody(sample.axes, outputs, width, activation), sample.axes, outputs, grid, interpolation
+            )
             mixed = residual and previous is not None
             made.append(
                 Branch(

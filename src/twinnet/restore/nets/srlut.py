@@ -34,6 +34,8 @@ def build(
     if kind not in KINDS:
         raise UsageError(f"no SR-LUT of kind {kind!r}", hint=f"known: {' '.join(KINDS)}")
     taps = Taps(pattern(KINDS[kind]))
-    unit = Unit(PlainBody(taps.axes, scale**2, width), taps.axes, scale**2, grid, interpolation, compat=compat)
+    unit = Unit(
+        PlainBody(taps.axes, scale**2, width), taps.axes, scale**2, grid, interpolation, compat=compat
+    )
     stage = LookupStage({"in_c0": [Branch(taps, unit, padding=padding)]}, srlut_2021(), upscale=scale)
     return LutNet({"stage1": stage}, name=f"srlut-{kind}", network_rounding="C")
