@@ -89,7 +89,7 @@ def lines(content: LutFile) -> list[str]:
             packed = "" if term["compression"] == "none" else f", compressed {term['compression']}"
             out.append(
                 f"  {term['table']}  {term['taps']}, {term['padding']} padding, "
-                f"{term['rotations']} rotations, {term['nodes']} nodes (last {term['last']}), {term['interpolation']}, "
-                f"{term['outputs']} outputs{packed}"
+                f"{term['rotations']} rotations, {term['nodes']} nodes (last {term['last']}), "
+                f"{term['interpolation']}, {term['outputs']} outputs{packed}"
             )
     return out + [f"note      {note}" for note in facts["notes"]]

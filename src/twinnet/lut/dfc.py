@@ -25,7 +25,7 @@ AXES = {"xy": 1, "xyz": 2, "xyzt": 3}
 
 
 def band_cells(nodes: int, near: int, width: int) -> np.ndarray:
-    """Cells (x, y, ...) with every compressed axis within `width` nodes of x: [cells, near + 1], in row order.
+    """Cells (x, y, ...) with every compressed axis within `width` nodes of x, in row order.
 
     >>> len(band_cells(17, 3, 2)), len(band_cells(17, 1, 2)) * 17**2
     (1807, 22831)

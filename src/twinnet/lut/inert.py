@@ -26,7 +26,8 @@ __all__ = ["read_pth"]
 
 _DTYPES = {
     "FloatStorage": np.float32, "DoubleStorage": np.float64, "HalfStorage": np.float16,
-    "LongStorage": np.int64, "IntStorage": np.int32, "ShortStorage": np.int16, "CharStorage": np.int8, "ByteStorage": np.uint8,
+    "LongStorage": np.int64, "IntStorage": np.int32, "ShortStorage": np.int16,
+    "CharStorage": np.int8, "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
 }  # fmt: skip
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
