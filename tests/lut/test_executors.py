@@ -13,7 +13,6 @@ from twinnet.lut.executors import make
 KINDS = [(name, False) for name in CASES] + [
     ("srlut-S", True),
     ("mulut-sdy", True),
-    ("mulut-multilinear", True),
     ("spf", True),
     ("auto-mulut", True),
     ("auto-spf", True),

@@ -101,6 +101,8 @@ def finish_stage(
             )  # fmt: skip
         if term.interpolation not in ("simplex", "multilinear"):
             raise _wrong(stage, term, f"unknown interpolation {term.interpolation!r}")
+        if table.banded and term.interpolation != "simplex":
+            raise _wrong(stage, term, "diagonal-first compressed tables need simplex interpolation")
         slip = term.compat == "srlut-2021"
         if term.compat not in COMPATS or (
             slip and (table.axes != 4 or table.banded or term.interpolation != "simplex")

@@ -287,10 +287,9 @@ class _Writer:
         others = self.op("Slice", values, *map(self.constant, ([1], [table.near + 1], [-1])))
         away = self.op("Abs", self.op("Sub", others, first))
         worst = self.op("ReduceMax", away, self.constant([-1]), keepdims=1)
-        in_band = self.op("LessOrEqual", worst, self.constant(term.band_limit(table)))
+        in_band = self.op("LessOrEqual", worst, self.constant(table.width * u))
         near = self.interpolate(term, values, u, table.nodes, table.axes, _Band(self, dense, table))
-        more = table.thin if term.interpolation == "simplex" else table.thin**table.axes
-        near = self.op("Mul", near, self.constant(more))
+        near = self.op("Mul", near, self.constant(table.thin))
         thinned = self.constant(table.coarse, np.int8, f"{term.table}.coarse")
         coarse = _Dense(self, thinned, table.coarse_nodes, table.axes)
         far = self.interpolate(term, values, u * table.thin, table.coarse_nodes, table.axes, coarse)

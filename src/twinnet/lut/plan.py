@@ -48,15 +48,15 @@ Table: `axes` axes of `nodes` nodes, `step` apart, so node k stands for pixel va
                    (u-c) T[0000] + (c-a) T[0010] + (a-d) T[1010] + (d-b) T[1011] + b T[1111].
 
 Banded table (diagonal-first compression): axes 1..`near` are compressed.
-    A site is *in band* iff |value_k - value_0| <= `term.band_limit` for k = 1..near: width * u for simplex,
-    (width - 1) * u for multilinear, whose corners reach one node further. In band the rows come from
+    They go with simplex interpolation only: the corners of a multilinear cell would leave the band.
+    A site is *in band* iff |value_k - value_0| <= width * u for k = 1..near. In band the rows come from
     `values`, at row
         index[b_0, (b_1 - b_0) mod D, ..., (b_near - b_0) mod D] * nodes^(axes-1-near) + the rest, C order,
     D = 2 * width + 1, for vertices of the fine grid (`nodes`, `step`). Vertices out of band only ever have
     weight zero there; they must be skipped (or read as any row). Index entries that do not exist are -1.
     Off band the rows come from `coarse`, a plain table of every `thin`-th node: (nodes - 1) // thin + 1
-    nodes, step * thin apart. D_t is that of the coarse grid, u * thin (simplex) or (u * thin)^n
-    (multilinear); the in-band numerator is multiplied by thin or thin^n. compat must be empty.
+    nodes, step * thin apart. D_t is that of the coarse grid, u * thin; the in-band numerator is multiplied
+    by thin. compat must be empty.
 
 Rotation of the output block: with n = upscale, payload element (u, v) of rotation r lands at
     (row, col) of the block of site (i, j), that is at pixel (i*n + row, j*n + col), where (u, v) is
@@ -253,10 +253,6 @@ class Term:
         """D_t of the module text."""
         u = self.units(table) * (table.thin if table.banded else 1)
         return u if self.interpolation == "simplex" else u**table.axes
-
-    def band_limit(self, table: Table) -> int:
-        """How far, in fixed-point units, near axes of a banded table may be from the first one."""
-        return self.units(table) * (table.width - (self.interpolation == "multilinear"))
 
     @property
     def name(self) -> str:

@@ -217,10 +217,10 @@ def _lookup(term: Term, table: Table, values: np.ndarray, visits: Visits | None)
         out = _interpolate(flat, u, table.nodes, rows, term.interpolation, term.compat)
     else:
         assert table.coarse is not None
-        in_band = (np.abs(flat[1 : table.near + 1] - flat[0]) <= term.band_limit(table)).all(axis=0)
+        in_band = (np.abs(flat[1 : table.near + 1] - flat[0]) <= table.width * u).all(axis=0)
         out = np.empty((flat.shape[1], table.payload), np.int64)
         fine = _interpolate(flat[:, in_band], u, table.nodes, _band_rows(table, seen), term.interpolation, "")
-        out[in_band] = fine * (table.thin if term.interpolation == "simplex" else table.thin**table.axes)
+        out[in_band] = fine * table.thin
         if visits is not None:
             seen = visits.setdefault(f"{term.table}.coarse", np.zeros(len(table.coarse), np.int64))
         coarse = _dense_rows(table.coarse, table.coarse_nodes, table.axes, seen)

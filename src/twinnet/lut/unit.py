@@ -77,6 +77,8 @@ class Unit(nn.Module):
                 f"a table of {table.axes} axes and {table.payload} values per row does not fit a Unit of "
                 f"{self.axes} inputs and {self.outputs} outputs"
             )
+        if table.banded and self.interpolation != "simplex":
+            raise UsageError("diagonal-first compressed tables need simplex interpolation")
         self.grid = Grid(table.step, table.nodes, table.last)
         self.near, self.width, self.thin = table.near, table.width, table.thin
         self.table = nn.Parameter(torch.from_numpy(table.values.astype(np.float32)) / 127)
@@ -121,11 +123,8 @@ class Unit(nn.Module):
             return interpolate(values, units, nodes, rows, self.interpolation, self.compat)
         assert self.coarse is not None
         away = (values[..., 1 : self.near + 1] - values[..., :1]).abs()
-        # The corners of a multilinear cell reach one node further than those of a simplex.
-        limit = units * (self.width - (self.interpolation == "multilinear"))
-        in_band = (away <= limit).all(-1, keepdim=True)
-        more = self.thin if self.interpolation == "simplex" else self.thin**self.axes
-        near = interpolate(values, units, nodes, self._band_rows(fine), self.interpolation) * more
+        in_band = (away <= self.width * units).all(-1, keepdim=True)
+        near = interpolate(values, units, nodes, self._band_rows(fine), self.interpolation) * self.thin
         few = (nodes - 1) // self.thin + 1
         rows = dense_rows(_entries(self.coarse, values.dtype), few)
         far = interpolate(values, units * self.thin, few, rows, self.interpolation)
