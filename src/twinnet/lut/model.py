@@ -58,9 +58,16 @@ class LutModel:
         """
         planes = self._planes(image)
         rows, columns = (side * self.scale for side in planes.shape[1:])
+        pieces = self.strips(image, progress)
+        first = next(pieces)
+        if len(first) == rows:  # the usual image, in one piece
+            for _ in pieces:
+                pass
+            return first
         out = np.empty((rows, columns) if np.ndim(image) == 2 else (rows, columns, len(planes)), np.uint8)
-        done = 0
-        for strip in self.strips(image, progress):
+        out[: len(first)] = first
+        done = len(first)
+        for strip in pieces:
             out[done : done + len(strip)] = strip
             done += len(strip)
         return out
@@ -80,6 +87,9 @@ class LutModel:
             strip = np.empty(((v1 - v0) * n, columns * n, len(planes)), np.uint8)
             y0, y1 = max(v0 - reach, 0), min(v1 + reach, rows)
             for (x0, x1), (u0, u1) in tiles(columns, self.tile, reach):
+                if (v0, v1, x0, x1) == (0, rows, 0, columns):  # the whole image: written where it belongs
+                    self.executor.run(planes, out=np.moveaxis(strip, -1, 0)[:, None])
+                    continue
                 result = self.executor.run(np.ascontiguousarray(planes[:, y0:y1, x0:x1]))[:, 0]
                 cut = result[:, (v0 - y0) * n : (v1 - y0) * n, (u0 - x0) * n : (u1 - x0) * n]
                 strip[:, u0 * n : u1 * n] = np.moveaxis(cut, 0, -1)

@@ -25,8 +25,11 @@ class Executor(Protocol):
     plan: Plan
     name: str
 
-    def run(self, planes: np.ndarray) -> np.ndarray:
-        """uint8 [planes, rows, columns] to uint8 [planes, channels, rows * scale, columns * scale]."""
+    def run(self, planes: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """uint8 [planes, rows, columns] to uint8 [planes, channels, rows * scale, columns * scale].
+
+        Both may have any strides, so an interleaved image needs no copy: pass views of it.
+        """
         ...
 
     def record(self, plane: np.ndarray, record: Record) -> np.ndarray:
@@ -43,9 +46,13 @@ class ReferenceExecutor:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
-    def run(self, planes: np.ndarray) -> np.ndarray:
+    def run(self, planes: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """See `Executor.run`."""
-        return np.stack([run_reference(self.plan, plane) for plane in planes])
+        done = np.stack([run_reference(self.plan, plane) for plane in planes])
+        if out is None:
+            return done
+        out[...] = done
+        return out
 
     def record(self, plane: np.ndarray, record: Record) -> np.ndarray:
         """See `Executor.record`."""
