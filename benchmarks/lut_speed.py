@@ -26,7 +26,17 @@ from twinnet.lut.executors.native import NativeExecutor
 from twinnet.lut.executors.numpy_path import NumpyExecutor
 from twinnet.lut.plan import INPUT, Plan, Plane, Requant, Sample, Stage, Table, Term
 
-__all__ = ["Bar", "Timing", "bars", "frames", "main", "measure", "print_report", "reference_style", "write_json"]
+__all__ = [
+    "Bar",
+    "Timing",
+    "bars",
+    "frames",
+    "main",
+    "measure",
+    "print_report",
+    "reference_style",
+    "write_json",
+]
 
 ROWS, COLUMNS, SCALE = 180, 320, 4
 PATTERNS = {
@@ -65,7 +75,9 @@ class Bar:
 
 def _case_masks(fracs: list[np.ndarray]) -> list[tuple[tuple[int, ...], np.ndarray]]:
     """A mask for each of the 24 orders of four fractions; ties go to the earlier axis, so masks do not overlap."""
-    above = {(i, j): fracs[i] >= fracs[j] if i < j else fracs[i] > fracs[j] for i, j in permutations(range(4), 2)}
+    above = {
+        (i, j): fracs[i] >= fracs[j] if i < j else fracs[i] > fracs[j] for i, j in permutations(range(4), 2)
+    }
     cases = []
     for order in permutations(range(4)):
         mask = above[order[0], order[1]]
@@ -160,7 +172,9 @@ def _larger_plans() -> dict[str, Plan]:
     plans = {
         "SPF-LUT sdy + DFC": compress(lower(export(spf.build("sdy", scale=SCALE, **quick)))),
         "AutoLUT-MuLUT 3 branches, window 3": lower(export(auto.build_mulut(3, scale=SCALE, **quick))),
-        "AutoLUT-SPF 1 branch, window 5, DFC": compress(lower(export(auto.build_spf(1, scale=SCALE, **quick)))),
+        "AutoLUT-SPF 1 branch, window 5, DFC": compress(
+            lower(export(auto.build_spf(1, scale=SCALE, **quick)))
+        ),
     }
     cascade = mulut.cascade(
         [
@@ -173,13 +187,17 @@ def _larger_plans() -> dict[str, Plan]:
     return plans
 
 
-def frames(data: Path | None) -> tuple[np.ndarray, np.ndarray, list[dict[str, np.ndarray]], list[dict[str, np.ndarray]]]:
+def frames(
+    data: Path | None,
+) -> tuple[np.ndarray, np.ndarray, list[dict[str, np.ndarray]], list[dict[str, np.ndarray]]]:
     """Natural frame, white noise, SR-LUT's and MuLUT's tables by stage and pattern."""
     rng = np.random.default_rng(7)
     noise = rng.integers(0, 256, (ROWS, COLUMNS, 3), np.uint8)
     if data is None:
         y, x = np.mgrid[:ROWS, :COLUMNS]
-        waves = [128 + 90 * np.sin(x / (9 + c)) * np.cos(y / 13) + rng.normal(0, 3, y.shape) for c in range(3)]
+        waves = [
+            128 + 90 * np.sin(x / (9 + c)) * np.cos(y / 13) + rng.normal(0, 3, y.shape) for c in range(3)
+        ]
         natural = np.stack(waves, axis=-1).clip(0, 255).astype(np.uint8)
         draw = lambda n: rng.integers(-127, 128, (17**4, n)).astype(np.int8)  # noqa: E731
         return natural, noise, [{"s": draw(16)}], [{m: draw(1) for m in "sdy"}, {m: draw(16) for m in "sdy"}]
@@ -195,10 +213,14 @@ def frames(data: Path | None) -> tuple[np.ndarray, np.ndarray, list[dict[str, np
 
 
 def _image_runner(executor: NativeExecutor, rgb: np.ndarray) -> Callable[[], object]:
-    """Interleaved image in, interleaved image out, as a caller has it."""
-    out = np.empty((ROWS * SCALE, COLUMNS * SCALE, 3), np.uint8)
-    planes, target = np.moveaxis(rgb, -1, 0), np.moveaxis(out, -1, 0)[:, None]
-    return lambda: executor.run(planes, out=target)
+    """Interleaved image in, a new interleaved image out, as Pillow does it."""
+
+    def call() -> np.ndarray:
+        out = np.empty((ROWS * SCALE, COLUMNS * SCALE, 3), np.uint8)
+        executor.run(np.moveaxis(rgb, -1, 0), out=np.moveaxis(out, -1, 0)[:, None])
+        return out
+
+    return call
 
 
 # --- measuring ----------------------------------------------------------------------------------------------------
@@ -215,7 +237,9 @@ def _least(variants: dict[str, Callable[[], object]], repeats: int) -> list[Timi
     return [Timing(name, cpu, wall) for name, (cpu, wall) in best.items()]
 
 
-def measure(data: Path | None, repeats: int = 25, slow_repeats: int = 2, larger: bool = True) -> dict[str, Timing]:
+def measure(
+    data: Path | None, repeats: int = 25, slow_repeats: int = 2, larger: bool = True
+) -> dict[str, Timing]:
     """All timings by name. Checks first that every variant of a network gives the same pixels."""
     natural, noise, srlut, mulut = frames(data)
     fast: dict[str, Callable[[], object]] = {}
@@ -228,7 +252,9 @@ def measure(data: Path | None, repeats: int = 25, slow_repeats: int = 2, larger:
             executor = NativeExecutor(plan, threads=threads)
             got = np.moveaxis(executor.run(planar)[:, 0], 0, -1)
             if not np.array_equal(got, expected):
-                raise SystemExit(f"{name}: native and reference style differ in {np.sum(got != expected)} samples")
+                raise SystemExit(
+                    f"{name}: native and reference style differ in {np.sum(got != expected)} samples"
+                )
             label = f"{name} native {threads} thread{'s' if threads > 1 else ''}"
             fast[label] = _image_runner(executor, natural)
             if threads == 1:
@@ -236,7 +262,9 @@ def measure(data: Path | None, repeats: int = 25, slow_repeats: int = 2, larger:
         slow[f"{name} reference-style numpy"] = lambda s=stages, p=padding: reference_style(s, natural, p)
         slow[f"{name} our numpy path"] = lambda e=NumpyExecutor(plan), i=planar: e.run(i)
     picture = Image.fromarray(natural)
-    fast["Pillow bicubic resize"] = lambda: picture.resize((COLUMNS * SCALE, ROWS * SCALE), Image.Resampling.BICUBIC)
+    fast["Pillow bicubic resize"] = lambda: picture.resize(
+        (COLUMNS * SCALE, ROWS * SCALE), Image.Resampling.BICUBIC
+    )
     if larger:
         for name, plan in _larger_plans().items():
             fast[f"{name} native 1 thread"] = _image_runner(NativeExecutor(plan, threads=1), natural)

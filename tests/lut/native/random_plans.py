@@ -6,7 +6,19 @@ import numpy as np
 
 from twinnet.lut.plan import INPUT, Blend, Plan, Plane, Requant, Sample, Stage, Table, Term
 
-GRIDS = [(17, 16), (9, 32), (5, 64), (3, 128), (2, 256), (16, 17), (33, 8), (7, 43), (2, 300), (129, 2), (257, 1)]
+GRIDS = [
+    (17, 16),
+    (9, 32),
+    (5, 64),
+    (3, 128),
+    (2, 256),
+    (16, 17),
+    (33, 8),
+    (7, 43),
+    (2, 300),
+    (129, 2),
+    (257, 1),
+]
 """(nodes, step)."""
 
 
@@ -44,7 +56,11 @@ def random_sample(rng: np.random.Generator, axes: int, planes: list[Plane], reac
     weighted = rng.random() < 0.3
     count = int(rng.integers(1, 10)) if weighted else axes
     offsets = tuple((int(y), int(x)) for y, x in rng.integers(-reach, reach + 1, (count, 2)))
-    chosen = tuple(planes[i] for i in rng.integers(len(planes), size=count)) if rng.random() < 0.3 else (planes[0],)
+    chosen = (
+        tuple(planes[i] for i in rng.integers(len(planes), size=count))
+        if rng.random() < 0.3
+        else (planes[0],)
+    )
     padding = "reflect" if rng.random() < 0.4 else "edge"
     value_bits = int(rng.integers(0, 9)) if weighted or rng.random() < 0.2 else 0
     if not weighted:
@@ -99,7 +115,9 @@ def random_plan(seed: int) -> Plan:
             linear = linear and rng.random() < 0.15
             slip = axes == 4 and not banded and not linear and rng.random() < 0.3
             full = rng.random() < 0.6
-            rotations = (0, 1, 2, 3) if full else tuple(int(r) for r in rng.permutation(4)[: rng.integers(1, 5)])
+            rotations = (
+                (0, 1, 2, 3) if full else tuple(int(r) for r in rng.permutation(4)[: rng.integers(1, 5)])
+            )
             terms.append(
                 Term(
                     sample, name, group=f"in_c{t % 2}", branch=f"b{t}", rotations=rotations, blend=blend,
@@ -107,7 +125,9 @@ def random_plan(seed: int) -> Plan:
                 )
             )  # fmt: skip
         lookups = sum(len(term.rotations) for term in terms)
-        stages.append(Stage(f"stage{number}", tuple(terms), random_requant(rng, lookups), channels, upscale, cell))
+        stages.append(
+            Stage(f"stage{number}", tuple(terms), random_requant(rng, lookups), channels, upscale, cell)
+        )
         scale = scale // cell * upscale
         if scale <= 6:
             planes.setdefault(scale, []).extend(Plane(f"stage{number}", c) for c in range(channels))

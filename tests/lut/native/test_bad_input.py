@@ -139,7 +139,8 @@ def test_one_executor_serves_many_callers(engine, table):
     wanted = [run_reference(plan, image) for image in images]
     found: dict[int, np.ndarray] = {}
     callers = [
-        threading.Thread(target=lambda k=k: found.update({k: executor.run(images[k][None])[0]})) for k in range(6)
+        threading.Thread(target=lambda k=k: found.update({k: executor.run(images[k][None])[0]}))
+        for k in range(6)
     ]
     for caller in callers:
         caller.start()

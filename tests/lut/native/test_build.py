@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[3]
 def wheel_names(folder: Path, **environment: str) -> list[str]:
     """Build a wheel from a copy of the sources; the names inside it."""
     copy = folder / "source"
-    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("*.so", "*.egg-info", "__pycache__"))
+    shutil.copytree(
+        ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("*.so", "*.egg-info", "__pycache__")
+    )
     for name in ("pyproject.toml", "setup.py", "LICENSE"):
         shutil.copy(ROOT / name, copy / name)
     readme = ROOT / "README.md"

@@ -27,7 +27,9 @@ def srlut(values: np.ndarray, pattern: str, scale: int, compat: str = "") -> Pla
     nodes = round(len(values) ** (1 / axes))
     table = Table(values.reshape(len(values), -1), axes, nodes, 256 // (nodes - 1))
     sample = Sample((Plane(INPUT),), PATTERNS[pattern], "reflect")
-    return Plan.build([Stage("stage1", (Term(sample, "t", compat=compat),), SRLUT, upscale=scale)], {"t": table})
+    return Plan.build(
+        [Stage("stage1", (Term(sample, "t", compat=compat),), SRLUT, upscale=scale)], {"t": table}
+    )
 
 
 def mulut(tables: dict[str, Table]) -> Plan:
@@ -61,7 +63,14 @@ def kind(request):
     ("table", "pattern", "scale", "lr", "ref", "compat"),
     [
         ("Model_S_x4_4bit_int8", "S", 4, "LR_srlut_x4", "srlut_S_x4_ref", "srlut-2021"),
-        ("Model_S_x4_4bit_int8.from_Model_S_pth", "S", 4, "LR_srlut_x4", "srlut_S_x4_transfer_table_ref", "srlut-2021"),
+        (
+            "Model_S_x4_4bit_int8.from_Model_S_pth",
+            "S",
+            4,
+            "LR_srlut_x4",
+            "srlut_S_x4_transfer_table_ref",
+            "srlut-2021",
+        ),
         ("Model_S_x3_4bit_int8", "S", 3, "LR_bicubic/X3", "srlut_S_x3_ref", "srlut-2021"),
         ("Model_S_x2_4bit_int8", "S", 2, "LR_bicubic/X2", "srlut_S_x2_ref", "srlut-2021"),
         ("Model_F_x4_4bit_int8", "F", 4, "LR_srlut_x4", "srlut_F_x4_ref", ""),
@@ -89,7 +98,9 @@ def test_srlut_with_the_correct_simplex_and_its_numerators(data, kind):
             lr = golden[f"{name}_lr"]
             np.testing.assert_array_equal(run(executor, lr), golden[f"{name}_{suffix}"])
         found = {}
-        executor.record(golden["bird_lr"][..., 1], lambda site, array: found.setdefault(site, np.array(array)))
+        executor.record(
+            golden["bird_lr"][..., 1], lambda site, array: found.setdefault(site, np.array(array))
+        )
         np.testing.assert_array_equal(found["stage1.in_c0"][0], golden[f"bird_N_{suffix}"][1])
 
 
@@ -105,7 +116,9 @@ def test_mulut_and_its_first_stage(data, kind):
     }
     executor = make(mulut(tables), kind)
     for name in IMAGES if kind == "native" else IMAGES[2:3]:
-        np.testing.assert_array_equal(run(executor, golden[f"{name}_lr"]), golden[f"{name}_ref"], err_msg=name)
+        np.testing.assert_array_equal(
+            run(executor, golden[f"{name}_lr"]), golden[f"{name}_ref"], err_msg=name
+        )
     found = {}
     executor.record(golden["bird_lr"][..., 0], lambda site, array: found.setdefault(site, np.array(array)))
     stage1 = golden["bird_stage1"]

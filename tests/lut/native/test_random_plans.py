@@ -34,7 +34,9 @@ def test_native_equals_reference(engine, seed):
     for kernels in instruction_sets():
         executor = NativeExecutor(plan, threads=1 + seed % 3, kernels=kernels)
         assert executor.kernels == kernels
-        np.testing.assert_array_equal(executor.run(image[None])[0], wanted, err_msg=f"{kernels} {executor.describe()}")
+        np.testing.assert_array_equal(
+            executor.run(image[None])[0], wanted, err_msg=f"{kernels} {executor.describe()}"
+        )
 
 
 @pytest.mark.parametrize("seed", range(0, 60, 2))

@@ -42,7 +42,9 @@ def driver(tmp_path_factory) -> Path:
         return str(target)
 
     with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(build, [*sorted(SOURCES.glob("*.cpp")), Path(__file__).with_name("driver.cpp")]))
+        objects = list(
+            pool.map(build, [*sorted(SOURCES.glob("*.cpp")), Path(__file__).with_name("driver.cpp")])
+        )
     subprocess.run([compiler, *FLAGS, *objects, "-o", str(folder / "driver")], check=True)
     return folder / "driver"
 

@@ -45,7 +45,11 @@ class NativeExecutor:
     name = "native"
 
     def __init__(
-        self, plan: Plan, threads: int | None = None, kernels: str | None = None, engine: ctypes.CDLL | None = None
+        self,
+        plan: Plan,
+        threads: int | None = None,
+        kernels: str | None = None,
+        engine: ctypes.CDLL | None = None,
     ) -> None:
         if threads is not None and threads < 1:
             raise UsageError(f"{threads} threads: at least one is needed")
@@ -87,9 +91,13 @@ class NativeExecutor:
         if out is None:
             out = np.empty(shape, np.uint8)
         if out.shape != shape or out.dtype != np.uint8 or not out.flags.writeable:
-            raise UsageError(f"the output must be a writeable uint8{list(shape)}, not {out.dtype}{list(out.shape)}")
+            raise UsageError(
+                f"the output must be a writeable uint8{list(shape)}, not {out.dtype}{list(out.shape)}"
+            )
         target = out
-        if np.may_share_memory(planes, out) or (count > 1 and channels > 1 and out.strides[0] != channels * out.strides[1]):
+        if np.may_share_memory(planes, out) or (
+            count > 1 and channels > 1 and out.strides[0] != channels * out.strides[1]
+        ):
             target = np.empty(shape, np.uint8)
         plane_stride = target.strides[0] if channels == 1 else target.strides[1]
         status = self._engine.twl_run(
@@ -106,7 +114,9 @@ class NativeExecutor:
         check_planes(plane, 2)
         return record_plan(self.plan, np.ascontiguousarray(plane), record, self._lookup, self._run_stage)
 
-    def _lookup(self, stage: Stage, term: Term, rotation: int, registers: dict[str, np.ndarray]) -> np.ndarray:
+    def _lookup(
+        self, stage: Stage, term: Term, rotation: int, registers: dict[str, np.ndarray]
+    ) -> np.ndarray:
         number = self._registers[stage.name] - 1
         rows, columns = registers[INPUT].shape[1:]
         source = self.plan.scales[term.sample.planes[0].register] // stage.cell

@@ -131,7 +131,9 @@ def _columns(start: int, n: int, cell: int, padding: str) -> np.ndarray:
     return np.minimum(folded, 2 * (n - 1) - folded)
 
 
-def _pixels(sample: Sample, planes: tuple[Plane, ...], cell: int, registers: Registers, r: int) -> list[np.ndarray]:
+def _pixels(
+    sample: Sample, planes: tuple[Plane, ...], cell: int, registers: Registers, r: int
+) -> list[np.ndarray]:
     found = []
     for p, (dy, dx) in enumerate(sample.offsets):
         plane = sample.plane(p, planes)
@@ -142,7 +144,9 @@ def _pixels(sample: Sample, planes: tuple[Plane, ...], cell: int, registers: Reg
     return found
 
 
-def _sampled(sample: Sample, planes: tuple[Plane, ...], cell: int, registers: Registers, r: int) -> np.ndarray:
+def _sampled(
+    sample: Sample, planes: tuple[Plane, ...], cell: int, registers: Registers, r: int
+) -> np.ndarray:
     pixels = _pixels(sample, planes, cell, registers, r)
     if sample.weights is None:
         return np.stack(pixels).astype(np.int32) << sample.value_bits

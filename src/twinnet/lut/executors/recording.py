@@ -82,7 +82,9 @@ def _stack(planes: tuple[Plane, ...], registers: Registers) -> np.ndarray:
     return np.stack([registers[p.register][p.channel] for p in dict.fromkeys(planes)])
 
 
-def record_plan(plan: Plan, plane: np.ndarray, note: Record, lookup: Lookup, run_stage: RunStage) -> np.ndarray:
+def record_plan(
+    plan: Plan, plane: np.ndarray, note: Record, lookup: Lookup, run_stage: RunStage
+) -> np.ndarray:
     """Run every stage as a plain run does, and look up each term once more to show its numerators."""
     registers: Registers = {INPUT: plane[None]}
     for stage in plan.stages:

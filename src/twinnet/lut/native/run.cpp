@@ -52,7 +52,10 @@ int64_t strip_rows(const Stage& stage, int64_t rows, int64_t columns, int64_t sh
     const int64_t halo = (stage.top + stage.bottom) / stage.cell;
     const int64_t best = std::max(STRIP_SITES / columns, std::max<int64_t>(8, 2 * halo));
     const int64_t fair = threads > 1 ? std::max<int64_t>(rows * shares / (4 * threads), std::max<int64_t>(4, halo)) : rows;
-    return std::max<int64_t>(1, std::min(std::min(best, fair), rows));
+    const int64_t height = std::max<int64_t>(1, std::min(std::min(best, fair), rows));
+    // As many strips as the threads can share evenly, all about equally high.
+    const int64_t strips = ((rows + height - 1) / height + threads - 1) / threads * threads;
+    return (rows + strips - 1) / strips;
 }
 
 }  // namespace
