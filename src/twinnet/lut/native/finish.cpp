@@ -285,7 +285,7 @@ struct Builder {
         auto& layout = layouts[{t.table, copies ? s.upscale : 0, copies ? s.channels : 0}];
         if (!layout) layout = lay_out(table, s.channels, s.upscale, copies);
         t.layout = layout;
-        IndexJob& job = t.job;
+        IndexJob job = {};
         for (int k = 0; k < std::min(table.axes, AXES); k++) {
             job.stride[k] = static_cast<uint32_t>(layout->stride[k]);
             job.coarse_stride[k] = static_cast<uint32_t>(layout->coarse_stride[k]);
@@ -300,6 +300,11 @@ struct Builder {
         job.limit = static_cast<int32_t>(std::min<int64_t>(t.units * table.width, INT_MAX_));
         job.scale = static_cast<int32_t>(s.denominator / t.units);
         job.coarse_scale = static_cast<int32_t>(s.denominator / (t.units * table.thin));
+        for (int r = 0; r < 4; r++) {
+            t.jobs[r] = job;
+            t.jobs[r].origin += static_cast<uint32_t>(layout->copy_bytes * r);
+            t.jobs[r].coarse_origin += static_cast<uint32_t>(layout->copy_bytes * r);
+        }
         for (int v = 0; v < 256; v++) {
             const int fine = v - std::min(v / table.step, table.nodes - 2) * table.step;
             const int coarse_step = table.step * table.thin;

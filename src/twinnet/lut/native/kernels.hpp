@@ -26,15 +26,19 @@ struct alignas(64) IndexBlock {
     uint8_t code[TILE];
 };
 
-// Rows of one tile in, an IndexBlock out. Off-band fields are used by banded tables only.
-struct IndexJob {
+// The pixels of a tile along each axis. Off-band rows are used by banded tables only; values, or the rest.
+struct IndexRows {
     const uint8_t* bin[AXES];
     const uint8_t* frac[AXES];
     const uint8_t* raw[AXES];
     const uint8_t* coarse_bin[AXES];
     const uint8_t* coarse_frac[AXES];
     const int32_t* value[AXES];
-    uint32_t stride[AXES], coarse_stride[AXES];  // bytes; near axes of a band make this wrap, which is intended
+};
+
+// What a lookup in one table needs to know: everything but the pixels.
+struct IndexJob {
+    uint32_t stride[AXES], coarse_stride[AXES];  // bytes
     uint32_t origin, coarse_origin;              // bytes
     int32_t units, coarse_units, last_bin, coarse_last_bin;
     int32_t scale, coarse_scale;
@@ -72,7 +76,7 @@ enum WeightKind { ROWS, SHORTS, INTS, WEIGHT_KINDS };  // for blend with 16-bit 
 enum Lanes { SHORT, SHORT_TO_INT, INT, LANE_KINDS };  // sums in registers and in memory: 16/16, 16/32, 32/32
 enum Turn { NONE, TURN2, TURN3, TURN4, TURNS };       // output blocks turned in registers, by upscale
 
-using IndexFn = void (*)(const IndexJob&, IndexBlock&);
+using IndexFn = void (*)(const IndexJob&, const IndexRows&, IndexBlock&);
 using BlendFn = void (*)(const BlendJob&);
 using NarrowFn = void (*)(const NarrowJob&);
 

@@ -90,7 +90,7 @@ struct Term {
     std::vector<Tap> taps[4], blend_taps[4];  // per rotation 0..3; per offset
     std::vector<float> window;                // [offset][AXES]
     int64_t units = 0;
-    IndexJob job = {};  // all but the rows, the scales and the copy
+    IndexJob jobs[4] = {};  // per rotation
     int offset_count() const { return static_cast<int>(offsets.size() / 2); }
 };
 

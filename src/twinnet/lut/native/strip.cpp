@@ -159,40 +159,32 @@ void Strip::values(const Term& term, int rotation, int64_t y, int64_t x, int32_t
         kernels_.mix(out[k], other[k], term.gains[k], term.gain_bits, 8 + term.value_bits + term.gain_bits <= 30);
 }
 
-void Strip::index(const Term& term, int rotation, int64_t y, int64_t x, WeightKind weights, int64_t denominator,
-                  bool copies, IndexBlock& block) {
+void Strip::index(const Term& term, const IndexJob& job, int rotation, int64_t y, int64_t x, WeightKind weights,
+                  IndexBlock& block) {
     const Table& table = tables_[term.table];
     const bool band = table.banded();
-    IndexJob job = term.job;
-    if (copies) {
-        job.origin += static_cast<uint32_t>(term.layout->copy_bytes * rotation);
-        job.coarse_origin += static_cast<uint32_t>(term.layout->copy_bytes * rotation);
-    }
-    if (denominator != stage_.denominator) {
-        job.scale = static_cast<int32_t>(denominator / term.units);
-        job.coarse_scale = static_cast<int32_t>(denominator / (term.units * table.thin));
-    }
+    IndexRows rows = {};
     if (term.valued) {
         alignas(64) int32_t value[AXES][TILE];
         values(term, rotation, y, x, value);
-        for (int k = 0; k < table.axes; k++) job.value[k] = value[k];
-        kernels_.value[table.axes - 1][band ? BAND : PLAIN](job, block);
+        for (int k = 0; k < table.axes; k++) rows.value[k] = value[k];
+        kernels_.value[table.axes - 1][band ? BAND : PLAIN](job, rows, block);
         return;
     }
     for (int k = 0; k < table.axes; k++) {
         const Tap& tap = term.taps[rotation][k];
         const Prepared& p = prepared_[tap.source];
         const int64_t from = at(tap, y, x);
-        job.bin[k] = p.bin + from;
-        job.frac[k] = p.frac + from;
+        rows.bin[k] = p.bin + from;
+        rows.frac[k] = p.frac + from;
         if (band) {
-            job.raw[k] = p.raw + from;
-            job.coarse_bin[k] = p.coarse_bin + from;
-            job.coarse_frac[k] = p.coarse_frac + from;
+            rows.raw[k] = p.raw + from;
+            rows.coarse_bin[k] = p.coarse_bin + from;
+            rows.coarse_frac[k] = p.coarse_frac + from;
         }
     }
     const Flavour flavour = term.slip ? SLIP : band ? BAND : PLAIN;
-    kernels_.split[term.wide_key][weights][table.axes - 1][flavour](job, block);
+    kernels_.split[term.wide_key][weights][table.axes - 1][flavour](job, rows, block);
 }
 
 // One pass over a block of tiles, so that the tables of the pass stay in the cache while the block lasts.
@@ -209,7 +201,7 @@ void Strip::pass(const Pass& pass, const std::vector<Tile>& tiles) {
             for (int slot = 0; slot < SLOTS; slot++) {
                 IndexBlock& block = blocks[t * SLOTS + slot];
                 const int rotation = pass.slots[t][slot];
-                if (rotation >= 0) index(term, rotation, tile.y, tile.x, weights, stage_.denominator, true, block);
+                if (rotation >= 0) index(term, term.jobs[rotation], rotation, tile.y, tile.x, weights, block);
                 else if (stage_.width != 1) std::memset(static_cast<void*>(&block), 0, sizeof block);  // row 0, no weight
             }
         }
@@ -437,11 +429,14 @@ void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_
     prepare(0, first, last);
     int64_t denominator = int64_t(table.step) << term.value_bits;
     if (table.banded()) denominator *= table.thin;
-    const int64_t own = denominator;
-    for (int k = 1; term.multilinear && k < table.axes; k++) denominator *= own;
+    const int64_t base = denominator;
+    for (int k = 1; term.multilinear && k < table.axes; k++) denominator *= base;
     const int64_t payload = stage_.payload, plane = site_rows_ * site_columns_;
     std::vector<int64_t> sum(static_cast<size_t>(payload));
     IndexBlock* blocks = reinterpret_cast<IndexBlock*>(blocks_.get(sizeof(IndexBlock) * SLOTS * MAX_TERMS));
+    IndexJob own = term.jobs[0];
+    own.scale = static_cast<int32_t>(denominator / term.units);
+    own.coarse_scale = static_cast<int32_t>(denominator / (term.units * table.thin));
     for (int64_t y = first; y < last; y++)
         for (int64_t x = 0; x < site_columns_; x += TILE) {
             const int n = static_cast<int>(std::min<int64_t>(TILE, site_columns_ - x));
@@ -455,7 +450,7 @@ void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_
                 continue;
             }
             std::memset(static_cast<void*>(blocks), 0, sizeof(IndexBlock) * SLOTS);
-            index(term, rotation, y, x, INTS, denominator, false, blocks[0]);
+            index(term, own, rotation, y, x, INTS, blocks[0]);
             const int64_t width = stage_.width == 1 ? payload : stage_.width;
             for (int slice = 0; slice < stage_.slices; slice++) {
                 int32_t* sums = reinterpret_cast<int32_t*>(sums_.get(width * TILE * stage_.slices * 4));

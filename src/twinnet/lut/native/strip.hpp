@@ -53,8 +53,8 @@ class Strip {
     }
     void values(const Term& term, int rotation, int64_t y, int64_t x, int32_t (&out)[AXES][TILE]);
     void scalar_values(const Term& term, int rotation, int64_t y, int64_t x, int64_t (&out)[MAX_AXES]) const;
-    void index(const Term& term, int rotation, int64_t y, int64_t x, WeightKind weights, int64_t denominator,
-               bool copies, IndexBlock& block);
+    void index(const Term& term, const IndexJob& job, int rotation, int64_t y, int64_t x, WeightKind weights,
+               IndexBlock& block);
     void scalar_lookup(const Term& term, int rotation, int64_t y, int64_t x, int64_t denominator, bool copies, int64_t* sums);
     void pass(const Pass& pass, const std::vector<Tile>& tiles);
     void scalar_tile(int64_t y, int64_t x, int n);
