@@ -1,0 +1,337 @@
+"""How fast tables run: ours against reference-style numpy and Pillow's bicubic resize, in one run.
+
+    python benchmarks/lut_speed.py --data FOLDER [--json FILE] [--repeats 25]
+
+Frame 320x180 RGB to 1280x720. CPU time of the process, the least of many repetitions, variants interleaved so that
+all of them meet the same machine; thread scaling in wall time, since CPU time cannot show it. Tables and the natural
+frame come from FOLDER (or TWINNET_DATA); without it, random tables and a synthetic frame are used and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import permutations, product
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from twinnet.lut.dfc import compress
+from twinnet.lut.executors.native import NativeExecutor
+from twinnet.lut.executors.numpy_path import NumpyExecutor
+from twinnet.lut.plan import INPUT, Plan, Plane, Requant, Sample, Stage, Table, Term
+
+__all__ = [
+    "Bar",
+    "Timing",
+    "bars",
+    "frames",
+    "main",
+    "measure",
+    "print_report",
+    "reference_style",
+    "write_json",
+]
+
+ROWS, COLUMNS, SCALE = 180, 320, 4
+PATTERNS = {
+    "s": ((0, 0), (0, 1), (1, 0), (1, 1)),
+    "d": ((0, 0), (0, 2), (2, 0), (2, 2)),
+    "y": ((0, 0), (1, 1), (1, 2), (2, 1)),
+}
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The least CPU and wall milliseconds of a variant."""
+
+    name: str
+    cpu_ms: float
+    wall_ms: float
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A promise as a ratio, and what was measured."""
+
+    what: str
+    measured: float
+    limit: float
+    at_least: bool
+
+    @property
+    def met(self) -> bool:
+        """Whether the promise holds in this run."""
+        return self.measured >= self.limit if self.at_least else self.measured <= self.limit
+
+
+# --- the reference style: all 16 corners gathered, 24 masks -------------------------------------------------------
+
+
+def _case_masks(fracs: list[np.ndarray]) -> list[tuple[tuple[int, ...], np.ndarray]]:
+    """A mask for each of the 24 orders of four fractions; ties go to the earlier axis, so masks do not overlap."""
+    above = {
+        (i, j): fracs[i] >= fracs[j] if i < j else fracs[i] > fracs[j] for i, j in permutations(range(4), 2)
+    }
+    cases = []
+    for order in permutations(range(4)):
+        mask = above[order[0], order[1]]
+        for i, j in zip(order[1:], order[2:]):
+            mask = np.logical_and(mask, above[i, j])
+        cases.append((order, mask))
+    return cases
+
+
+def _interpolate(table: np.ndarray, taps: list[np.ndarray], q: int, nodes: int) -> np.ndarray:
+    """One rotation the way published testers do it: [sites, payload] in units of the table."""
+    bins = [tap // q for tap in taps]
+    fracs = [(tap % q).reshape(-1, 1) for tap in taps]
+    strides = [nodes**3, nodes**2, nodes, 1]
+    corners = {}
+    for corner in product((0, 1), repeat=4):
+        at = sum((b + up) * stride for b, up, stride in zip(bins, corner, strides))
+        corners[corner] = table[at.reshape(-1)].astype(np.float32)
+    out = np.zeros((taps[0].size, table.shape[1]), np.float32)
+    for order, mask in _case_masks([f[:, 0] for f in fracs]):
+        corner = [0, 0, 0, 0]
+        before: np.ndarray | int = q
+        total: np.ndarray | float = 0.0
+        for axis in order:
+            frac = fracs[axis][mask]
+            total = total + (before - frac) * corners[tuple(corner)][mask]
+            before = frac
+            corner[axis] = 1
+        out[mask] = total + before * corners[tuple(corner)][mask]
+    return out / q
+
+
+def _stage(plane: np.ndarray, tables: dict[str, np.ndarray], upscale: int, mode: str) -> np.ndarray:
+    """Sum over patterns and rotations: rotate, pad right and bottom, look up, shuffle, rotate back."""
+    total = 0.0
+    for name, table in tables.items():
+        offsets = PATTERNS[name]
+        pad = max(max(offset) for offset in offsets)
+        for r in range(4):
+            turned = np.pad(np.rot90(plane, r), ((0, pad), (0, pad)), mode=mode)  # type: ignore[call-overload]
+            rows, columns = turned.shape[0] - pad, turned.shape[1] - pad
+            taps = [turned[dy : dy + rows, dx : dx + columns].astype(np.int64) for dy, dx in offsets]
+            found = _interpolate(table, taps, 16, 17).reshape(rows, columns, upscale, upscale)
+            image = found.transpose(0, 2, 1, 3).reshape(rows * upscale, columns * upscale)
+            total = total + np.rot90(image, 4 - r)
+    return np.asarray(total)
+
+
+def reference_style(stages: list[dict[str, np.ndarray]], rgb: np.ndarray, mode: str) -> np.ndarray:
+    """A whole network in the reference style: SR-LUT with one stage of one pattern, MuLUT with two of three."""
+    out = []
+    for c in range(3):
+        plane = rgb[..., c]
+        for number, tables in enumerate(stages):
+            last = number == len(stages) - 1
+            total = _stage(plane, tables, SCALE if last else 1, mode)
+            value = total / len(tables) if last else total / (4 * len(tables)) + 127
+            plane = np.rint(np.clip(value, 0, 255)).astype(np.uint8)
+        out.append(plane)
+    return np.stack(out, axis=-1)
+
+
+# --- the same networks as plans, and the larger ones --------------------------------------------------------------
+
+
+def _plan(stages: list[dict[str, np.ndarray]], padding: str) -> Plan:
+    tables, built, source = {}, [], INPUT
+    for number, patterns in enumerate(stages, start=1):
+        last = number == len(stages)
+        terms = []
+        for name, values in patterns.items():
+            tables[f"s{number}_{name}"] = Table(values, 4, 17, 16)
+            sample = Sample((Plane(source),), PATTERNS[name], padding)  # type: ignore[arg-type]
+            terms.append(Term(sample, f"s{number}_{name}", branch=name))
+        steps = (("div", len(patterns)),) if last else (("div", 4 * len(patterns)), ("add", 127))
+        requant = Requant("direct" if last else "centred", (*steps, ("clip", 0, 255), ("round",)))
+        source = f"stage{number}"
+        built.append(Stage(source, tuple(terms), requant, upscale=SCALE if last else 1))
+    return Plan.build(built, tables)
+
+
+def _larger_plans() -> dict[str, Plan]:
+    """SPF-LUT with DFC, AutoLUT on both, a cascade: untrained, since speed does not depend on what tables say."""
+    import torch
+
+    from twinnet.lut import export, lower
+    from twinnet.restore.nets import auto, mulut, spf
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    quick = {"width": 4}
+    plans = {
+        "SPF-LUT sdy + DFC": compress(lower(export(spf.build("sdy", scale=SCALE, **quick)))),
+        "AutoLUT-MuLUT 3 branches, window 3": lower(export(auto.build_mulut(3, scale=SCALE, **quick))),
+        "AutoLUT-SPF 1 branch, window 5, DFC": compress(
+            lower(export(auto.build_spf(1, scale=SCALE, **quick)))
+        ),
+    }
+    cascade = mulut.cascade(
+        [
+            mulut.StageSpec(["P1", "P2", "P3"], upscale=2),
+            mulut.StageSpec(["Q1", "Q2", "Q3"], upscale=4, cell=2),
+        ],
+        **quick,
+    )
+    plans["cascade P1-P3 x2, Q1-Q3 x4"] = lower(export(cascade))
+    return plans
+
+
+def frames(
+    data: Path | None,
+) -> tuple[np.ndarray, np.ndarray, list[dict[str, np.ndarray]], list[dict[str, np.ndarray]]]:
+    """Natural frame, white noise, SR-LUT's and MuLUT's tables by stage and pattern."""
+    rng = np.random.default_rng(7)
+    noise = rng.integers(0, 256, (ROWS, COLUMNS, 3), np.uint8)
+    if data is None:
+        y, x = np.mgrid[:ROWS, :COLUMNS]
+        waves = [
+            128 + 90 * np.sin(x / (9 + c)) * np.cos(y / 13) + rng.normal(0, 3, y.shape) for c in range(3)
+        ]
+        natural = np.stack(waves, axis=-1).clip(0, 255).astype(np.uint8)
+        draw = lambda n: rng.integers(-127, 128, (17**4, n)).astype(np.int8)  # noqa: E731
+        return natural, noise, [{"s": draw(16)}], [{m: draw(1) for m in "sdy"}, {m: draw(16) for m in "sdy"}]
+    image = np.asarray(Image.open(data / "lut-data/DIV2K_sample/0001x4.png").convert("RGB"))
+    natural = np.ascontiguousarray(image[:ROWS, :COLUMNS])
+    srlut = [{"s": np.load(data / "lut-data/SR-LUT/Model_S_x4_4bit_int8.npy").reshape(17**4, -1)}]
+    folder = data / "lut-data/MuLUT/sr_x2sdy"
+    mulut = [
+        {m: np.load(folder / f"LUT_ft_x4_4bit_int8_s{stage}_{m}.npy").reshape(17**4, -1) for m in "sdy"}
+        for stage in (1, 2)
+    ]
+    return natural, noise, srlut, mulut
+
+
+def _image_runner(executor: NativeExecutor, rgb: np.ndarray) -> Callable[[], object]:
+    """Interleaved image in, a new interleaved image out, as Pillow does it."""
+
+    def call() -> np.ndarray:
+        out = np.empty((ROWS * SCALE, COLUMNS * SCALE, 3), np.uint8)
+        executor.run(np.moveaxis(rgb, -1, 0), out=np.moveaxis(out, -1, 0)[:, None])
+        return out
+
+    return call
+
+
+# --- measuring ----------------------------------------------------------------------------------------------------
+
+
+def _least(variants: dict[str, Callable[[], object]], repeats: int) -> list[Timing]:
+    best = {name: [float("inf"), float("inf")] for name in variants}
+    for _ in range(repeats):
+        for name, call in variants.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            call()
+            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+            best[name] = [min(best[name][0], cpu * 1e3), min(best[name][1], wall * 1e3)]
+    return [Timing(name, cpu, wall) for name, (cpu, wall) in best.items()]
+
+
+def measure(
+    data: Path | None, repeats: int = 25, slow_repeats: int = 2, larger: bool = True
+) -> dict[str, Timing]:
+    """All timings by name. Checks first that every variant of a network gives the same pixels."""
+    natural, noise, srlut, mulut = frames(data)
+    fast: dict[str, Callable[[], object]] = {}
+    slow: dict[str, Callable[[], object]] = {}
+    for name, stages, padding in (("SR-LUT S", srlut, "reflect"), ("MuLUT sdy", mulut, "edge")):
+        plan = _plan(stages, padding)
+        expected = reference_style(stages, natural, padding)
+        planar = np.ascontiguousarray(np.moveaxis(natural, -1, 0))
+        for threads in (1, 2):
+            executor = NativeExecutor(plan, threads=threads)
+            got = np.moveaxis(executor.run(planar)[:, 0], 0, -1)
+            if not np.array_equal(got, expected):
+                raise SystemExit(
+                    f"{name}: native and reference style differ in {np.sum(got != expected)} samples"
+                )
+            label = f"{name} native {threads} thread{'s' if threads > 1 else ''}"
+            fast[label] = _image_runner(executor, natural)
+            if threads == 1:
+                fast[f"{label}, white noise"] = _image_runner(executor, noise)
+        slow[f"{name} reference-style numpy"] = lambda s=stages, p=padding: reference_style(s, natural, p)
+        slow[f"{name} our numpy path"] = lambda e=NumpyExecutor(plan), i=planar: e.run(i)
+    picture = Image.fromarray(natural)
+    fast["Pillow bicubic resize"] = lambda: picture.resize(
+        (COLUMNS * SCALE, ROWS * SCALE), Image.Resampling.BICUBIC
+    )
+    if larger:
+        for name, plan in _larger_plans().items():
+            fast[f"{name} native 1 thread"] = _image_runner(NativeExecutor(plan, threads=1), natural)
+    return {t.name: t for t in (*_least(fast, repeats), *_least(slow, slow_repeats))}
+
+
+def bars(t: dict[str, Timing]) -> list[Bar]:
+    """The promises, as ratios of this run."""
+    found = []
+    for name in ("SR-LUT S", "MuLUT sdy"):
+        one = t[f"{name} native 1 thread"]
+        numpy = t[f"{name} reference-style numpy"].cpu_ms / one.cpu_ms
+        found.append(Bar(f"{name}: times faster than reference-style numpy (CPU)", numpy, 250, True))
+        noise = t[f"{name} native 1 thread, white noise"].cpu_ms / one.cpu_ms
+        found.append(Bar(f"{name}: white noise against natural frame (CPU)", noise, 1.6, False))
+        scaling = one.wall_ms / t[f"{name} native 2 threads"].wall_ms
+        found.append(Bar(f"{name}: two threads against one (wall)", scaling, 1.7, True))
+    resize = t["SR-LUT S native 1 thread"].cpu_ms / t["Pillow bicubic resize"].cpu_ms
+    found.append(Bar("SR-LUT S: against Pillow's bicubic resize (CPU)", resize, 0.6, False))
+    return found
+
+
+def print_report(timings: dict[str, Timing], promised: list[Bar]) -> None:
+    """Both tables on the terminal."""
+    width = max(len(name) for name in timings) + 2
+    print(f"{'320x180 RGB -> 1280x720':{width}}{'CPU ms':>10}{'wall ms':>10}")
+    for timing in timings.values():
+        print(f"{timing.name:{width}}{timing.cpu_ms:10.2f}{timing.wall_ms:10.2f}")
+    print()
+    for bar in promised:
+        sign = ">=" if bar.at_least else "<="
+        print(f"{'met   ' if bar.met else 'MISSED'}  {bar.what}: {bar.measured:.2f} ({sign} {bar.limit:g})")
+
+
+def write_json(path: Path, timings: dict[str, Timing], promised: list[Bar], kernels: str) -> None:
+    """The same numbers for machines."""
+    report = {
+        "kernels": kernels,
+        "timings": [asdict(timing) for timing in timings.values()],
+        "bars": [{**asdict(bar), "met": bar.met} for bar in promised],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(path.suffix + ".part")
+    temporary.write_text(json.dumps(report, indent=1) + "\n")
+    temporary.replace(path)
+
+
+def main() -> int:
+    """Measure, print, optionally write; 1 if a promise was missed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=os.environ.get("TWINNET_DATA"))
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--repeats", type=int, default=25)
+    parser.add_argument("--only-bars", action="store_true", help="leave out the larger networks")
+    given = parser.parse_args()
+    data = Path(given.data) if given.data else None
+    if data is None:
+        print("no --data and no TWINNET_DATA: random tables on a synthetic frame\n")
+    timings = measure(data, given.repeats, larger=not given.only_bars)
+    promised = bars(timings)
+    print_report(timings, promised)
+    if given.json:
+        from twinnet.lut.native import instruction_sets
+
+        write_json(given.json, timings, promised, instruction_sets()[0])
+    return 0 if all(bar.met for bar in promised) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

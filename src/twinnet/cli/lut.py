@@ -1,0 +1,144 @@
+"""`twinnet lut`: look at, import, compare, compress and run lookup-table networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Lookup-table networks: info, import, diff, compress, run, onnx.", no_args_is_help=True
+)
+
+_Tables = Annotated[
+    Path, typer.Argument(help="A .lut.safetensors file, a published .npy table, or a folder of them.")
+]
+_Out = Annotated[Path, typer.Option("-o", "--out", help="The .lut.safetensors file to write.")]
+_Json = Annotated[bool, typer.Option("--json", help="Plain data on standard output.")]
+
+
+@app.command()
+def info(file: _Tables, json: _Json = False) -> None:
+    """Say what a file holds: network, scale, taps, grid, requantisation, compression, origin."""
+    from twinnet.lut.describe import describe, lines
+    from twinnet.lut.model import open_tables
+
+    content = open_tables(file)
+    if json:
+        from json import dumps
+
+        typer.echo(dumps(describe(content), indent=2))
+    else:
+        typer.echo("\n".join(lines(content)))
+
+
+@app.command("import")
+def import_(
+    source: Annotated[
+        Path, typer.Argument(help="A published .npy, .pth or .npz file, or a folder of tables.")
+    ],
+    out: _Out,
+    last: Annotated[int | None, typer.Option(help="Last node: 255 or 256, if you know it.")] = None,
+    compat: Annotated[
+        str, typer.Option(help="srlut-2021 repeats the slip in SR-LUT's published results.")
+    ] = "",
+    scale: Annotated[int | None, typer.Option(help="Refuse tables of another scale.")] = None,
+    lut: Annotated[str | None, typer.Option(help="Which tables of a folder with several sets.")] = None,
+) -> None:
+    """Turn published tables or checkpoints into one self-describing file."""
+    from twinnet.lut.describe import lines
+    from twinnet.lut.file import write
+    from twinnet.restore.importing import import_source
+
+    content = import_source(source, last=last, compat=compat, scale=scale, lut=lut, progress=True)
+    write(content, out)
+    typer.echo("\n".join(lines(content)))
+    typer.echo(f"written   {out}")
+
+
+@app.command()
+def diff(
+    a: _Tables,
+    b: _Tables,
+    images: Annotated[
+        Path | None, typer.Option(help="Image or folder: how often do they visit what differs?")
+    ] = None,
+    most: Annotated[int, typer.Option(min=0, help="Cells to list per table.")] = 5,
+    json: _Json = False,
+) -> None:
+    """Show which cells differ, and how often real images visit them. Exit code 1 if anything differs."""
+    from twinnet.lut.batch import pictures
+    from twinnet.lut.cells import diff as compare
+    from twinnet.lut.cells import lines, to_dict
+    from twinnet.lut.model import open_tables
+
+    found = compare(open_tables(a).plan, open_tables(b).plan, pictures(images) if images else (), most)
+    if json:
+        from json import dumps
+
+        typer.echo(dumps(to_dict(found), indent=2))
+    else:
+        typer.echo("\n".join(lines(found)))
+    if not found.same:
+        raise typer.Exit(1)
+
+
+@app.command()
+def compress(
+    file: _Tables,
+    out: _Out,
+    axes: Annotated[str, typer.Option(help="Which taps must be near the first: xy, xyz or xyzt.")] = "xyzt",
+    width: Annotated[int, typer.Option(help="Half-width of the band, in nodes.")] = 2,
+    interval: Annotated[int, typer.Option(help="Interval bits of the rest: 5, 6 or 7 for 4-bit tables.")] = 5,
+    thin: Annotated[
+        int | None, typer.Option(help="Instead of --interval: table steps per off-band step.")
+    ] = None,
+) -> None:
+    """Diagonal-first compression of every table in a file."""
+    from twinnet.lut.dfc import compress_file
+    from twinnet.lut.file import write
+    from twinnet.lut.model import open_tables
+
+    before = open_tables(file)
+    after = compress_file(before, axes, width, interval, thin)
+    write(after, out)
+    old, new = (sum(t.nbytes for t in c.plan.tables.values()) for c in (before, after))
+    typer.echo(f"{old:,} bytes of tables became {new:,} ({new / old:.1%})\nwritten   {out}")
+
+
+@app.command()
+def run(
+    source: Annotated[Path, typer.Argument(help="An image, a folder of images, or a video.")],
+    table: Annotated[Path, typer.Option("--table", help="Tables: ours, a published file, or a folder.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Folder, or a file name for a single image.")],
+    executor: Annotated[
+        str, typer.Option(help="auto, native, numpy or reference: all give the same pixels.")
+    ] = "auto",
+    threads: Annotated[int | None, typer.Option(min=1)] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet")] = False,
+) -> None:
+    """Run a table network over images."""
+    from twinnet.lut.batch import run_with_bar
+    from twinnet.lut.model import load
+
+    outcome = run_with_bar(load(table, executor=executor, threads=threads), source, out, quiet)
+    for path, why in outcome.failed.items():
+        typer.echo(f"skipped   {path}: {why}", err=True)
+    typer.echo(f"written   {len(outcome.written)} file(s) to {out}")
+    if outcome.failed:
+        raise typer.Exit(2)
+
+
+@app.command()
+def onnx(
+    file: _Tables, out: Annotated[Path, typer.Option("-o", "--out", help="The .onnx file to write.")]
+) -> None:
+    """Write a table network as an ONNX model of standard operators."""
+    from twinnet.lut.model import open_tables
+    from twinnet.lut.onnx import to_onnx
+
+    to_onnx(open_tables(file).plan, out)
+    typer.echo(f"written   {out}")

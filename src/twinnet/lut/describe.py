@@ -1,0 +1,95 @@
+"""What a table network is, in words and as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twinnet.lut.file import LutFile
+from twinnet.lut.plan import Table, Term
+
+__all__ = ["describe", "lines"]
+
+
+def _compression(table: Table) -> str:
+    if not table.banded:
+        return "none"
+    return f"{'xyzt'[: table.near + 1]}, half-width {table.width}, off-band step {table.step * table.thin}"
+
+
+def _taps(term: Term) -> str:
+    if term.sample.weights is not None:
+        side = round(len(term.sample.offsets) ** 0.5)
+        return f"{term.sample.axes} learned taps in {side}x{side}" + (" with residual" if term.blend else "")
+    return " ".join(f"({dy},{dx})" for dy, dx in term.sample.offsets)
+
+
+def describe(content: LutFile) -> dict[str, Any]:
+    """Everything `twinnet lut info` shows, as plain data."""
+    plan = content.plan
+    stages = []
+    for stage in plan.stages:
+        terms = []
+        for term in stage.terms:
+            table = plan.tables[term.table]
+            terms.append(
+                {
+                    "table": term.table,
+                    "taps": _taps(term),
+                    "padding": term.sample.padding,
+                    "rotations": len(term.rotations),
+                    "nodes": table.nodes,
+                    "step": table.step,
+                    "last": table.last,
+                    "interpolation": term.interpolation + (f" ({term.compat})" if term.compat else ""),
+                    "outputs": table.payload,
+                    "compression": _compression(table),
+                    "bytes": table.nbytes,
+                }
+            )
+        stages.append(
+            {
+                "name": stage.name,
+                "upscale": stage.upscale,
+                "cell": stage.cell,
+                "channels": stage.channels,
+                "requant": stage.requant.name,
+                "terms": terms,
+            }
+        )
+    return {
+        "name": content.name,
+        "task": content.task,
+        "scale": plan.scale,
+        "rounding": "C (deploy)",
+        "lookups": sum(len(t.rotations) for s in plan.stages for t in s.terms),
+        "bytes": sum(table.nbytes for table in plan.tables.values()),
+        "reach": plan.reach,
+        "network": content.network or None,
+        "notes": list(content.notes),
+        "stages": stages,
+    }
+
+
+def lines(content: LutFile) -> list[str]:
+    """The same for people, one line per table."""
+    facts = describe(content)
+    out = [
+        f"network   {facts['name']}, {facts['task']} x{facts['scale']}, rounding {facts['rounding']}",
+        f"tables    {len(content.plan.tables)}, {facts['bytes']:,} bytes of int8; "
+        f"{facts['lookups']} lookups, looks {facts['reach']} pixels around",
+    ]
+    if facts["network"]:
+        out.append(f"made from {facts['network'][:16]} (SHA-256 of the network)")
+    for stage in facts["stages"]:
+        cell = f", one site per {stage['cell']}x{stage['cell']} pixels" if stage["cell"] > 1 else ""
+        out.append(
+            f"{stage['name']}  x{stage['upscale']}{cell}, {stage['channels']} channel(s), {stage['requant']}"
+        )
+        for term in stage["terms"]:
+            packed = "" if term["compression"] == "none" else f", compressed {term['compression']}"
+            out.append(
+                f"  {term['table']}  {term['taps']}, {term['padding']} padding, "
+                f"{term['rotations']} rotations, {term['nodes']} nodes (last {term['last']}), "
+                f"{term['interpolation']}, {term['outputs']} outputs{packed}"
+            )
+    return out + [f"note      {note}" for note in facts["notes"]]

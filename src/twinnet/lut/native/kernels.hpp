@@ -1,0 +1,111 @@
+// What the engine asks of an instruction set: plain function tables, filled once per compiled variant.
+#pragma once
+#include <cstdint>
+
+// Variants need a compiler that can switch its target inside a file; others get the baseline only.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define TWL_X86_VARIANTS
+#endif
+
+namespace twl {
+
+constexpr int TILE = 64;      // sites handled together; index buffers of a whole stage then stay in the first cache
+constexpr int AXES = 4;       // axes the vector kernels know; more go the scalar way
+constexpr int MAX_TERMS = 3;  // terms blended in one pass
+constexpr int SLOTS = 4;      // lookups per term and pass: its rotations
+constexpr int CODES = 128;    // orders of four axes (two bits each for the first three), in band and off band
+constexpr int SLIP_CODE = 63; // no order of axes has this code, so it can stand for the 2021 slip
+
+// Where one lookup reads, and how much each vertex weighs, for a tile of sites.
+struct alignas(64) IndexBlock {
+    uint32_t base[TILE];
+    union {
+        int16_t w16[AXES + 1][TILE];
+        int32_t w32[AXES + 1][TILE];
+    };
+    uint8_t code[TILE];
+};
+
+// The pixels of a tile along each axis. Off-band rows are used by banded tables only; values, or the rest.
+struct IndexRows {
+    const uint8_t* bin[AXES];
+    const uint8_t* frac[AXES];
+    const uint8_t* raw[AXES];
+    const uint8_t* coarse_bin[AXES];
+    const uint8_t* coarse_frac[AXES];
+    const int32_t* value[AXES];
+};
+
+// What a lookup in one table needs to know: everything but the pixels.
+struct IndexJob {
+    uint32_t stride[AXES], coarse_stride[AXES];  // bytes
+    uint32_t origin, coarse_origin;              // bytes
+    int32_t units, coarse_units, last_bin, coarse_last_bin;
+    int32_t scale, coarse_scale;
+    int32_t near, limit;
+};
+
+struct BlendJob {
+    const IndexBlock* blocks;  // SLOTS per term
+    const int8_t* table[MAX_TERMS];
+    const int32_t* offsets[MAX_TERMS];  // [CODES][AXES] bytes from the first vertex
+    void* sums;                         // [n][lanes]
+    int n;
+    bool first;  // store instead of adding up
+};
+
+struct NarrowJob {
+    const IndexBlock* block;
+    const int8_t* table;
+    const int32_t* offsets;
+    void* sums;  // [payload][TILE]
+    int n;
+};
+
+// Weighted sums of pixels, all axes at once.
+struct WindowJob {
+    const float* const* rows;  // one per pixel of the window
+    const float* weights;      // [count][AXES]
+    int count, axes, shift;
+    int32_t half;
+    int32_t (*out)[TILE];
+};
+
+enum Flavour { PLAIN, BAND, SLIP, FLAVOURS };
+enum WeightKind { ROWS, SHORTS, INTS, WEIGHT_KINDS };  // for blend with 16-bit lanes, for narrow with 16, for 32-bit lanes
+enum Lanes { SHORT, SHORT_TO_INT, INT, LANE_KINDS };  // sums in registers and in memory: 16/16, 16/32, 32/32
+enum Turn { NONE, TURN2, TURN3, TURN4, TURNS };       // output blocks turned in registers, by upscale
+
+using IndexFn = void (*)(const IndexJob&, const IndexRows&, IndexBlock&);
+using BlendFn = void (*)(const BlendJob&);
+using NarrowFn = void (*)(const NarrowJob&);
+
+struct Kernels {
+    const char* name;
+    IndexFn split[2][WEIGHT_KINDS][AXES][FLAVOURS];             // [wide key][weights][axes - 1][flavour]
+    IndexFn value[AXES][2];                                     // [axes - 1][plain or band]
+    BlendFn blend[AXES][LANE_KINDS][TURNS][2][MAX_TERMS];       // [axes - 1][..][..][8 or 16 lanes][terms - 1], or null
+    NarrowFn narrow[AXES][LANE_KINDS][2];                       // [axes - 1][..][payload - 1]
+    void (*window)(const WindowJob&);
+    void (*mix)(int32_t* value, const int32_t* other, int32_t gain, int bits, bool small);
+    // sums -> 8 bit as round_half_even(N / divisor) + offset, clipped
+    void (*divide16)(const int16_t*, uint8_t*, int count, int divisor, int offset);
+    void (*divide32)(const int32_t*, uint8_t*, int count, int divisor, int offset);
+    void (*place4)(const uint8_t* blocks, uint8_t* to, int64_t row, int n);
+    void (*place2)(const uint8_t* blocks, uint8_t* to, int64_t row, int n);
+    void (*split_row)(const uint8_t*, uint8_t* bin, uint8_t* frac, int64_t count, int shift);
+    void (*interleave3)(const uint8_t* r, const uint8_t* g, const uint8_t* b, uint8_t* out, int64_t count);
+};
+
+// Fill in the kernels of one variant. Even this code may use the variant's instructions: ask the processor first.
+void fill_baseline(Kernels&);
+#ifdef TWL_X86_VARIANTS
+void fill_avx2(Kernels&);
+void fill_avx512(Kernels&);
+#endif
+
+// The variants this machine can run, best first; `name` NULL or empty: the best. NULL if there is none of that name.
+const Kernels* find_kernels(const char* name);
+const char* kernel_names();
+
+}  // namespace twl

@@ -1,0 +1,144 @@
+// Threads over strips of rows. Strips need nothing from each other, stages do.
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "strip.hpp"
+
+namespace twl {
+namespace {
+
+// Sites of a strip. Large, because a strip goes through its tables one after the other and each of them has to be
+// fetched again; but its padded rows and its part of the output should stay in the second cache.
+constexpr int64_t STRIP_SITES = 1 << 14;
+
+// Runs task(0) .. task(count - 1) on up to `threads` threads, each with its own worker object.
+template <class Make>
+void share_out(int64_t count, int threads, Make make_worker) {
+    std::atomic<int64_t> next{0};
+    std::atomic<bool> stop{false};
+    std::exception_ptr error;
+    std::mutex mutex;
+    auto work = [&] {
+        try {
+            auto worker = make_worker();
+            for (int64_t i = next++; i < count && !stop; i = next++) worker(i);
+        } catch (...) {
+            std::lock_guard<std::mutex> lock(mutex);
+            if (!error) error = std::current_exception();
+            stop = true;
+        }
+    };
+    std::vector<std::thread> helpers;
+    const int64_t wanted = std::min<int64_t>(threads, count);
+    for (int64_t i = 1; i < wanted; i++) {
+        try {
+            helpers.emplace_back(work);
+        } catch (const std::system_error&) {
+            break;  // no more threads to be had: the others do the work
+        }
+    }
+    work();
+    for (std::thread& helper : helpers) helper.join();
+    if (error) std::rethrow_exception(error);
+}
+
+// Rows of a strip: neither so many that threads idle nor so few that padding dominates. `shares` strips cover the
+// same rows, one per plane.
+int64_t strip_rows(const Stage& stage, int64_t rows, int64_t columns, int64_t shares, int threads) {
+    const int64_t halo = (stage.top + stage.bottom) / stage.cell;
+    const int64_t best = std::max(STRIP_SITES / columns, std::max<int64_t>(8, 2 * halo));
+    const int64_t fair = threads > 1 ? std::max<int64_t>(rows * shares / (4 * threads), std::max<int64_t>(4, halo)) : rows;
+    const int64_t height = std::max<int64_t>(1, std::min(std::min(best, fair), rows));
+    // As many strips as the threads can share evenly, all about equally high.
+    const int64_t strips = ((rows + height - 1) / height + threads - 1) / threads * threads;
+    return (rows + strips - 1) / strips;
+}
+
+}  // namespace
+
+void run_stage(const twl_plan& plan, const Stage& stage, const std::vector<View>& registers, int64_t count, int64_t rows,
+               int64_t columns, const Target& out, int threads) {
+    const int64_t site_rows = rows * stage.site_scale;
+    const int64_t height = strip_rows(stage, site_rows, columns * stage.site_scale, out.column == 1 ? count : 1, threads);
+    const int64_t strips = (site_rows + height - 1) / height;
+    const int64_t out_columns = columns * stage.scale;
+    if (out.column == 1) {
+        share_out(strips * count, threads, [&] {
+            auto strip = std::make_shared<Strip>(stage, plan.tables, *plan.kernels, registers, rows, columns);
+            return [&, strip](int64_t task) {
+                const int64_t image = task / strips, first = task % strips * height;
+                Target plane = out;
+                plane.data += image * out.image;
+                strip->run(image, first, std::min(first + height, site_rows), plane, 0);
+            };
+        });
+        return;
+    }
+    // Interleaved output: all planes of a strip, then one pass that weaves them together.
+    share_out(strips, threads, [&] {
+        auto strip = std::make_shared<Strip>(stage, plan.tables, *plan.kernels, registers, rows, columns);
+        auto local = std::make_shared<Aligned>();
+        return [&, strip, local](int64_t task) {
+            const int64_t first = task * height, last = std::min(first + height, site_rows);
+            const int64_t out_rows = (last - first) * stage.upscale, planes = count * stage.channels;
+            const int64_t plane = out_rows * out_columns;
+            uint8_t* buffer = local->get(plane * planes);
+            Target to;
+            to.channel = plane;
+            to.row = out_columns;
+            for (int64_t image = 0; image < count; image++) {
+                to.data = buffer + image * stage.channels * plane;
+                strip->run(image, first, last, to, first);
+            }
+            for (int64_t y = 0; y < out_rows; y++) {
+                uint8_t* row = out.data + (first * stage.upscale + y) * out.row;
+                const uint8_t* from = buffer + y * out_columns;
+                if (planes == 3 && out.column == 3 && stage.channels == 1 && out.image == 1) {
+                    plan.kernels->interleave3(from, from + plane, from + 2 * plane, row, out_columns);
+                    continue;
+                }
+                for (int64_t p = 0; p < planes; p++) {
+                    uint8_t* pixel = row + p / stage.channels * out.image + p % stage.channels * out.channel;
+                    for (int64_t x = 0; x < out_columns; x++) pixel[x * out.column] = from[p * plane + x];
+                }
+            }
+        };
+    });
+}
+
+void run_plan(const twl_plan& plan, const View& image, int64_t count, int64_t rows, int64_t columns, const Target& out,
+              int threads) {
+    std::vector<View> registers(plan.stages.size() + 1);
+    std::vector<std::vector<uint8_t>> store(plan.stages.size());
+    std::vector<size_t> last_use(plan.stages.size() + 1, 0);
+    for (size_t i = 0; i < plan.stages.size(); i++)
+        for (const Source& s : plan.stages[i].sources) last_use[s.plane.reg] = i;
+    registers[0] = image;
+    for (size_t i = 0; i < plan.stages.size(); i++) {
+        const Stage& stage = plan.stages[i];
+        Target to = out;
+        if (i + 1 < plan.stages.size()) {
+            const int64_t row = columns * stage.scale, plane = row * rows * stage.scale;
+            store[i].resize(static_cast<size_t>(plane * stage.channels * count));
+            to = Target{store[i].data(), plane * stage.channels, plane, row, 1};
+            registers[i + 1] = View{store[i].data(), plane * stage.channels, plane, row, 1};
+        }
+        run_stage(plan, stage, registers, count, rows, columns, to, threads);
+        for (size_t k = 0; k < i; k++)
+            if (last_use[k + 1] == i) std::vector<uint8_t>().swap(store[k]);
+    }
+}
+
+void run_lookup(const twl_plan& plan, const Stage& stage, int term, int rotation, const std::vector<View>& registers,
+                int64_t rows, int64_t columns, int64_t* out) {
+    Strip strip(stage, plan.tables, *plan.kernels, registers, rows, columns);
+    const int64_t site_rows = rows * stage.site_scale;
+    const int64_t height = strip_rows(stage, site_rows, columns * stage.site_scale, 1, 1);
+    for (int64_t y = 0; y < site_rows; y += height) strip.lookup(term, rotation, y, std::min(y + height, site_rows), out);
+}
+
+}  // namespace twl

@@ -1,0 +1,477 @@
+#include "strip.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace twl {
+namespace {
+
+constexpr int64_t BLOCK_BYTES = 1 << 19;  // of sums: with one table they fit the second cache
+
+constexpr int64_t up64(int64_t n) { return (n + 63) / 64 * 64; }
+
+int64_t inside(int64_t i, int64_t n, bool reflect) {
+    if (i >= 0 && i < n) return i;
+    if (!reflect) return i < 0 ? 0 : n - 1;
+    if (n == 1) return 0;
+    const int64_t period = 2 * (n - 1);
+    int64_t folded = i % period;
+    if (folded < 0) folded += period;
+    return folded < n ? folded : period - folded;
+}
+
+}  // namespace
+
+uint8_t* Aligned::get(int64_t bytes) {
+    if (static_cast<int64_t>(store.size()) < bytes + 64) store.assign(static_cast<size_t>(bytes + 64), 0);
+    const uintptr_t at = reinterpret_cast<uintptr_t>(store.data());
+    return store.data() + (64 - at % 64) % 64;
+}
+
+Strip::Strip(const Stage& stage, const std::vector<Table>& tables, const Kernels& kernels,
+             const std::vector<View>& registers, int64_t rows, int64_t columns)
+    : stage_(stage),
+      tables_(tables),
+      kernels_(kernels),
+      registers_(registers),
+      source_rows_(rows * stage.source_scale),
+      source_columns_(columns * stage.source_scale),
+      site_rows_(rows * stage.site_scale),
+      site_columns_(columns * stage.site_scale) {
+    // Tiles are always read whole, so every row has a tile of slack to its right.
+    pitch_ = up64(stage.left + site_columns_ + stage.right + TILE);
+    tile_bytes_ = int64_t(TILE) * (stage.width == 1 ? stage.payload : stage.width) * stage.slices * (stage.lanes == SHORT ? 2 : 4);
+    for (int mode = 0; mode < 2; mode++) {
+        bool used = false;
+        for (const Source& s : stage.sources) used = used || s.reflect == (mode == 1);
+        if (!used) continue;
+        column_map_[mode].assign(static_cast<size_t>(pitch_ * stage.cell), -1);
+        for (int phase = 0; phase < stage.cell; phase++)
+            for (int64_t q = 0; q < stage.left + site_columns_ + stage.right; q++)
+                column_map_[mode][phase * pitch_ + q] =
+                    inside((q - stage.left) * stage.cell + phase, source_columns_, mode == 1);
+    }
+}
+
+// One padded row, all its phases.
+void Strip::fill_row(const Source& source, const View& view, int64_t image, int64_t row, uint8_t* to) const {
+    const uint8_t* from = view.data + image * view.image + source.plane.channel * view.channel +
+                          inside(row, source_rows_, source.reflect) * view.row;
+    const std::vector<int64_t>& map = column_map_[source.reflect ? 1 : 0];
+    const int64_t inner_first = stage_.left, inner_last = stage_.left + site_columns_;
+    for (int phase = 0; phase < stage_.cell; phase++, to += pitch_) {
+        const int64_t* columns = &map[static_cast<size_t>(phase * pitch_)];
+        for (int64_t q = 0; q < inner_first; q++) to[q] = from[columns[q] * view.column];
+        if (stage_.cell == 1 && view.column == 1) {
+            std::memcpy(to + inner_first, from, static_cast<size_t>(site_columns_));
+        } else {
+            const int64_t step = stage_.cell * view.column;
+            const uint8_t* p = from + phase * view.column;
+            for (int64_t q = 0; q < site_columns_; q++) to[inner_first + q] = p[q * step];
+        }
+        for (int64_t q = inner_last; q < pitch_; q++) to[q] = columns[q] < 0 ? 0 : from[columns[q] * view.column];
+    }
+}
+
+void Strip::prepare(int64_t image, int64_t first, int64_t last) {
+    const int64_t rows = (last - first - 1) * stage_.cell + 1 + stage_.top + stage_.bottom;
+    const int64_t row_bytes = pitch_ * stage_.cell, plane = rows * row_bytes;
+    int64_t bytes = 0;
+    for (const Source& s : stage_.sources) bytes += s.floats ? 4 * plane : s.banded ? 5 * plane : 2 * plane;
+    uint8_t* free = planes_.get(bytes);
+    uint8_t* line = row_.get(row_bytes);
+    prepared_.clear();
+    first_ = first;
+    for (const Source& s : stage_.sources) {
+        Prepared p = {};
+        auto take = [&](int64_t size) {
+            uint8_t* at = free;
+            free += size;
+            return at;
+        };
+        if (s.floats) {
+            p.floats = reinterpret_cast<float*>(take(4 * plane));
+        } else {
+            p.bin = take(plane);
+            p.frac = take(plane);
+            if (s.banded) {
+                p.raw = take(plane);
+                p.coarse_bin = take(plane);
+                p.coarse_frac = take(plane);
+            }
+        }
+        uint8_t bins[2][256], fracs[2][256];
+        for (int coarse = 0; coarse < 2 && !s.floats; coarse++)
+            for (int v = 0; v < 256; v++) {
+                const int step = s.step * (coarse ? s.thin : 1), nodes = coarse ? (s.nodes - 1) / s.thin + 1 : s.nodes;
+                const int bin = std::min(v / step, nodes - 2);
+                bins[coarse][v] = static_cast<uint8_t>(bin);
+                fracs[coarse][v] = static_cast<uint8_t>(v - bin * step);
+            }
+        for (int64_t i = 0; i < rows; i++) {
+            fill_row(s, registers_[s.plane.reg], image, first * stage_.cell - stage_.top + i, line);
+            const int64_t at = i * row_bytes;
+            if (s.floats) {
+                for (int64_t x = 0; x < row_bytes; x++) p.floats[at + x] = line[x];
+                continue;
+            }
+            if (s.shift >= 0) {
+                kernels_.split_row(line, p.bin + at, p.frac + at, row_bytes, s.shift);
+            } else {
+                for (int64_t x = 0; x < row_bytes; x++) {
+                    p.bin[at + x] = bins[0][line[x]];
+                    p.frac[at + x] = fracs[0][line[x]];
+                }
+            }
+            if (s.banded) {
+                std::memcpy(p.raw + at, line, static_cast<size_t>(row_bytes));
+                for (int64_t x = 0; x < row_bytes; x++) {
+                    p.coarse_bin[at + x] = bins[1][line[x]];
+                    p.coarse_frac[at + x] = fracs[1][line[x]];
+                }
+            }
+        }
+        prepared_.push_back(p);
+    }
+}
+
+// Fixed-point values of a tile: weighted windows, then the residual.
+void Strip::values(const Term& term, int rotation, int64_t y, int64_t x, int32_t (&out)[AXES][TILE]) {
+    alignas(64) int32_t other[AXES][TILE];
+    const int axes = tables_[term.table].axes;
+    auto sample = [&](const std::vector<Tap>& taps, int32_t (*to)[TILE]) {
+        rows_.clear();
+        for (const Tap& tap : taps) rows_.push_back(prepared_[tap.source].floats + at(tap, y, x));
+        WindowJob job;
+        job.rows = rows_.data();
+        job.weights = term.window.data();
+        job.count = static_cast<int>(taps.size());
+        job.axes = axes;
+        job.shift = term.weights.empty() ? 0 : term.weight_bits - term.value_bits;
+        job.half = job.shift > 0 ? 1 << (job.shift - 1) : 0;
+        job.out = to;
+        kernels_.window(job);
+    };
+    sample(term.taps[rotation], out);
+    if (term.gains.empty()) return;
+    sample(term.blend_taps[rotation], other);
+    for (int k = 0; k < axes; k++) 
+        kernels_.mix(out[k], other[k], term.gains[k], term.gain_bits, 8 + term.value_bits + term.gain_bits <= 30);
+}
+
+void Strip::index(const Term& term, const IndexJob& job, int rotation, int64_t y, int64_t x, WeightKind weights,
+                  IndexBlock& block) {
+    const Table& table = tables_[term.table];
+    const bool band = table.banded();
+    IndexRows rows = {};
+    if (term.valued) {
+        alignas(64) int32_t value[AXES][TILE];
+        values(term, rotation, y, x, value);
+        for (int k = 0; k < table.axes; k++) rows.value[k] = value[k];
+        kernels_.value[table.axes - 1][band ? BAND : PLAIN](job, rows, block);
+        return;
+    }
+    for (int k = 0; k < table.axes; k++) {
+        const Tap& tap = term.taps[rotation][k];
+        const Prepared& p = prepared_[tap.source];
+        const int64_t from = at(tap, y, x);
+        rows.bin[k] = p.bin + from;
+        rows.frac[k] = p.frac + from;
+        if (band) {
+            rows.raw[k] = p.raw + from;
+            rows.coarse_bin[k] = p.coarse_bin + from;
+            rows.coarse_frac[k] = p.coarse_frac + from;
+        }
+    }
+    const Flavour flavour = term.slip ? SLIP : band ? BAND : PLAIN;
+    kernels_.split[term.wide_key][weights][table.axes - 1][flavour](job, rows, block);
+}
+
+// One pass over a block of tiles, so that the tables of the pass stay in the cache while the block lasts.
+void Strip::pass(const Pass& pass, const std::vector<Tile>& tiles) {
+    IndexBlock* blocks = reinterpret_cast<IndexBlock*>(blocks_.get(sizeof(IndexBlock) * SLOTS * MAX_TERMS));
+    const WeightKind weights = pass.lanes == INT ? INTS : stage_.width == 1 ? SHORTS : ROWS;
+    const int axes = tables_[stage_.terms[pass.terms[0]].table].axes;
+    const bool first = &pass == &stage_.passes.front();
+    for (size_t i = 0; i < tiles.size(); i++) {
+        const Tile& tile = tiles[i];
+        uint8_t* sums = sums_.get(0) + static_cast<int64_t>(i) * tile_bytes_;
+        for (int t = 0; t < pass.count; t++) {
+            const Term& term = stage_.terms[pass.terms[t]];
+            for (int slot = 0; slot < SLOTS; slot++) {
+                IndexBlock& block = blocks[t * SLOTS + slot];
+                const int rotation = pass.slots[t][slot];
+                if (rotation >= 0) index(term, term.jobs[rotation], rotation, tile.y, tile.x, weights, block);
+                else if (stage_.width != 1) std::memset(static_cast<void*>(&block), 0, sizeof block);  // row 0, no weight
+            }
+        }
+        if (stage_.width == 1) {
+            if (first) std::memset(sums, 0, static_cast<size_t>(tile_bytes_));
+            for (int k = 0; k < pass.count * SLOTS; k++) {
+                const Term& term = stage_.terms[pass.terms[k / SLOTS]];
+                if (pass.slots[k / SLOTS][k % SLOTS] < 0) continue;
+                NarrowJob job{&blocks[k], term.layout->bytes.data(), term.layout->steps.data(), sums, tile.n};
+                kernels_.narrow[axes - 1][pass.lanes][stage_.payload - 1](job);
+            }
+            continue;
+        }
+        BlendJob job = {};
+        job.blocks = blocks;
+        job.n = tile.n;
+        job.first = first;
+        for (int slice = 0; slice < stage_.slices; slice++) {
+            job.sums = sums + tile_bytes_ / stage_.slices * slice;
+            for (int t = 0; t < pass.count; t++) {
+                const Layout& layout = *stage_.terms[pass.terms[t]].layout;
+                job.table[t] = layout.bytes.data() + 16 * slice;
+                job.offsets[t] = layout.steps.data();
+            }
+            kernels_.blend[axes - 1][pass.lanes][stage_.turn][stage_.width == 16][pass.count - 1](job);
+        }
+    }
+}
+
+void Strip::scalar_values(const Term& term, int rotation, int64_t y, int64_t x, int64_t (&out)[MAX_AXES]) const {
+    const int axes = tables_[term.table].axes, count = term.offset_count();
+    auto sample = [&](const std::vector<Tap>& taps, int64_t (&to)[MAX_AXES]) {
+        const int shift = term.weight_bits - term.value_bits;
+        for (int k = 0; k < axes; k++) {
+            auto pixel = [&](int p) { return static_cast<int64_t>(prepared_[taps[p].source].floats[at(taps[p], y, x)]); };
+            if (term.weights.empty()) {
+                to[k] = pixel(k) << term.value_bits;
+                continue;
+            }
+            int64_t sum = shift > 0 ? int64_t(1) << (shift - 1) : 0;
+            for (int p = 0; p < count; p++) sum += term.weights[k * count + p] * pixel(p);
+            to[k] = sum >> shift;
+        }
+    };
+    sample(term.taps[rotation], out);
+    if (term.gains.empty()) return;
+    int64_t other[MAX_AXES];
+    sample(term.blend_taps[rotation], other);
+    const int64_t one = int64_t(1) << term.gain_bits;
+    for (int k = 0; k < axes; k++)
+        out[k] = (term.gains[k] * other[k] + (one - term.gains[k]) * out[k] + one / 2) >> term.gain_bits;
+}
+
+// Any number of axes, either interpolation, 64-bit sums.
+void Strip::scalar_lookup(const Term& term, int rotation, int64_t y, int64_t x, int64_t denominator, bool copies,
+                          int64_t* sums) {
+    const Table& table = tables_[term.table];
+    const Layout& layout = *term.layout;
+    const int axes = table.axes;
+    int64_t value[MAX_AXES], frac[MAX_AXES] = {};
+    scalar_values(term, rotation, y, x, value);
+    int64_t units = int64_t(table.step) << term.value_bits;
+    bool in = true;
+    for (int k = 1; k <= table.near; k++) in = in && std::abs(value[k] - value[0]) <= table.width * units;
+    if (!in) units *= table.thin;
+    const int64_t* stride = in ? layout.stride : layout.coarse_stride;
+    int64_t base = (in ? layout.origin : layout.coarse_origin) + (copies ? layout.copy_bytes * rotation : 0);
+    for (int k = 0; k < axes; k++) {
+        const int64_t bin = std::min<int64_t>(value[k] / units, (in ? table.nodes : table.coarse_nodes()) - 2);
+        frac[k] = value[k] - bin * units;
+        base += bin * stride[k];
+    }
+    auto add = [&](int64_t at, int64_t weight) {
+        const int8_t* row = layout.bytes.data() + at;
+        for (int64_t p = 0; p < stage_.payload; p++) sums[p] += weight * row[p];
+    };
+    if (term.multilinear) {
+        int64_t scale = denominator;
+        for (int k = 0; k < axes; k++) scale /= units;
+        for (int corner = 0; corner < 1 << axes; corner++) {
+            int64_t at = base, weight = scale;
+            for (int k = 0; k < axes; k++) {
+                const bool up = corner >> k & 1;
+                at += up ? stride[k] : 0;
+                weight *= up ? frac[k] : units - frac[k];
+            }
+            if (weight) add(at, weight);
+        }
+        return;
+    }
+    const int64_t scale = denominator / units;
+    if (term.slip && frac[2] >= frac[0] && frac[0] > frac[1] && frac[2] > frac[3] && frac[3] > frac[0]) {
+        const int64_t a = frac[0], b = frac[1], c = frac[2], d = frac[3];
+        add(base, (units - c) * scale);
+        add(base += stride[2], (c - a) * scale);
+        add(base += stride[0], (a - d) * scale);
+        add(base += stride[3], (d - b) * scale);
+        add(base += stride[1], b * scale);
+        return;
+    }
+    int order[MAX_AXES];
+    for (int k = 0; k < axes; k++) {  // insertion sort, largest fraction first
+        int place = k;
+        for (; place > 0 && frac[order[place - 1]] < frac[k]; place--) order[place] = order[place - 1];
+        order[place] = k;
+    }
+    int64_t before = units;
+    for (int k = 0; k < axes; k++) {
+        add(base, (before - frac[order[k]]) * scale);
+        before = frac[order[k]];
+        base += stride[order[k]];
+    }
+    add(base, before * scale);
+}
+
+void Strip::scalar_tile(int64_t y, int64_t x, int n) {
+    const int64_t payload = stage_.payload;
+    int64_t* sums = reinterpret_cast<int64_t*>(sums_.get(payload * TILE * 8));
+    uint8_t* bytes = bytes_.get(int64_t(TILE) * 16 * ((payload + 15) / 16));
+    std::vector<int64_t> unturned(static_cast<size_t>(payload));
+    const int up = stage_.upscale;
+    for (int i = 0; i < n; i++) {
+        int64_t* sum = sums + i * payload;
+        std::fill(sum, sum + payload, 0);
+        for (const Term& term : stage_.terms)
+            for (int r : term.rotations) {
+                if (stage_.turn == NONE) {
+                    scalar_lookup(term, r, y, x + i, stage_.denominator, true, sum);
+                    continue;
+                }
+                std::fill(unturned.begin(), unturned.end(), 0);
+                scalar_lookup(term, r, y, x + i, stage_.denominator, false, unturned.data());
+                for (int row = 0; row < up; row++)
+                    for (int col = 0; col < up; col++) {
+                        const int from[4] = {row * up + col, (up - 1 - col) * up + row,
+                                             (up - 1 - row) * up + up - 1 - col, col * up + up - 1 - row};
+                        sum[row * up + col] += unturned[static_cast<size_t>(from[r])];
+                    }
+            }
+        for (int64_t p = 0; p < payload; p++) {
+            const int64_t* end = stage_.thresholds + 255;
+            const uint8_t level = static_cast<uint8_t>(std::upper_bound(stage_.thresholds, end, sum[p]) - stage_.thresholds);
+            if (stage_.width == 1) bytes[p * TILE + i] = level;
+            else bytes[(p / 16) * TILE * stage_.width + i * stage_.width + p % 16] = level;
+        }
+    }
+}
+
+void Strip::round(const uint8_t* all_sums, int n) {
+    const int64_t per_slice = int64_t(TILE) * (stage_.width == 1 ? stage_.payload : stage_.width);
+    uint8_t* out = bytes_.get(per_slice * stage_.slices);
+    // Narrow sums lie [payload][TILE], so all of it; else only the sites that exist.
+    const int count = static_cast<int>(stage_.width == 1 ? per_slice : int64_t(n) * stage_.width);
+    for (int slice = 0; slice < stage_.slices; slice++) {
+        uint8_t* to = out + slice * per_slice;
+        auto each = [&](const auto* sums, auto divide) {
+            if (stage_.rounding == Rounding::divide) {
+                divide(sums, to, count, static_cast<int>(stage_.divisor), static_cast<int>(stage_.offset));
+            } else if (stage_.rounding == Rounding::table) {
+                const int64_t bound = stage_.bound;
+                for (int i = 0; i < count; i++)
+                    to[i] = stage_.levels[static_cast<size_t>(std::min<int64_t>(std::max<int64_t>(sums[i], -bound), bound) + bound)];
+            } else {
+                const int64_t* levels = stage_.thresholds;
+                for (int i = 0; i < count; i++)
+                    to[i] = static_cast<uint8_t>(std::upper_bound(levels, levels + 255, int64_t(sums[i])) - levels);
+            }
+        };
+        if (stage_.lanes == SHORT)
+            each(reinterpret_cast<const int16_t*>(all_sums) + slice * per_slice, kernels_.divide16);
+        else
+            each(reinterpret_cast<const int32_t*>(all_sums) + slice * per_slice, kernels_.divide32);
+    }
+}
+
+void Strip::place(const Tile& tile, const Target& out, int64_t out_first) const {
+    const int up = stage_.upscale;
+    const uint8_t* bytes = const_cast<Aligned&>(bytes_).get(0);
+    const int n = tile.n;
+    uint8_t* corner = out.data + (tile.y - out_first) * up * out.row + tile.x * up;
+    if (stage_.width == 1) {
+        for (int64_t p = 0; p < stage_.payload; p++) std::memcpy(corner + p * out.channel, bytes + p * TILE, static_cast<size_t>(n));
+        return;
+    }
+    const int lanes = stage_.width;
+    if (stage_.channels == 1 && up == 4) return kernels_.place4(bytes, corner, out.row, n);
+    if (stage_.channels == 1 && up == 2) return kernels_.place2(bytes, corner, out.row, n);
+    for (int64_t p = 0; p < stage_.payload; p++) {
+        const uint8_t* from = bytes + (p / 16) * TILE * lanes + p % 16;
+        const int64_t c = p / (up * up), u = p / up % up, v = p % up;
+        uint8_t* to = corner + c * out.channel + u * out.row + v;
+        for (int i = 0; i < n; i++) to[i * up] = from[i * lanes];
+    }
+}
+
+void Strip::run(int64_t image, int64_t first, int64_t last, const Target& out, int64_t out_first) {
+    prepare(image, first, last);
+    const size_t most = static_cast<size_t>(std::max<int64_t>(1, BLOCK_BYTES / tile_bytes_));
+    sums_.get(tile_bytes_ * static_cast<int64_t>(most));
+    auto flush = [&] {
+        for (const Pass& p : stage_.passes) pass(p, tiles_);
+        for (size_t i = 0; i < tiles_.size(); i++) {
+            round(sums_.get(0) + static_cast<int64_t>(i) * tile_bytes_, tiles_[i].n);
+            place(tiles_[i], out, out_first);
+        }
+        tiles_.clear();
+    };
+    for (int64_t y = first; y < last; y++)
+        for (int64_t x = 0; x < site_columns_; x += TILE) {
+            const Tile tile{y, x, static_cast<int>(std::min<int64_t>(TILE, site_columns_ - x))};
+            if (stage_.scalar) {
+                scalar_tile(y, x, tile.n);
+                place(tile, out, out_first);
+                continue;
+            }
+            tiles_.push_back(tile);
+            if (tiles_.size() == most) flush();
+        }
+    flush();
+}
+
+void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_t* out) {
+    const Term& term = stage_.terms[number];
+    const Table& table = tables_[term.table];
+    prepare(0, first, last);
+    int64_t denominator = int64_t(table.step) << term.value_bits;
+    if (table.banded()) denominator *= table.thin;
+    const int64_t base = denominator;
+    for (int k = 1; term.multilinear && k < table.axes; k++) denominator *= base;
+    const int64_t payload = stage_.payload, plane = site_rows_ * site_columns_;
+    std::vector<int64_t> sum(static_cast<size_t>(payload));
+    IndexBlock* blocks = reinterpret_cast<IndexBlock*>(blocks_.get(sizeof(IndexBlock) * SLOTS * MAX_TERMS));
+    IndexJob own = term.jobs[0];
+    own.scale = static_cast<int32_t>(denominator / term.units);
+    own.coarse_scale = static_cast<int32_t>(denominator / (term.units * table.thin));
+    for (int64_t y = first; y < last; y++)
+        for (int64_t x = 0; x < site_columns_; x += TILE) {
+            const int n = static_cast<int>(std::min<int64_t>(TILE, site_columns_ - x));
+            int64_t* to = out + y * site_columns_ + x;
+            if (stage_.scalar) {
+                for (int i = 0; i < n; i++) {
+                    std::fill(sum.begin(), sum.end(), 0);
+                    scalar_lookup(term, rotation, y, x + i, denominator, false, sum.data());
+                    for (int64_t p = 0; p < payload; p++) to[p * plane + i] = sum[static_cast<size_t>(p)];
+                }
+                continue;
+            }
+            std::memset(static_cast<void*>(blocks), 0, sizeof(IndexBlock) * SLOTS);
+            index(term, own, rotation, y, x, INTS, blocks[0]);
+            const int64_t width = stage_.width == 1 ? payload : stage_.width;
+            for (int slice = 0; slice < stage_.slices; slice++) {
+                int32_t* sums = reinterpret_cast<int32_t*>(sums_.get(width * TILE * stage_.slices * 4));
+                std::memset(sums, 0, static_cast<size_t>(width * TILE * 4));
+                if (stage_.width == 1) {
+                    NarrowJob job{&blocks[0], term.layout->bytes.data(), term.layout->steps.data(), sums, n};
+                    kernels_.narrow[table.axes - 1][INT][payload - 1](job);
+                } else {
+                    BlendJob job = {};
+                    job.blocks = blocks;
+                    job.table[0] = term.layout->bytes.data() + 16 * slice;
+                    job.offsets[0] = term.layout->steps.data();
+                    job.sums = sums;
+                    job.n = n;
+                    kernels_.blend[table.axes - 1][INT][NONE][stage_.width == 16][0](job);
+                }
+                for (int64_t p = 16 * slice; p < payload && (p < 16 * (slice + 1) || stage_.width == 1); p++)
+                    for (int i = 0; i < n; i++)
+                        to[p * plane + i] = stage_.width == 1 ? sums[p * TILE + i] : sums[i * width + p % 16];
+            }
+        }
+}
+
+}  // namespace twl

@@ -1,0 +1,65 @@
+// Runs a stage on a strip of site rows, from registers to registers. One per thread; holds the thread's buffers.
+#pragma once
+#include <vector>
+
+#include "plan.hpp"
+
+namespace twl {
+
+struct Aligned {  // 64-byte aligned, zeroed when it grows
+    std::vector<uint8_t> store;
+    uint8_t* get(int64_t bytes);
+};
+
+class Strip {
+   public:
+    // rows and columns are those of the image.
+    Strip(const Stage& stage, const std::vector<Table>& tables, const Kernels& kernels, const std::vector<View>& registers,
+          int64_t rows, int64_t columns);
+
+    // Site rows first .. last - 1 of image plane `image`. `out` points at that plane, column stride 1; its row 0 is
+    // the first row that site row `out_first` writes.
+    void run(int64_t image, int64_t first, int64_t last, const Target& out, int64_t out_first);
+
+    // Numerators of one term and rotation over the term's own denominator: [payload][rows][columns].
+    void lookup(int term, int rotation, int64_t first, int64_t last, int64_t* out);
+
+   private:
+    struct Tile {
+        int64_t y, x;
+        int n;
+    };
+    struct Prepared {
+        uint8_t *raw, *bin, *frac, *coarse_bin, *coarse_frac;
+        float* floats;
+    };
+    const Stage& stage_;
+    const std::vector<Table>& tables_;
+    const Kernels& kernels_;
+    const std::vector<View>& registers_;
+    int64_t source_rows_, source_columns_, site_rows_, site_columns_;
+    int64_t pitch_ = 0, first_ = 0, tile_bytes_ = 0;
+    std::vector<Tile> tiles_;
+    std::vector<Prepared> prepared_;
+    std::vector<int64_t> column_map_[2];  // edge, reflect: source column of every padded column, -1 for slack
+    Aligned planes_, blocks_, sums_, bytes_, row_;
+    std::vector<const float*> rows_;
+
+    void prepare(int64_t image, int64_t first, int64_t last);
+    void fill_row(const Source& source, const View& view, int64_t image, int64_t row, uint8_t* to) const;
+    int64_t at(const Tap& tap, int64_t site_row, int64_t x) const {
+        const int64_t row = (site_row - first_) * stage_.cell + tap.dy + stage_.top;
+        return (row * stage_.cell + tap.phase) * pitch_ + stage_.left + tap.column + x;
+    }
+    void values(const Term& term, int rotation, int64_t y, int64_t x, int32_t (&out)[AXES][TILE]);
+    void scalar_values(const Term& term, int rotation, int64_t y, int64_t x, int64_t (&out)[MAX_AXES]) const;
+    void index(const Term& term, const IndexJob& job, int rotation, int64_t y, int64_t x, WeightKind weights,
+               IndexBlock& block);
+    void scalar_lookup(const Term& term, int rotation, int64_t y, int64_t x, int64_t denominator, bool copies, int64_t* sums);
+    void pass(const Pass& pass, const std::vector<Tile>& tiles);
+    void scalar_tile(int64_t y, int64_t x, int n);
+    void round(const uint8_t* sums, int n);
+    void place(const Tile& tile, const Target& out, int64_t out_first) const;
+};
+
+}  // namespace twl

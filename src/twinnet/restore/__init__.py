@@ -1,0 +1,1 @@
+"""Image restoration with lookup-table networks: nets, metrics, resampling."""
