@@ -50,7 +50,11 @@ def tappable(graph: Graph, model: onnx.ModelProto) -> list[str]:
 
 
 def judge(
-    graph: Graph, tensors: dict[str, torch.Tensor], unit: float = UNIT, only: tuple[str, ...] = ()
+    graph: Graph,
+    tensors: dict[str, torch.Tensor],
+    unit: float = UNIT,
+    only: tuple[str, ...] = (),
+    tiny: float = TINY,
 ) -> list[Ratio]:
     """The largest ratio per tensor, worst first, with one level of carry; or of `only` some, without."""
     carry: dict[str, torch.Tensor | None] = {}
@@ -77,7 +81,7 @@ def judge(
             found.append(Ratio(0.0 if bool(excused.all()) else float("inf"), layer, name))
             continue
         assert torch.equal(torch.isfinite(value), torch.isfinite(got)), (name, layer)
-        room = value.abs() * unit + TINY
+        room = value.abs() * unit + tiny
         if floor.bound is not None:
             assert not bool(torch.isnan(floor.bound).any()), (name, layer)
             assert bool((floor.bound >= 0).all()), (name, layer)

@@ -118,9 +118,7 @@ def test_most_operators_have_a_canonical_form(capsys: pytest.CaptureFixture[str]
     ok = {op for op, why in every if why == "ok"}
     opaque = {op for op, why in every if why == "opaque"} - ok
     with capsys.disabled():
-        print(
-            f"\n  node cases: {len(every)}, operators with a canonical form: {len(ok)}, by reference: {len(opaque)}"
-        )
+        print(f"\n  {len(every)} node cases; with a canonical form {len(ok)}, by reference {len(opaque)}")
     assert len(ok) > 140
 
 

@@ -53,6 +53,18 @@ def test_a_fault_of_a_thousandth_is_seen(name: str) -> None:
         assert clean.ratio <= LIMIT, tensor
 
 
+def test_a_float16_network_is_within_the_floor_of_its_own_format() -> None:
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    model = convert_float_to_float16(onnx.load(model_path("ppocr-cls")), keep_io_types=True)
+    graph = read_onnx(model)
+    tensors = capture(model, tappable(graph, model), MODELS["ppocr-cls"].inputs())
+    assert sum(t.dtype == torch.float16 for t in tensors.values()) > 100
+    # below 2^-14 float16 has a fixed step of 2^-24
+    assert judge(graph, tensors, unit=2.0**-11, tiny=2.0**-24)[0].ratio <= LIMIT
+    assert judge(graph, tensors)[0].ratio > LIMIT
+
+
 @pytest.mark.parametrize("name", ["vad", "vad-ifless", "ppocr-rec"])
 def test_outputs_from_inputs_alone(name: str) -> None:
     model = onnx.load(model_path(name))

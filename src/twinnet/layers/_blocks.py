@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["BLOCK", "Block", "blocks", "part"]
 
-BLOCK = 1 << 17
+BLOCK = 1 << 15  # also the largest piece that torch does not split over its threads, whose waiting costs more
 
 Block = tuple[int, int, tuple[slice, ...]]
 

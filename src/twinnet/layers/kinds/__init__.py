@@ -15,7 +15,8 @@ themselves, so a new kind changes nothing else:
 `errors[i]` and the results are float32 tensors of the shape of the value they belong to, or None for "exact".
 With `u == 0` only the inherited part is computed. A bound is never negative and never NaN; `inf` says "unbounded".
 Where the value itself is NaN or infinite the bound is 0: such places are compared as masks. `exact` kinds only move
-or select values: without inherited errors, their result must be bit equal.
+or select values: without inherited errors, their result must be bit equal. `elementwise` kinds look only
+at one place of their (broadcast) operands, so that large tensors can be worked on block by block.
 
 **Discrete kinds** (`discrete`: argmax, topk, comparisons, round, cast to integers, quantize_linear ...). Their `error`
 is the step by which an element may be off because its margin is within the error of the input: 0 (or None) where no
