@@ -50,8 +50,8 @@ Inputs = Annotated[
         "--inputs",
         "-i",
         metavar="SOURCE",
-        help="Folder of images, image, .npy, .npz, .safetensors, or file.py:samples; for several inputs NAME=FILE, "
-        "repeated. Without it inputs are synthesised.",
+        help="Folder of images, image, .npy, .npz, .safetensors, or file.py:samples; for several inputs "
+        "NAME=FILE, repeated. Without it inputs are synthesised.",
         rich_help_panel=_RUN,
     ),
 ]

@@ -1,0 +1,20 @@
+"""A twin with a fault in one layer: the answer names that layer, not the many that inherit its error."""
+
+import tempfile
+from pathlib import Path
+
+from faulty import export
+from model import build
+
+import twinnet
+
+with tempfile.TemporaryDirectory() as folder:
+    _, bad = export(Path(folder))
+    result = twinnet.check(build(), twin=f"onnxruntime:{bad}")
+
+print(result)
+(finding,) = result.findings
+print(
+    f"\nfault in {finding.site.module} ({finding.site.source}), inherited by {finding.inherited_by} later sites"
+)
+assert finding.site.module == "blocks.0.norm"
