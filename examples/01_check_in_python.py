@@ -1,9 +1,9 @@
 """Check a PyTorch module against ONNX Runtime. Nothing is configured, no tolerance is chosen."""
 
 import torch
-from model import build
 
 import twinnet
+from model import build
 
 network, _ = build()
 images = torch.rand(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))

@@ -3,9 +3,8 @@
 import tempfile
 from pathlib import Path
 
-from faulty import export
-
 import twinnet
+from faulty import export
 
 with tempfile.TemporaryDirectory() as folder:
     good, bad = export(Path(folder))

@@ -1,4 +1,4 @@
-"""Export the network of model.py to ONNX twice: as it is, and with one convolution that pads on the wrong sides.
+"""Export the network of model.py to ONNX twice: as it is, and with one convolution padded wrongly.
 
 python examples/faulty.py [FOLDER]      writes model.onnx and faulty.onnx
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onnx
 import torch
+
 from model import build
 
 

@@ -187,8 +187,8 @@ ToleranceFile = Annotated[
 def parse_memory(text: str | None) -> int | None:
     """Bytes of "512M" or "2G".
 
-    >>> parse_memory("2K")
-    2048
+    >>> parse_memory("2M")
+    2097152
     """
     from twinnet.errors import UsageError
 

@@ -1,0 +1,32 @@
+"""Every example in a docstring gives what it says."""
+
+from __future__ import annotations
+
+import doctest
+import pkgutil
+from importlib import import_module
+
+import pytest
+
+import twinnet
+from tests.needs import absent
+from twinnet.errors import EngineError, MissingExtra
+
+MODULES = ["twinnet", *(m.name for m in pkgutil.walk_packages(twinnet.__path__, "twinnet."))]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name: str) -> None:
+    try:
+        module = import_module(name)
+    except (MissingExtra, ModuleNotFoundError) as error:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("twinnet"):
+            raise
+        absent(f"{name} needs what is not installed: {error}")
+    if name == "twinnet.lut.native":
+        try:
+            module.library()
+        except EngineError as error:
+            absent(str(error))
+    failed, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0
