@@ -15,14 +15,15 @@ from twinnet.engines.base import UNITS, Job, Session
 from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
 from twinnet.judge.aggregate import findings_of, merge, verdict_of, visible
-from twinnet.judge.verdicts import Born
+from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.judge.metrics import compare, dtype_class
 from twinnet.judge.parallel import workers
-from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
+from twinnet.judge.task import load_metric, mean_metric, task_metric
+from twinnet.judge.tolerance import Tolerance, Tolerances, by_tolerance, read_rules
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
 from twinnet.pairing.transforms import candidates
-from twinnet.result import Coverage, Difference, Guard, PairResult, Result, SideInfo, TaskMetric
+from twinnet.result import Coverage, Difference, Guard, Judged, PairResult, Result, SideInfo, TaskMetric
 from twinnet.site import Site
 from twinnet.store import dtype_name
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
@@ -51,9 +52,16 @@ class Judgement:
         self._sessions: list[Session] = []
         self._net: Session | None = None
         self._twin: Session | None = None
+        # A metric that cannot be loaded is said before anything has run.
+        self._metric = load_metric(settings.metric)
+        self._scores: list[TaskMetric] = []
+        # How far two equal runs of the twin are apart, by network tensor; empty for a deterministic twin.
+        self._spread: dict[str, float] = {}
         # Samples are made when asked for; the first is asked for often.
         self._first: Mapping[str, np.ndarray] = feed.samples[0]
-        flags = Tolerance(settings.rtol, settings.atol, settings.ulp, settings.snr, settings.psnr, settings.cosine)
+        flags = Tolerance(
+            settings.rtol, settings.atol, settings.ulp, settings.snr, settings.psnr, settings.cosine
+        )
         rules = read_rules(settings.tolerance_file) if settings.tolerance_file else ()
         self.tolerances = Tolerances.of(flags, rules)
         self._job = Job(
@@ -129,6 +137,7 @@ class Judgement:
         results: dict[str, PairResult] = {}
         found: list[Guard] = [Guard("note", n) for n in (*self.feed.notes, *net.notes, *twin.notes)]
         outputs_seen: list[dict[str, np.ndarray]] = [plain]
+        self._score(self._first, plain, twin_plain)
         for number in range(len(self.feed.samples)):
             sample = self._first if number == 0 else self.feed.samples[number]
             self.settings.progress(f"sample {number + 1} of {len(self.feed.samples)}", None)
@@ -137,8 +146,14 @@ class Judgement:
                 found += self._observe(net, twin, plain, twin_plain, trace, twin_trace, sample, pairing)
                 ours = plain
             else:
-                ours = {n: np.array(trace[t]) for n, t in zip(plain, net.output_tensors, strict=False) if t in trace}
+                ours = {
+                    n: np.array(trace[t])
+                    for n, t in zip(plain, net.output_tensors, strict=False)
+                    if t in trace
+                }
                 outputs_seen.append(ours)
+                theirs = {n: twin_trace[t] for n, t in zip(twin_plain, twin.output_tensors, strict=False)}
+                self._score(sample, ours, theirs)
             judged = self._judge(graph, pairing, sample, trace, twin_trace, unit, number)
             for pair in judged:
                 before = results.get(pair.site.tensor)
@@ -147,7 +162,9 @@ class Judgement:
             trace.close()
             twin_trace.close()
         ordered = [results[p.site.tensor] for p in pairing.pairs]
-        return self._conclude(net, twin, graph, pairing, ordered, unit, found, outputs_seen, plain, twin_plain)
+        return self._conclude(
+            net, twin, graph, pairing, ordered, unit, found, outputs_seen, plain, twin_plain
+        )
 
     def _pair(self, net: Session, twin: Session, graph: Graph | None) -> Pairing:
         settings = self.settings
@@ -187,7 +204,9 @@ class Judgement:
 
     def _watched(self, site: Site) -> bool:
         def fits(patterns: Sequence[str]) -> bool:
-            return any(fnmatchcase(v, p) for p in patterns for v in (site.tensor, site.module, site.op, site.label))
+            return any(
+                fnmatchcase(v, p) for p in patterns for v in (site.tensor, site.module, site.op, site.label)
+            )
 
         if site.role == "output":
             return True
@@ -229,7 +248,9 @@ class Judgement:
         assert self._net is not None
         names = {tensor: name for name, tensor in self._net.inputs.items()}
         observable = {s.tensor for s in pairing.sites}
-        return BornTest(graph, pairing.pairs, unit=unit, inputs=names, observable=observable)
+        return BornTest(
+            graph, pairing.pairs, unit=unit, inputs=names, observable=observable, spread=self._spread
+        )
 
     def _may_search(self, twin: Session) -> bool:
         spec = self._twin_spec
@@ -248,7 +269,10 @@ class Judgement:
         pairing: Pairing,
     ) -> list[Guard]:
         found: list[Guard] = []
-        for side, session, outputs, seen in (("network", net, plain, trace), ("twin", twin, twin_plain, twin_trace)):
+        for side, session, outputs, seen in (
+            ("network", net, plain, trace),
+            ("twin", twin, twin_plain, twin_trace),
+        ):
             captured = [seen[t] for t in session.output_tensors if t in seen]
             same = len(captured) == len(outputs) and all(
                 guards.bit_equal(a, b) for a, b in zip(outputs.values(), captured, strict=True)
@@ -256,9 +280,24 @@ class Judgement:
             if same:
                 continue
             # The tapped run differs from the plain one: a second plain run tells chance from observation.
-            said, _ = guards.observer_or_chance(side, outputs, session.run(sample), captured)
+            said, spread = guards.observer_or_chance(side, outputs, session.run(sample), captured)
             found += said
+            if spread > 0 and session is twin:
+                self._spread = self._spread_of(twin, twin_trace, sample, pairing)
         return found
+
+    def _spread_of(
+        self, twin: Session, seen: Trace, sample: Mapping[str, np.ndarray], pairing: Pairing
+    ) -> dict[str, float]:
+        """How far a second run of the twin is from the first, at each pair: this much is chance."""
+        watch = {p.twin_site.tensor for p in pairing.pairs}
+        again = twin.trace(sample, watch, TraceBuilder(self.settings.memory or DEFAULT_MEMORY))
+        found = {
+            p.site.tensor: guards.distance(seen[p.twin_site.tensor], again[p.twin_site.tensor])
+            for p in pairing.pairs
+        }
+        again.close()
+        return {tensor: far for tensor, far in found.items() if far > 0}
 
     def _judge(
         self,
@@ -311,14 +350,22 @@ class Judgement:
         with self._job.step("judge"), workers() as pool:
             compared = list(pool.map(plain, pairing.pairs))
             equal.update(
-                {p.site.tensor: d.differing == 0 for p, (d, _) in zip(pairing.pairs, compared, strict=True) if d}
+                {
+                    p.site.tensor: d.differing == 0
+                    for p, (d, _) in zip(pairing.pairs, compared, strict=True)
+                    if d
+                }
             )
             found = pool.map(born_of, pairing.pairs)
             for done, (pair, (difference, problem), born) in enumerate(
                 zip(pairing.pairs, compared, found, strict=True)
             ):
                 self.settings.progress("judging", done / len(pairing.pairs))
-                judged.append(self._status(pair, born, difference, problem, unit, number, order[pair.site.tensor], trace))
+                judged.append(
+                    self._status(
+                        pair, born, difference, problem, unit, number, order[pair.site.tensor], trace
+                    )
+                )
         return judged
 
     def _status(
@@ -352,24 +399,31 @@ class Judgement:
         )
         if problem or difference is None:
             return replace(base, reason=problem, rule="structure")
-        tolerance = self.tolerances.find(site, site.dtype)
-        if tolerance is not None:
-            complaint = tolerance.complaint(difference)
-            return replace(base, status="fail" if complaint else "pass", reason=complaint, rule=str(tolerance))
-        if self.tolerances:
-            return replace(base, status="not judged", reason="no tolerance is stated for it", rule="")
         if born.status == "not judged":
-            return self._plain_rule(base, born, unit)
-        return replace(base, status=born.status, reason=born.reason)  # type: ignore[arg-type]
+            automatic = self._plain_rule(base, born, unit)
+        else:
+            automatic = Judged(born.status, born.reason)
+        held = by_tolerance(self.tolerances, site, difference) if self.tolerances else automatic
+        return replace(
+            base,
+            status=held.status,
+            reason=held.reason,
+            rule=held.rule,
+            automatic=automatic if self.tolerances else None,
+        )
 
-    def _plain_rule(self, base: PairResult, born: Born, unit: float) -> PairResult:
+    def _plain_rule(self, base: PairResult, born: Born, unit: float) -> Judged:
         """Where the network's layers cannot be evaluated only outputs are judged, by the size of the difference."""
         if base.site.role != "output":
-            return replace(base, status="not judged", reason=born.reason, rule="")
-        if visible(base.difference, unit * 16, base.site.op):
+            return Judged("not judged", born.reason, "")
+        spread = self._spread.get(base.site.tensor, 0.0)
+        if (
+            visible(base.difference, unit * 16, base.site.op)
+            and not base.difference.max_abs <= LIMIT * spread
+        ):
             reason = "visibly different" + (f" ({born.reason})" if born.reason else "")
-            return replace(base, status="fail", reason=reason, rule="plain")
-        return replace(base, status="pass", rule="plain", reason=born.reason)
+            return Judged("fail", reason, "plain")
+        return Judged("pass", born.reason, "plain")
 
     # -- the answer ----------------------------------------------------------------------------------------------
 
@@ -428,7 +482,7 @@ class Judgement:
         coverage = self._coverage(pairing, pairs, net, graph)
         found += guards.coverage_guard(coverage)
         weak = verdict == "PASS" and any(g.weakens for g in found)
-        first = next((p.site for p in pairs if p in visibly), None) if visibly else None
+        first = visibly[0].site if visibly else None
         return Result(
             verdict=verdict,
             network=self.network_info(),
@@ -442,7 +496,7 @@ class Judgement:
             failing=len(visibly),
             first_failing=first,
             findings=findings_of(pairs, graph, [p.site.tensor for p in visibly]),
-            metrics=self._metrics(plain, twin_plain),
+            metrics=mean_metric(self._scores),
             tolerance=str(self.tolerances),
             timings=dict(self.timings),
         )
@@ -523,7 +577,12 @@ class Judgement:
         found: dict[str, float] = {}
         for tensor, array in zip(net.output_tensors, plain.values(), strict=False):
             value = exact.get(tensor)
-            if value is None or not value.is_floating_point() or value.shape != array.shape or value.numel() == 0:
+            if (
+                value is None
+                or not value.is_floating_point()
+                or value.shape != array.shape
+                or value.numel() == 0
+            ):
                 continue
             off = (to_tensor(array).to(torch.float64) - value).abs()
             finite = off[off.isfinite()]
@@ -541,14 +600,19 @@ class Judgement:
         if len(seen) > 1:
             other = seen[1]
         elif net.live:
-            other = net.run(guards.shuffled(self._first, self.settings.seed))
+            changed = guards.shuffled(self._first, self.settings.seed)
+            if not changed:
+                return []
+            other = net.run(changed)
         else:
             return []
         return guards.null_baseline(seen[0], other, differences)
 
     def _training_mode(self) -> list[Guard]:
         if getattr(self.network, "was_training", False):
-            return [Guard("training mode", "the module was in training mode; it was set to eval for the check")]
+            return [
+                Guard("training mode", "the module was in training mode; it was set to eval for the check")
+            ]
         return []
 
     def _coverage(
@@ -557,14 +621,18 @@ class Judgement:
         judged = sum(p.status in ("pass", "fail", "excused") for p in pairs)
         note = ""
         if graph is None:
-            note = "the network's layers are not known: only outputs are judged, by the size of the difference"
+            note = (
+                "the network's layers are not known: only outputs are judged, by the size of the difference"
+            )
         else:
             longest = max((len(p.segment) for p in pairs), default=0)
             unknown = [p for p in pairs if p.status == "not judged" and p.reason and not self.tolerances]
             if unknown:
                 note = f"{len(unknown)} pairs could not be judged: {unknown[0].reason}"
             elif longest > 40:
-                note = f"the longest segment judged as one has {longest} layers: small faults inside it can hide"
+                note = (
+                    f"the longest segment judged as one has {longest} layers: small faults inside it can hide"
+                )
         return Coverage(
             sites=len(pairing.sites),
             paired=len(pairing.pairs),
@@ -575,15 +643,16 @@ class Judgement:
             note=note,
         )
 
-    def _metrics(self, plain: Mapping[str, np.ndarray], twin_plain: Mapping[str, np.ndarray]) -> tuple[TaskMetric, ...]:
-        if self.settings.metric is None:
-            return ()
-        from twinnet.judge.task import task_metric
+    def _score(
+        self, sample: Mapping[str, np.ndarray], ours: Mapping[str, Any], theirs: Mapping[str, Any]
+    ) -> None:
+        if self._metric is not None:
+            self._scores.append(task_metric(self._metric, sample, ours, theirs))
 
-        return (task_metric(self.settings.metric, self._first, plain, twin_plain),)
 
-
-def _settled(pairing: Pairing, trace: Mapping[str, np.ndarray], twin_trace: Mapping[str, np.ndarray]) -> Pairing:
+def _settled(
+    pairing: Pairing, trace: Mapping[str, np.ndarray], twin_trace: Mapping[str, np.ndarray]
+) -> Pairing:
     """Pairs with the transform their shapes ask for; guesses that cannot stand side by side are dropped."""
     kept: list[Pair] = []
     for pair in pairing.pairs:
