@@ -44,7 +44,6 @@ class CheckOptions:
     metric: Any = None
     baseline: str | None = None
     names: Mapping[str, str] | None = None
-    strict: bool = False
     keep: str = "worst"
     progress: Callable[[str, float | None], None] = lambda step, share: None
 
@@ -115,9 +114,12 @@ def check(
         specs = [s for t in twin for s in ([t] if callable(t) else parse_specs(t, REGISTRY))]
     if not specs:
         raise UsageError("no twin is named", hint="--twin onnxruntime")
+    if settings.baseline is not None:
+        Result.load(settings.baseline)  # a wrong path is said before anything has run
     results = []
+    taken: set[str] = set()
     for spec in specs:
-        folder = _folder(out, loaded.name, spec, several=len(specs) > 1)
+        folder = _folder(out, spec, taken, several=len(specs) > 1)
         results.append(_check_one(loaded, feed, reference, spec, settings, folder, command))
     if len(results) == 1:
         return results[0]
@@ -129,10 +131,16 @@ def check(
     return together
 
 
-def _folder(out: str | Path | None, network: str, spec: Any, *, several: bool) -> Path | None:
-    if out is None:
-        return None
-    return Path(out) / _slug(spec) if several else Path(out)
+def _folder(out: str | Path | None, spec: Any, taken: set[str], *, several: bool) -> Path | None:
+    """Where the run of one twin goes; two twins never share a folder, whatever their files are called."""
+    if out is None or not several:
+        return None if out is None else Path(out)
+    slug = name = _slug(spec)
+    number = 2
+    while name in taken:
+        name, number = f"{slug}-{number}", number + 1
+    taken.add(name)
+    return Path(out) / name
 
 
 def _slug(spec: Any) -> str:
