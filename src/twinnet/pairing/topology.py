@@ -25,7 +25,9 @@ def _digest(graph: Graph, name: str, cache: dict[str, bytes]) -> bytes:
     return found
 
 
-def _key(layer: Layer, graph: Graph, names: Mapping[str, str], cache: dict[str, bytes]) -> tuple[object, ...] | None:
+def _key(
+    layer: Layer, graph: Graph, names: Mapping[str, str], cache: dict[str, bytes]
+) -> tuple[object, ...] | None:
     """Kind and operands of a layer in the network's names; None while an operand is not paired."""
     operands: list[object] = []
     for name in layer.inputs:
@@ -66,12 +68,20 @@ def by_topology(graph: Graph, twin_graph: Graph, start: Mapping[str, str]) -> It
             choices = [c for c in loose.get(_without_constants(key), ()) if id(c) not in used]
             if len(choices) != 1:
                 continue
-        chosen = choices[0]
+        # Several of one kind on one operand (slices, pools): the one with the same attributes is meant.
+        chosen = next((c for c in choices if _same_attrs(c, layer)), choices[0])
         used.add(id(chosen))
         for ours, theirs in zip(chosen.outputs, layer.outputs, strict=False):
             if ours and theirs and theirs not in names:
                 names[theirs] = ours
                 yield ours, theirs
+
+
+def _same_attrs(a: Layer, b: Layer) -> bool:
+    try:
+        return bool(a.attrs == b.attrs)
+    except (RuntimeError, ValueError):  # tensors among them
+        return False
 
 
 def _without_constants(key: tuple[object, ...]) -> tuple[object, ...]:
