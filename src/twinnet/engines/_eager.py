@@ -64,7 +64,9 @@ class _Watcher(TorchDispatchMode):
         return result
 
 
-def _observe(network: Any, module: torch.nn.Module, tensors: dict[str, Any]) -> tuple[_Watcher, dict[str, Any]]:
+def _observe(
+    network: Any, module: torch.nn.Module, tensors: dict[str, Any]
+) -> tuple[_Watcher, dict[str, Any]]:
     watcher = _Watcher(module)
     try:
         with torch.no_grad(), watcher:
@@ -76,13 +78,19 @@ def _observe(network: Any, module: torch.nn.Module, tensors: dict[str, Any]) -> 
 
 def eager_sites(network: Any, inputs: Arrays) -> tuple[Site, ...]:
     """The sites of one eager run; outputs come last under their own names."""
-    watcher, outputs = _observe(network, network.module, {n: to_tensor(np.array(a)) for n, a in inputs.items()})
+    watcher, outputs = _observe(
+        network, network.module, {n: to_tensor(np.array(a)) for n, a in inputs.items()}
+    )
     inner = tuple(site for site, _ in watcher.seen)
     return inner + tuple(Site(name, name, "output", role="output") for name in outputs)
 
 
 def eager_trace(
-    network: Any, module: torch.nn.Module, tensors: dict[str, Any], watch: Collection[str], builder: TraceBuilder
+    network: Any,
+    module: torch.nn.Module,
+    tensors: dict[str, Any],
+    watch: Collection[str],
+    builder: TraceBuilder,
 ) -> Trace:
     """One eager run with every ATen result that is watched."""
     for name, tensor in tensors.items():

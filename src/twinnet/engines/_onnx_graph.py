@@ -65,7 +65,14 @@ class OnnxGraph:
     def static(self) -> frozenset[str]:
         """Values that depend on no input: weights, constants and what is folded from them."""
         known = set(self.weights) | self._sparse
-        random = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
+        random = {
+            "RandomNormal",
+            "RandomUniform",
+            "RandomNormalLike",
+            "RandomUniformLike",
+            "Multinomial",
+            "Bernoulli",
+        }
         for node, reads in zip(self.nodes, self.reads, strict=True):
             if reads <= known and node.op_type not in random:
                 known.update(filter(None, node.output))
@@ -74,9 +81,7 @@ class OnnxGraph:
     @cached_property
     def observable(self) -> tuple[str, ...]:
         """Values that depend on an input, in execution order; only tensors can be observed."""
-        return tuple(
-            name for node in self.nodes for name in node.output if name and name not in self.static
-        )
+        return tuple(name for node in self.nodes for name in node.output if name and name not in self.static)
 
     def sizes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
         """Bytes of each value as far as shape inference can tell, for inputs of the given shapes."""
@@ -92,7 +97,9 @@ class OnnxGraph:
                 continue
             kind = info.type.tensor_type.elem_type
             shape = shapes.get(info.name)
-            graph.input.append(info if shape is None else helper.make_tensor_value_info(info.name, kind, shape))
+            graph.input.append(
+                info if shape is None else helper.make_tensor_value_info(info.name, kind, shape)
+            )
         for tensor in self.weights.values():
             # Only small weights can steer shapes; large ones are declared, not copied.
             if math.prod(tensor.dims) <= _LARGE_WEIGHT and tensor.data_location != onnx.TensorProto.EXTERNAL:
@@ -132,9 +139,11 @@ class OnnxGraph:
         happen between watched tensors, so such a cut separates no fused nodes.
         """
         watched = set(watch)
-        typical = int(np.median([sizes[n] for n in watched if n in sizes])) if any(
-            n in sizes for n in watched
-        ) else 0
+        typical = (
+            int(np.median([sizes[n] for n in watched if n in sizes]))
+            if any(n in sizes for n in watched)
+            else 0
+        )
         last_use: dict[str, int] = {}
         for i, reads in enumerate(self.reads):
             for name in reads:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -21,10 +21,12 @@ from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
+    from twinnet.judge.verdicts import Born
     from twinnet.layers import Graph
     from twinnet.network import Network
+    from twinnet.pairing import Pair
 
-__all__ = ["UNITS", "Abilities", "Arrays", "Engine", "Job", "Session", "read_options"]
+__all__ = ["UNITS", "Abilities", "Arrays", "Engine", "Job", "Session", "SiteJudge", "read_options"]
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -68,6 +70,25 @@ class Job:
             yield
         finally:
             self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - start
+
+
+class SiteJudge(Protocol):
+    """What judges pairs: the born test on canonical layers, or a network's own exact meaning.
+
+    `inputs` are values given from outside, `shape_values` those taken from the network's run; `segment` tells from
+    which tensors one is computed.
+    """
+
+    inputs: Mapping[str, str]
+
+    @property
+    def shape_values(self) -> frozenset[str]: ...
+
+    def segment(self, tensor: str) -> tuple[tuple[int, ...], tuple[str, ...]]: ...
+
+    def labels(self, tensor: str) -> tuple[str, ...]: ...
+
+    def on(self, sample: Arrays, network_trace: Arrays, twin_trace: Arrays) -> Callable[[Pair], Born]: ...
 
 
 class Session(ABC):
@@ -116,6 +137,10 @@ class Session(ABC):
         """The canonical layers of what this session runs, value names equal to `Site.tensor`; None if unknown."""
         return None
 
+    def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> SiteJudge | None:
+        """A judge of its own for this network and that twin; None: the canonical layers judge."""
+        return None
+
     def close(self) -> None:
         """Free what the session holds."""
 
@@ -134,7 +159,9 @@ class Engine(ABC):
         """Version of the installed engine; raises MissingExtra if it is not there."""
 
     @abstractmethod
-    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
         """A session for `network` (converted as needed), or for `file` where one is given."""
 
 
@@ -150,7 +177,9 @@ def read_options(engine: Engine, options: Mapping[str, str], **kinds: Callable[[
             values[key] = kind(text)
         except (ValueError, KeyError):
             meaning = engine.options.get(key, "")
-            raise UsageError(f"{engine.name}: {key}={text} is not possible", hint=f"{key}={meaning}") from None
+            raise UsageError(
+                f"{engine.name}: {key}={text} is not possible", hint=f"{key}={meaning}"
+            ) from None
     return values
 
 

@@ -40,7 +40,9 @@ class CallableEngine(Engine):
 
         return f"Python {platform.python_version()}"
 
-    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
         from twinnet.engines.base import UNITS
         from twinnet.pyfile import load_attribute
 
@@ -72,7 +74,13 @@ class CallableSession(Session):
         self._outputs = self._outputs or tuple(first)
         outputs = set(self._output_names(first))
         self._sites = tuple(
-            Site(tensor=name, node=name, op="", module="" if name in outputs else name, role=_role(name, outputs))
+            Site(
+                tensor=name,
+                node=name,
+                op="",
+                module="" if name in outputs else name,
+                role=_role(name, outputs),
+            )
             for name in first
         )
 
@@ -132,5 +140,7 @@ def _array(name: Any, value: Any) -> np.ndarray:
         return to_numpy(value)
     array = np.array(value)
     if array.dtype == object:
-        raise EngineError(f"the function returned something that is no tensor as {name!r}: {type(value).__name__}")
+        raise EngineError(
+            f"the function returned something that is no tensor as {name!r}: {type(value).__name__}"
+        )
     return array

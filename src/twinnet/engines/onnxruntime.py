@@ -60,7 +60,9 @@ class OnnxRuntimeEngine(Engine):
             raise MissingExtra("onnxruntime", "onnx") from None
         return onnxruntime.__version__
 
-    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
         chosen = read_options(self, options, opt=_level, threads=int, **{"config.": str})
         self.version()
         from twinnet.engines._export import onnx_artefact
