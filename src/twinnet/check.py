@@ -62,8 +62,16 @@ def run_folder(network: str, twin: str) -> Path:
     return Path("runs") / words[:120].strip("-.")
 
 
-def default_spec(network: Network) -> str:
-    """The engine that runs the network itself when nobody says otherwise."""
+def default_spec(network: Network, twin: Any = None) -> str:
+    """The engine that runs the network itself when nobody says otherwise.
+
+    Tables are judged beside the network they were made from, the native engine beside the tables.
+    """
+    engine = getattr(twin, "engine", "")
+    if network.format == "lookup tables" or engine == "lut-native":
+        return "lut"
+    if engine == "lut":
+        return "torch?sites=lut"
     return "onnxruntime?opt=off" if network.format == "ONNX" else "torch"
 
 
@@ -104,7 +112,6 @@ def check(
         samples=settings.samples,
         bounds=loaded.bounds(),
     )
-    reference = parse_spec(settings.as_spec or default_spec(loaded), REGISTRY)
     specs: Sequence[Spec | Callable[..., Any]]
     if callable(twin):
         specs = [twin]
@@ -120,6 +127,7 @@ def check(
     taken: set[str] = set()
     for spec in specs:
         folder = _folder(out, spec, taken, several=len(specs) > 1)
+        reference = parse_spec(settings.as_spec or default_spec(loaded, spec), REGISTRY)
         results.append(_check_one(loaded, feed, reference, spec, settings, folder, command))
     if len(results) == 1:
         return results[0]

@@ -171,12 +171,10 @@ class TableSession(Session):
         return self._sites
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        image = np.asarray(next(iter(inputs.values())))
         with self._job.step("run"):
             out = self._runner.run(planes_of(inputs))
-        rows, columns = out.shape[-2:]
-        shaped = out.reshape(image.shape[0], -1, rows, columns)
-        return {"output": (shaped / np.float64(255)).astype(np.float32)}
+        # As at the sites: pixel units, one leading axis for the planes.
+        return {"output": out.astype(np.float64)}
 
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
         for name, array in inputs.items():
@@ -263,8 +261,9 @@ class NetworkSites(Session):
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         with self._job.step("run"):
-            found = self.network.call(inputs)
-        return {name: np.array(value.numpy()) for name, value in found.items()}
+            (out,) = self.network.call(inputs).values()
+        rows, columns = out.shape[-2:]
+        return {"output": out.double().numpy().reshape(-1, 1, rows, columns) * 255.0}
 
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
         import torch

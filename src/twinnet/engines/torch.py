@@ -32,6 +32,12 @@ def _dtype(text: str) -> str:
     return text
 
 
+def _sites(text: str) -> str:
+    if text != "lut":
+        raise ValueError(text)
+    return text
+
+
 def _flag(text: str) -> bool:
     return {"1": True, "0": False, "true": True, "false": False}[text]
 
@@ -48,6 +54,7 @@ class TorchEngine(Engine):
         "dtype": "float32|float64|bfloat16|float16 (default: the network's own)",
         "compile": "0|1 (default 0)",
         "threads": "a number (default: torch's own)",
+        "sites": "lut (the sites of a LUT network, as its tables name them)",
     }
 
     def version(self) -> str:
@@ -58,13 +65,17 @@ class TorchEngine(Engine):
     def open(
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
-        chosen = read_options(self, options, dtype=_dtype, compile=_flag, threads=int)
+        chosen = read_options(self, options, dtype=_dtype, compile=_flag, threads=int, sites=_sites)
         from twinnet.network import OnnxNetwork, load_network
 
         if file is not None:
             network = load_network(file)
         if network is None:
             raise UsageError("no network and no file to load")
+        if chosen.get("sites") == "lut":
+            from twinnet.engines.lut import NetworkSites
+
+            return NetworkSites(network, job)
         if isinstance(network, OnnxNetwork):
             raise UsageError(
                 "the torch engine runs modules and exported programs, not ONNX files",

@@ -27,6 +27,7 @@ BLIND = 1000.0
 """A tensor must be this many floors large somewhere, else the data cannot show a fault in it."""
 
 _TINY = 2.0**-126
+_TINY_HALF = 2.0**-24  # float16 ends much earlier: its smallest number
 _LARGEST = {torch.float32: 3.4028235e38, torch.float16: 65504.0, torch.bfloat16: 3.3895314e38}
 _SHAPE_KINDS = {"shape", "size", "rank"}
 
@@ -311,7 +312,7 @@ class _Sizes:
         unit: float,
         spread: float = 0.0,
     ) -> None:
-        self._least = _TINY + spread
+        self._least = (_TINY_HALF if got.dtype == torch.float16 else _TINY) + spread
         self.ratio = -1.0
         self.born = self.floor = self.level = 0.0
         self.finite = True

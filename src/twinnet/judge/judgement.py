@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from twinnet.engines import Spec, find_engine
-from twinnet.engines.base import UNITS, Job, Session
+from twinnet.engines.base import UNITS, Job, Session, SiteJudge
 from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
 from twinnet.judge.aggregate import findings_of, merge, verdict_of, visible
@@ -23,13 +23,10 @@ from twinnet.judge.tolerance import Tolerance, Tolerances, by_tolerance, read_ru
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
 from twinnet.pairing.transforms import candidates
-from twinnet.result import Coverage, Difference, Guard, Judged, PairResult, Result, SideInfo, TaskMetric
+from twinnet.result import Coverage, Difference, Finding, Guard, Judged, PairResult, Result, SideInfo, TaskMetric
 from twinnet.site import Site
 from twinnet.store import dtype_name
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
-
-if TYPE_CHECKING:
-    from twinnet.judge.born import BornTest
 
 __all__ = ["Judgement"]
 
@@ -50,6 +47,7 @@ class Judgement:
         self._reference = reference
         self._twin_spec = twin
         self._sessions: list[Session] = []
+        self._by_network = False
         self._net: Session | None = None
         self._twin: Session | None = None
         # A metric that cannot be loaded is said before anything has run.
@@ -229,8 +227,9 @@ class Judgement:
         if search:
             watch |= {s.tensor for s in pairing.unmatched}
             twin_watch |= {s.tensor for s in pairing.unmatched_twin}
-        if graph is not None:
-            watch |= self._test(graph, pairing, 1.0).shape_values
+        test = self._test(graph, pairing, 1.0)
+        if test is not None:
+            watch |= test.shape_values
         self.settings.progress("running the network", None)
         trace = net.trace(sample, watch, TraceBuilder(memory))
         self.settings.progress("running the twin", None)
@@ -241,11 +240,16 @@ class Judgement:
             pairing = pairing.extended(pair_by_fingerprint(pairing, trace, twin_trace))
         return trace, twin_trace, pairing
 
-    def _test(self, graph: Graph, pairing: Pairing, unit: float) -> BornTest:
+    def _test(self, graph: Graph | None, pairing: Pairing, unit: float) -> SiteJudge | None:
+        """Who judges the sites: the network itself where it knows better, else its canonical layers, else nobody."""
+        assert self._net is not None and self._twin is not None
+        own = self._net.site_judge(pairing.pairs, self._twin, unit)
+        self._by_network = own is not None
+        if own is not None or graph is None:
+            return own
         # torch comes in with the layers; two recordings are compared without either.
         from twinnet.judge.born import BornTest
 
-        assert self._net is not None
         names = {tensor: name for name, tensor in self._net.inputs.items()}
         observable = {s.tensor for s in pairing.sites}
         return BornTest(
@@ -310,10 +314,9 @@ class Judgement:
         number: int,
     ) -> list[PairResult]:
         judge: Callable[[Pair], Born] | None = None
-        test: BornTest | None = None
+        test = self._test(graph, pairing, unit)
         names: Mapping[str, str] = {}
-        if graph is not None:
-            test = self._test(graph, pairing, unit)
+        if test is not None:
             names = test.inputs
             judge = test.on(sample, trace, twin_trace)
         order = {s.tensor: i for i, s in enumerate(pairing.sites)}
@@ -332,7 +335,7 @@ class Judgement:
         def same(pair: Pair) -> Born | None:
             """Bit-equal from bit-equal inputs: the twin does what the network does, nothing is left to evaluate."""
             tensor = pair.site.tensor
-            if test is None or graph is None or not equal[tensor] or tensor not in graph.producer:
+            if test is None or not equal[tensor] or (graph is not None and tensor not in graph.producer):
                 return None
             if not all(equal.get(n, n in names or n in test.shape_values) for n in test.segment(tensor)[1]):
                 return None
@@ -501,6 +504,20 @@ class Judgement:
             timings=dict(self.timings),
         )
 
+    def _contributors(self, pairs: Sequence[PairResult]) -> tuple[Finding, ...]:
+        """Where a network with a meaning of its own differs within its budget (table approximation), worst first."""
+        if not self._by_network:
+            return ()
+        ranked = sorted(
+            (p for p in pairs if p.status == "pass" and p.difference.max_abs > 0 and p.site.op == "unit"),
+            key=lambda p: p.difference.mse,
+            reverse=True,
+        )
+        return tuple(
+            Finding(p.site, p.twin_site, p.difference.max_abs, p.floor or 0.0, p.ratio or 0.0, p.born or 0.0)
+            for p in ranked[:5]
+        )
+
     def _outputs(
         self,
         net: Session,
@@ -620,7 +637,7 @@ class Judgement:
     ) -> Coverage:
         judged = sum(p.status in ("pass", "fail", "excused") for p in pairs)
         note = ""
-        if graph is None:
+        if graph is None and not self._by_network:
             note = (
                 "the network's layers are not known: only outputs are judged, by the size of the difference"
             )

@@ -327,7 +327,13 @@ def inherited_words(result: Result) -> str:
     seen = Counter(pair.status for pair in result.pairs)
     # A site that only passes an error on passes its own test; it does not agree with the network for that.
     agreeing = seen["pass"] + seen["fail"] - max(result.failing, seen["fail"])
-    if agreeing > 0:
+    if result.twin.engine.startswith("lut"):
+        exact = count(seen["pass"], "site holds", "sites hold")
+        parts.append(f"{exact} exactly what the tables give")
+        if result.contributors:
+            worst = result.contributors[0]
+            parts.append(f"tables approximate the network worst at {clean(worst.site.tensor)}: {figure(worst.error)} of 255")
+    elif agreeing > 0:
         parts.append(f"{count(agreeing, 'site agrees', 'sites agree')} within the noise floor")
     if seen["excused"]:
         parts.append(f"{grouped(seen['excused'])} excused")
