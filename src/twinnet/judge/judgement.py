@@ -14,6 +14,7 @@ from twinnet.engines import Spec, find_engine
 from twinnet.engines.base import UNITS, Job, Session, SiteJudge
 from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
+from twinnet.judge.again import restated
 from twinnet.judge.aggregate import findings_of, merge, verdict_of, visible
 from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.judge.metrics import compare, dtype_class
@@ -160,6 +161,9 @@ class Judgement:
             trace.close()
             twin_trace.close()
         ordered = [results[p.site.tensor] for p in pairing.pairs]
+        if self.tolerances:
+            # Once more by the worst figures of all samples, so that judging the run again says the same.
+            ordered = [restated(p, self.tolerances) for p in ordered]
         return self._conclude(
             net, twin, graph, pairing, ordered, unit, found, outputs_seen, plain, twin_plain
         )
@@ -499,6 +503,7 @@ class Judgement:
             failing=len(visibly),
             first_failing=first,
             findings=findings_of(pairs, graph, [p.site.tensor for p in visibly]),
+            contributors=self._contributors(pairs),
             metrics=mean_metric(self._scores),
             tolerance=str(self.tolerances),
             timings=dict(self.timings),
