@@ -10,7 +10,7 @@ from twinnet.judge.aggregate import findings_of, verdict_of
 from twinnet.judge.tolerance import Tolerances, by_tolerance
 from twinnet.result import Judged, PairResult, Result, ResultSet
 
-__all__ = ["against_baseline", "judge_again"]
+__all__ = ["against_baseline", "judge_again", "restated"]
 
 _WORSE = 1.25
 """A known failure may vary by this factor from run to run before it counts as new."""
@@ -20,7 +20,7 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
     """The same run under other tolerances; without any, under the noise floor again."""
     if result.verdict == "ERROR":
         raise UsageError("this run could not be judged in the first place: its verdict is ERROR")
-    pairs = tuple(_again(p, tolerances) for p in result.pairs)
+    pairs = tuple(restated(p, tolerances) for p in result.pairs)
     judged = {p.site.tensor: p for p in pairs}
     outputs = tuple(_output(p, judged.get(p.site.tensor), tolerances) for p in result.outputs)
     failing = "FAIL" if any(p.status == "fail" for p in outputs) else verdict_of(pairs)
@@ -43,7 +43,8 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
     )
 
 
-def _again(pair: PairResult, tolerances: Tolerances) -> PairResult:
+def restated(pair: PairResult, tolerances: Tolerances) -> PairResult:
+    """One pair under these tolerances, by the figures it has; without any, by the noise floor."""
     if pair.rule == "structure":
         return pair
     automatic = pair.automatic or Judged(pair.status, pair.reason, pair.rule)

@@ -24,7 +24,17 @@ from twinnet.judge.tolerance import Tolerance, Tolerances, by_tolerance, read_ru
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
 from twinnet.pairing.transforms import candidates
-from twinnet.result import Coverage, Difference, Finding, Guard, Judged, PairResult, Result, SideInfo, TaskMetric
+from twinnet.result import (
+    Coverage,
+    Difference,
+    Finding,
+    Guard,
+    Judged,
+    PairResult,
+    Result,
+    SideInfo,
+    TaskMetric,
+)
 from twinnet.site import Site
 from twinnet.store import dtype_name
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder

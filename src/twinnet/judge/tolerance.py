@@ -54,10 +54,11 @@ class Tolerance:
             return f"NaN or Inf in other places ({difference.nonfinite_mismatch} elements)"
         if self.rtol is not None or self.atol is not None:
             rtol, atol = self.rtol or 0.0, self.atol or 0.0
-            for level, size in difference.hull:
-                if size > atol + rtol * level:
-                    allowed = atol + rtol * level
-                    return f"differs by {size:.3g} where atol {atol:g} + rtol {rtol:g} x |{level:.3g}| allows {allowed:.3g}"
+            level, size = max(difference.hull, key=lambda p: p[1] - rtol * p[0], default=(0.0, 0.0))
+            allowed = atol + rtol * level
+            if size > allowed:
+                bound = f"atol {atol:g} + rtol {rtol:g} x |{level:.3g}|"
+                return f"differs by {size:.3g} where {bound} allows {allowed:.3g}"
         if self.ulp is not None and difference.ulp is not None and difference.ulp > self.ulp:
             return f"{difference.ulp} ULP apart, {self.ulp:g} allowed"
         for name in ("snr", "psnr"):
