@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from twinnet.network import Network
     from twinnet.pairing import Pair
 
-__all__ = ["UNITS", "Abilities", "Arrays", "Engine", "Job", "Session", "SiteJudge", "read_options"]
+__all__ = [
+    "UNITS",
+    "Abilities",
+    "Arrays",
+    "Engine",
+    "Job",
+    "Session",
+    "SiteJudge",
+    "coarser",
+    "positive",
+    "read_options",
+]
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -181,6 +192,23 @@ def read_options(engine: Engine, options: Mapping[str, str], **kinds: Callable[[
                 f"{engine.name}: {key}={text} is not possible", hint=f"{key}={meaning}"
             ) from None
     return values
+
+
+def positive(text: str) -> int:
+    """A whole number above 0, as an option's value."""
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+def coarser(a: str, b: str) -> str:
+    """The number format of the two that rounds more: what an end-to-end comparison can expect at best.
+
+    >>> coarser("float64", "float32")
+    'float32'
+    """
+    return max(a, b, key=lambda name: UNITS.get(name, UNITS["float32"]))
 
 
 def failed(stage: str, engine: str, error: BaseException) -> EngineError:

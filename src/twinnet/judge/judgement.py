@@ -16,11 +16,11 @@ from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
 from twinnet.judge.again import restated
 from twinnet.judge.aggregate import findings_of, merge, verdict_of, visible
-from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.judge.metrics import compare, dtype_class
 from twinnet.judge.parallel import workers
 from twinnet.judge.task import load_metric, mean_metric, task_metric
 from twinnet.judge.tolerance import Tolerance, Tolerances, by_tolerance, read_rules
+from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
 from twinnet.pairing.transforms import candidates
@@ -593,9 +593,9 @@ class Judgement:
             return {}
         import torch
 
-        from twinnet.network.arrays import to_tensor
         from twinnet.layers import evaluate
         from twinnet.layers.kinds import UnknownLayer
+        from twinnet.network.arrays import to_tensor
 
         self.settings.progress("measuring the network's own rounding", None)
         sample = self._first
