@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from twinnet.cli import check, compare, demo, engines, env, inspect, judge, record, show
+from twinnet.cli import check, compare, demo, engines, env, inspect, judge, lut, record, show
 
 __all__ = ["app", "main"]
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 
 for _verb in (check, judge, record, compare, show, inspect, engines, env, demo):
     app.command(_verb.__name__.rpartition(".")[2])(_verb.command)
+app.add_typer(lut.app, name="lut")
 
 
 def _version(asked: bool) -> None:
