@@ -97,7 +97,6 @@ def test_requantisation_follows_the_published_expressions():
     n = np.arange(-12 * 127 * 16, 12 * 127 * 16 + 1)
     assert np.array_equal(centred(12)(n, 16), np.round(np.clip(n / 16 / 12 + 127, 0, 255)).astype(np.uint8))
     assert np.array_equal(direct(3)(n, 16), np.round(np.clip(n / 16 / 3, 0, 255)).astype(np.uint8))
-    assert not np.array_equal(srlut_2021()(n, 16), direct(1)(n, 16)), "the detour through [0, 1] moves some ties"
     assert np.array_equal(direct(3).table(50, 16), direct(3)(np.arange(-50, 51), 16))
 
 
