@@ -6,14 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.lut.zoo import random_net
 
+from tests.lut.zoo import random_net
 from twinnet import lut
 from twinnet.errors import UsageError
 from twinnet.lut.dfc import band_cells, compress_table, infer_band
 from twinnet.lut.plan import Table
 
-ROWS = {"xyzt": (421, 1807, 4583, 8953), "xyz": (2431, 6375, 11781, 18309), "xy": (14161, 22831, 30923, 38437)}
+ROWS = {
+    "xyzt": (421, 1807, 4583, 8953),
+    "xyz": (2431, 6375, 11781, 18309),
+    "xy": (14161, 22831, 30923, 38437),
+}
 
 
 @pytest.mark.parametrize("axes", sorted(ROWS))
@@ -34,7 +38,9 @@ def test_compressed_tables_hold_the_rows_they_should(axes, interval, rows):
     grid = dense.values.reshape(17, 17, 17, 17)
     assert small.index is not None
     rest = 17 ** (3 - small.near)
-    row = small.index[(3, *[-1] * small.near)] * rest + (2 * 17 + 2 if rest == 289 else 2 if rest == 17 else 0)
+    row = small.index[(3, *[-1] * small.near)] * rest + (
+        2 * 17 + 2 if rest == 289 else 2 if rest == 17 else 0
+    )
     assert small.values[row] == grid[3, 2, 2, 2]
     assert small.coarse[-1] == grid[-1, -1, -1, -1]
 

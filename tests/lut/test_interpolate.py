@@ -29,14 +29,18 @@ def _by_cases(table: np.ndarray, point: list[int], units: int, nodes: int) -> np
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(1, 5), st.integers(0, 2**32 - 1), st.sampled_from([(16, 17), (17, 16), (128, 3), (256, 2)]))
+@given(
+    st.integers(1, 5), st.integers(0, 2**32 - 1), st.sampled_from([(16, 17), (17, 16), (128, 3), (256, 2)])
+)
 def test_simplex_is_its_definition_in_any_dimension(axes, seed, grid):
     step, nodes = grid
     rng = np.random.default_rng(seed)
     nodes_here = nodes if nodes**axes < 10**5 else 3
     step = step if nodes_here == nodes else 128
     table = rng.integers(-127, 128, (nodes_here,) * axes + (2,))
-    points = np.concatenate([rng.integers(0, 256, (20, axes)), np.full((1, axes), 255), np.zeros((1, axes), int)])
+    points = np.concatenate(
+        [rng.integers(0, 256, (20, axes)), np.full((1, axes), 255), np.zeros((1, axes), int)]
+    )
     rows = dense_rows(torch.from_numpy(table.reshape(-1, 2)).double(), nodes_here)
     found = simplex(torch.from_numpy(points).double(), step, nodes_here, rows)
     for point, numbers in zip(points.tolist(), found.numpy()):
@@ -65,7 +69,9 @@ def test_both_agree_on_nodes_and_on_linear_tables(how):
     points = torch.randint(0, 256, (50, 3)).double()
     over = 64 if how is simplex else 64**3
     found = how(points, 64, 5, dense_rows(table, 5))[:, 0] / over
-    assert torch.allclose(found, (points / 64) @ torch.tensor([1.0, 5.0, -3.0], dtype=torch.float64), atol=1e-12)
+    assert torch.allclose(
+        found, (points / 64) @ torch.tensor([1.0, 5.0, -3.0], dtype=torch.float64), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("how", [simplex, multilinear])

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.lut.zoo import CASES, random_net
 
+from tests.lut.zoo import CASES, random_net
 from twinnet import lut
 from twinnet.errors import UsageError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.lut.zoo import CASES, random_net
 
+from tests.lut.zoo import CASES, random_net
 from twinnet import lut
 from twinnet.errors import UsageError
 from twinnet.lut.nodes import AdaRL, AutoSample

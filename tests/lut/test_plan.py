@@ -7,11 +7,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.lut.zoo import CASES, random_net
 
+from tests.lut.zoo import CASES, random_net
 from twinnet import lut
 from twinnet.errors import UsageError
-from twinnet.lut.plan import INPUT, Plan, Plane, Requant, Sample, Stage, Table, Term, plan_from_dict, plan_to_dict
+from twinnet.lut.plan import (
+    INPUT,
+    Plan,
+    Plane,
+    Requant,
+    Sample,
+    Stage,
+    Table,
+    Term,
+    plan_from_dict,
+    plan_to_dict,
+)
 from twinnet.lut.requants import centred, direct, srlut_2021
 
 TABLE = Table(np.zeros((17**2, 1), np.int8), axes=2, nodes=17, step=16)
@@ -70,7 +81,9 @@ def test_impossible_plans_are_refused(case):
                                           for k in range(64)))  # fmt: skip
         stages, message = [many], "outgrows a double"
         with pytest.raises(UsageError, match=message):
-            Plan.build(stages, {"t": replace(TABLE, values=np.zeros((2**2, 1), np.int8), nodes=2, step=2**11)})
+            Plan.build(
+                stages, {"t": replace(TABLE, values=np.zeros((2**2, 1), np.int8), nodes=2, step=2**11)}
+            )
         return
     with pytest.raises(UsageError, match=message):
         Plan.build(stages, {"t": TABLE})

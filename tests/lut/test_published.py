@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from tests.lut.zoo import random_net
 
+from tests.lut.zoo import random_net
 from twinnet import lut
 from twinnet.errors import UsageError
 from twinnet.lut.grid import infer_nodes
