@@ -1,8 +1,8 @@
 """A network of your own with a lookup table inside.
 
-A tiny denoiser: an ordinary convolution looks around every pixel and squeezes what it sees into three numbers in
-[0, 1]; a `lut.Unit` turns these three numbers into a correction; the correction is added to the pixel. Only the Unit
-becomes a table. Everything else stays what it is.
+A tiny denoiser: an ordinary convolution looks around every pixel and squeezes what it sees into three
+numbers in [0, 1]; a `lut.Unit` turns these three numbers into a correction; the correction is added to the
+pixel. Only the Unit becomes a table. Everything else stays what it is.
 
 Run it:  python examples/lut_own_module/network.py
 """
@@ -31,7 +31,7 @@ class Denoiser(nn.Module):
         seen = torch.sigmoid(self.look(x))
         # A Unit works on the last axis.
         correction = self.correct(seen.movedim(1, -1)).movedim(-1, 1)
-        return (x + 0.5 * correction).clamp(0, 1)
+        return (x + correction).clamp(0, 1)
 
 
 def build() -> Denoiser:
@@ -43,13 +43,13 @@ def build() -> Denoiser:
 def train(net: Denoiser, steps: int = 200) -> tuple[float, float]:
     """Fit it to soft random images with noise; returns the first and the last loss."""
     net.train()
-    optimiser = torch.optim.Adam(net.parameters(), lr=3e-3)
+    optimiser = torch.optim.Adam(net.parameters(), lr=1e-2)
     generator = torch.Generator().manual_seed(1)
     losses = []
     for _ in range(steps):
         coarse = torch.rand(4, 1, 6, 6, generator=generator)
         clean = nn.functional.interpolate(coarse, size=(24, 24), mode="bicubic").clamp(0, 1)
-        noisy = (clean + 0.08 * torch.randn(clean.shape, generator=generator)).clamp(0, 1)
+        noisy = (clean + 0.15 * torch.randn(clean.shape, generator=generator)).clamp(0, 1)
         optimiser.zero_grad()
         loss = nn.functional.mse_loss(net(noisy), clean)
         loss.backward()
@@ -69,7 +69,7 @@ def main() -> None:
         as_network = net(x)
         lut.export(net)
         as_table = net(x)
-    print(f"table       {net.correct.as_table().nbytes:,} bytes of int8, {net.correct}")
+    print(f"table       {net.correct.as_table().nbytes:,} bytes of int8, {net.correct.extra_repr()}")
     print(f"difference  {(as_network - as_table).abs().max() * 255:.3f} of 255 at most, by interpolation")
 
 

@@ -1,4 +1,4 @@
-"""The example of a network of one's own: it trains, exports, stays close, and can be fine-tuned as a table."""
+"""The example of a network of one's own: it trains, exports, stays close, and is fine-tuned as a table."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def example():
 
 def test_it_learns_and_its_table_follows(example):
     net = example.build()
-    first, last = example.train(net, 60)
+    first, last = example.train(net, 150)
     assert last < 0.8 * first
     x = torch.rand(1, 1, 20, 20)
     with torch.no_grad():
         network = net(x)
         table = lut.export(net)(x)
         assert not torch.equal(network, table)
-        assert (network - table).abs().max() < 0.02
+        assert (network - table).abs().mean() < 0.01
         lut.use(net, "network")
         assert torch.equal(net(x), network)
     lut.use(net, "table")

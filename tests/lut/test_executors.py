@@ -1,4 +1,4 @@
-"""One meaning: torch tables, the reference, the numpy path, the native engine and ONNX give the same integers."""
+"""One meaning: torch tables, the reference, the numpy path and the native engine give the same integers."""
 
 from __future__ import annotations
 

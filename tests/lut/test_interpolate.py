@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -14,11 +14,11 @@ from twinnet.lut.interpolate import dense_rows, multilinear, simplex
 
 
 def _by_cases(table: np.ndarray, point: list[int], units: int, nodes: int) -> np.ndarray:
-    """The definition in the other direction: find an order of axes that sorts the fractions, by trying all."""
+    """The definition the other way round: find an order that sorts the fractions, by trying all."""
     axes = len(point)
     bins = [min(p // units, nodes - 2) for p in point]
     frac = [p - b * units for p, b in zip(point, bins)]
-    order = next(o for o in permutations(range(axes)) if all(frac[i] >= frac[j] for i, j in zip(o, o[1:])))
+    order = next(o for o in permutations(range(axes)) if all(frac[i] >= frac[j] for i, j in pairwise(o)))
     edges = [units, *(frac[k] for k in order), 0]
     vertex, total = list(bins), 0
     for k in range(axes + 1):

@@ -77,13 +77,11 @@ WRONG = {
 def test_impossible_plans_are_refused(case):
     stages, message = WRONG[case]
     if message is None:
-        many = replace(STAGE, terms=tuple(replace(stages[0].terms[0], branch=f"b{k}", interpolation="multilinear")
-                                          for k in range(64)))  # fmt: skip
-        stages, message = [many], "outgrows a double"
-        with pytest.raises(UsageError, match=message):
-            Plan.build(
-                stages, {"t": replace(TABLE, values=np.zeros((2**2, 1), np.int8), nodes=2, step=2**11)}
-            )
+        term = replace(stages[0].terms[0], interpolation="multilinear")
+        many = replace(STAGE, terms=tuple(replace(term, branch=f"b{k}") for k in range(64)))
+        wide = replace(TABLE, values=np.zeros((2**2, 1), np.int8), nodes=2, step=2**11)
+        with pytest.raises(UsageError, match="outgrows a double"):
+            Plan.build([many], {"t": wide})
         return
     with pytest.raises(UsageError, match=message):
         Plan.build(stages, {"t": TABLE})

@@ -1,4 +1,4 @@
-"""Readers of the published layouts: networks of our own written in those layouts read back as the same plan."""
+"""Readers of the published layouts: our own networks written that way read back as the same plan."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_bad_tables(tmp_path):
     (tmp_path / "cut.npy").write_bytes(whole[:5000])
     np.save(tmp_path / "objects.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     for name in ("cut.npy", "objects.npy"):
-        with pytest.raises(UsageError, match="not a readable .npy file"):
+        with pytest.raises(UsageError, match="is not a readable"):
             read_published(tmp_path / name)
     with pytest.raises(UsageError, match="no such file or folder"):
         read_published(tmp_path / "missing")

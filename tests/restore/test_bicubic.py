@@ -32,7 +32,8 @@ def test_small_and_wrong_images():
     assert shrink(np.full((5, 2, 3), 9, np.uint8), 3).shape == (2, 1, 3)
     assert np.array_equal(shrink(np.arange(12, dtype=np.uint8).reshape(3, 4), 1), np.arange(12).reshape(3, 4))
     assert modcrop(np.zeros((7, 9)), 4).shape == (4, 8)
-    for image, scale, recipe in [(np.zeros((4, 4)), 2, "matlab"), (np.zeros((0, 4), np.uint8), 2, "matlab"),
-                                 (np.zeros((4, 4), np.uint8), 0, "matlab"), (np.zeros((4, 4), np.uint8), 2, "x")]:  # fmt: skip
+    good = np.zeros((4, 4), np.uint8)
+    wrong = [(good.astype(float), 2, "matlab"), (good[:0], 2, "matlab"), (good, 0, "matlab"), (good, 2, "x")]
+    for image, scale, recipe in wrong:
         with pytest.raises(UsageError):
             shrink(image, scale, recipe)
