@@ -20,10 +20,9 @@ from twinnet.lut.plan import (
     Stage,
     Table,
     Term,
-    plan_from_dict,
-    plan_to_dict,
 )
 from twinnet.lut.requants import centred, direct, srlut_2021
+from twinnet.lut.serial import plan_from_dict, plan_to_dict
 
 TABLE = Table(np.zeros((17**2, 1), np.int8), axes=2, nodes=17, step=16)
 TERM = Term(Sample((Plane(INPUT),), ((0, 0), (0, 1))), "t")

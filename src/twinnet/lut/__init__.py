@@ -38,8 +38,8 @@ _HOMES = {
 }  # fmt: skip
 
 __all__ = [
-    "ROUNDINGS", "Grid", "LutModel", "LutNet", "Plan", "Unit", "compress", "diff", "export", "find_sites", "load", "lower",
-    "network_hash", "raise_plan", "save", "sites", "tabulate", "to_onnx", "units", "use",
+    "ROUNDINGS", "Grid", "LutModel", "LutNet", "Plan", "Unit", "compress", "diff", "export", "find_sites",
+    "load", "lower", "network_hash", "raise_plan", "save", "sites", "tabulate", "to_onnx", "units", "use",
 ]  # fmt: skip
 
 

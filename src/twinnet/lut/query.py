@@ -33,7 +33,8 @@ def find_sites(sites: Iterable[AnySite], query: str) -> list[AnySite]:
     wanted = query.removeprefix(".")
     found = [site for site in known if site.name == wanted or fnmatchcase(site.name, wanted)]
     if not found:
-        near = [site.name for site in known if site.name.startswith(wanted.split(".")[0])][:3]
-        hint = f"close to it: {', '.join(near)}" if near else f"the first one is {known[0].name}" if known else None
+        near = [site.name for site in known if site.name.startswith(wanted.split(".")[0])]
+        near = near or [site.name for site in known]
+        hint = f"for example: {', '.join(near[:3])}"
         raise UsageError(f"no site matches {query!r}", hint=hint)
     return found
