@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.lut.zoo import CASES, random_net
 
+from tests.lut.zoo import CASES, random_net
 from twinnet import lut
 from twinnet.errors import UsageError
 
@@ -58,7 +58,7 @@ def test_wrong_arrays_are_refused(array, message):
 
 
 def test_a_constant_image_gives_the_node_value():
-    """Values 0 and 255 are the ends of every grid; between two nodes the interpolation is linear on the diagonal."""
+    """Values 0 and 255 are the ends of every grid; on the diagonal the interpolation is linear."""
     net = random_net("srlut-S")
     unit = next(lut.units(net))[1]
     ramp = np.arange(9)[:, None, None, None, None] * np.ones((9, 9, 9, 9, 4))

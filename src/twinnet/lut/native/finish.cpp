@@ -46,6 +46,11 @@ int64_t power(int64_t base, int exponent) {
     return value;
 }
 
+int64_t linear_scale(int64_t denominator, int64_t units, int axes) {
+    for (int k = 0; k < axes; k++) denominator /= units;
+    return denominator;
+}
+
 int floor_div(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 void check_table(const Table& t, const std::string& name) {
@@ -83,7 +88,11 @@ std::vector<int64_t> turned(int channels, int n, int r) {
 // Steps from the first vertex, for every order of up to four axes.
 void fill_steps(Layout& layout, int axes, bool banded) {
     layout.steps.assign(CODES * AXES, 0);
+    layout.corners.assign(1 << AXES, 0);
     if (axes > AXES) return;
+    for (int corner = 0; corner < 1 << axes; corner++)
+        for (int k = 0; k < axes; k++)
+            if (corner >> k & 1) layout.corners[corner] += static_cast<int32_t>(layout.stride[k]);
     for (int code = 0; code < CODES; code++) {
         const int64_t* stride = code >= 64 ? layout.coarse_stride : layout.stride;
         if (code >= 64 && !banded) continue;
@@ -300,6 +309,7 @@ struct Builder {
         job.limit = static_cast<int32_t>(std::min<int64_t>(t.units * table.width, INT_MAX_));
         job.scale = static_cast<int32_t>(s.denominator / t.units);
         job.coarse_scale = static_cast<int32_t>(s.denominator / (t.units * table.thin));
+        if (t.multilinear) job.scale = static_cast<int32_t>(linear_scale(s.denominator, t.units, table.axes));
         for (int r = 0; r < 4; r++) {
             t.jobs[r] = job;
             t.jobs[r].origin += static_cast<uint32_t>(layout->copy_bytes * r);
@@ -329,7 +339,7 @@ struct Builder {
     }
 
     void choose_lanes(Stage& s) {
-        bool valued = false, fits = true;
+        bool valued = false, fits = true, linear = false;
         for (const Term& t : s.terms) {
             const Table& table = plan.tables[t.table];
             if (s.denominator > INT_MAX_) fits = false;
@@ -337,7 +347,8 @@ struct Builder {
             const bool weighted = !t.weights.empty() || !t.gains.empty();
             valued = valued || weighted;
             // 255 << 16 is still exact in a float
-            if (table.axes > AXES || t.multilinear || (weighted && (t.slip || t.weight_bits > 16))) s.scalar = true;
+            if (table.axes > AXES || (weighted && (t.slip || t.multilinear || t.weight_bits > 16))) s.scalar = true;
+            linear = linear || t.multilinear;
         }
         if (!fits || s.bound > INT_MAX_) {
             s.scalar = true;
@@ -351,10 +362,10 @@ struct Builder {
                 if (s.bound > INT64_MAX / 2) throw Error("the exact sum does not fit 64 bits");
             }
         }
-        s.lanes = s.bound <= SHORT_MAX && !valued ? SHORT : INT;
+        s.lanes = s.bound <= SHORT_MAX && !valued && !linear ? SHORT : INT;
         if (s.upscale > 1 && s.channels == 1 && s.upscale <= 4)
             s.turn = s.upscale == 2 ? TURN2 : s.upscale == 3 ? TURN3 : TURN4;
-        if (s.payload <= 2 && s.upscale == 1) {
+        if (s.payload <= 2 && s.upscale == 1 && !linear) {
             s.width = 1;
         } else {
             s.width = s.payload <= 8 ? 8 : 16;
@@ -367,11 +378,11 @@ struct Builder {
         const int64_t quad = SLOTS * lookup_bound(s, t);
         Lanes lanes = s.lanes;
         int most = MAX_TERMS;
-        if (s.lanes != SHORT && !t.valued && quad <= SHORT_MAX) {
+        if (s.lanes != SHORT && !t.valued && !t.multilinear && quad <= SHORT_MAX) {
             lanes = SHORT_TO_INT;
             most = static_cast<int>(std::min<int64_t>(2, SHORT_MAX / quad));
         }
-        if (lanes == INT || s.width == 1 || plan.tables[t.table].axes < AXES) most = 1;
+        if (lanes == INT || t.multilinear || s.width == 1 || plan.tables[t.table].axes < AXES) most = 1;
         // Tables of one pass are read in turn for every site: together they should fit the second cache.
         int64_t bytes = t.layout->size;
         if (!s.passes.empty()) {
@@ -393,6 +404,7 @@ struct Builder {
         std::copy(slots, slots + SLOTS, pass.slots[0]);
         pass.count = 1;
         pass.lanes = lanes;
+        pass.linear = t.multilinear;
         s.passes.push_back(pass);
     }
 
@@ -418,34 +430,35 @@ struct Builder {
         }
     }
 
-    int divided(const Stage& s, int64_t n) const {
+    int divided(const Stage& s, int64_t n, bool wide) const {
         uint8_t out = 0;
         if (s.lanes == SHORT) {
             const int16_t in = static_cast<int16_t>(n);
             plan.kernels->divide16(&in, &out, 1, static_cast<int>(s.divisor), static_cast<int>(s.offset));
         } else {
             const int32_t in = static_cast<int32_t>(n);
-            plan.kernels->divide32(&in, &out, 1, static_cast<int>(s.divisor), static_cast<int>(s.offset));
+            const auto divide = wide ? plan.kernels->divide32_wide : plan.kernels->divide32;
+            divide(&in, &out, 1, static_cast<int>(s.divisor), static_cast<int>(s.offset));
         }
         return out;
     }
 
     // Requantisation is monotone, so it equals the division iff both cross every level at the same numerator.
-    bool division_fits(const Stage& s) const {
-        if (s.scalar || s.divisor < 2 || s.divisor % 2 || s.divisor > 1 << 24 || s.offset < -256 || s.offset > 256) return false;
+    bool division_fits(const Stage& s, bool wide) const {
+        if (s.scalar || s.divisor < 2 || s.divisor % 2 || s.divisor > 1 << 22 || s.offset < -256 || s.offset > 256) return false;
         if (s.lanes == SHORT) {
             int64_t odd = s.divisor, shift = 0;
             while (odd % 2 == 0 && shift < 8) odd /= 2, shift++;
             if (s.divisor > 255 || s.offset < 0 || s.offset * s.divisor > SHORT_MAX) return false;
             if (s.bound + s.offset * s.divisor + s.divisor / 2 > 65535) return false;
             if (odd != 1 && (65535 >> shift) * ((65536 / odd + 1) * odd - 65536) >= 65536) return false;
-        } else if (s.bound + (std::abs(s.offset) + 257) * s.divisor >= 1 << 24) {
+        } else if (s.bound + (std::abs(s.offset) + 257) * s.divisor >= int64_t(1) << (wide ? 31 : 24)) {
             return false;
         }
         for (int v = 1; v < 256; v++) {
             const int64_t from = s.thresholds[v - 1];
-            if (from <= s.bound && divided(s, std::max(from, -s.bound)) < v) return false;
-            if (from > -s.bound && divided(s, std::min(from - 1, s.bound)) >= v) return false;
+            if (from <= s.bound && divided(s, std::max(from, -s.bound), wide) < v) return false;
+            if (from > -s.bound && divided(s, std::min(from - 1, s.bound), wide) >= v) return false;
         }
         return true;
     }
@@ -453,8 +466,10 @@ struct Builder {
     void choose_rounding(Stage& s) {
         for (int v = 1; v < 255; v++)
             if (s.thresholds[v] < s.thresholds[v - 1]) throw Error("requantisation levels are out of order");
-        if (division_fits(s)) {
+        if (division_fits(s, false)) {
             s.rounding = Rounding::divide;
+        } else if (s.lanes != SHORT && division_fits(s, true)) {
+            s.rounding = Rounding::divide_wide;
         } else if (!s.scalar && s.bound <= LEVELS_MAX) {
             s.rounding = Rounding::table;
             s.levels.resize(static_cast<size_t>(2 * s.bound + 1));
@@ -484,7 +499,7 @@ struct Builder {
         for (Term& t : s.terms) compile_term(s, t);
         make_passes(s);
         choose_rounding(s);
-        const char* rounding[] = {"divide", "table", "search"};
+        const char* rounding[] = {"divide", "divide wide", "table", "search"};
         s.about = s.scalar ? "scalar" : s.lanes == SHORT ? "int16" : s.passes[0].lanes == SHORT_TO_INT ? "int16+32" : "int32";
         s.about += ", " + std::to_string(s.passes.size()) + " passes, " + rounding[static_cast<int>(s.rounding)];
         scales.push_back(s.scale);

@@ -159,32 +159,59 @@ void Strip::values(const Term& term, int rotation, int64_t y, int64_t x, int32_t
         kernels_.mix(out[k], other[k], term.gains[k], term.gain_bits, 8 + term.value_bits + term.gain_bits <= 30);
 }
 
-void Strip::index(const Term& term, const IndexJob& job, int rotation, int64_t y, int64_t x, WeightKind weights,
-                  IndexBlock& block) {
+IndexRows Strip::pixels(const Term& term, int rotation, int64_t y, int64_t x) const {
     const Table& table = tables_[term.table];
-    const bool band = table.banded();
     IndexRows rows = {};
-    if (term.valued) {
-        alignas(64) int32_t value[AXES][TILE];
-        values(term, rotation, y, x, value);
-        for (int k = 0; k < table.axes; k++) rows.value[k] = value[k];
-        kernels_.value[table.axes - 1][band ? BAND : PLAIN](job, rows, block);
-        return;
-    }
     for (int k = 0; k < table.axes; k++) {
         const Tap& tap = term.taps[rotation][k];
         const Prepared& p = prepared_[tap.source];
         const int64_t from = at(tap, y, x);
         rows.bin[k] = p.bin + from;
         rows.frac[k] = p.frac + from;
-        if (band) {
+        if (table.banded()) {
             rows.raw[k] = p.raw + from;
             rows.coarse_bin[k] = p.coarse_bin + from;
             rows.coarse_frac[k] = p.coarse_frac + from;
         }
     }
-    const Flavour flavour = term.slip ? SLIP : band ? BAND : PLAIN;
-    kernels_.split[term.wide_key][weights][table.axes - 1][flavour](job, rows, block);
+    return rows;
+}
+
+void Strip::index(const Term& term, const IndexJob& job, int rotation, int64_t y, int64_t x, WeightKind weights,
+                  IndexBlock& block) {
+    const Table& table = tables_[term.table];
+    const Flavour flavour = term.slip ? SLIP : table.banded() ? BAND : PLAIN;
+    if (!term.valued) {
+        kernels_.split[term.wide_key][weights][table.axes - 1][flavour](job, pixels(term, rotation, y, x), block);
+        return;
+    }
+    alignas(64) int32_t value[AXES][TILE];
+    values(term, rotation, y, x, value);
+    IndexRows rows = {};
+    for (int k = 0; k < table.axes; k++) rows.value[k] = value[k];
+    kernels_.value[table.axes - 1][flavour](job, rows, block);
+}
+
+// All corners of the cells of one tile, for up to SLOTS rotations.
+void Strip::linear(const Term& term, const IndexJob* jobs, const int (&slots)[SLOTS], const Tile& tile, Turn turn, bool first,
+                   uint8_t* sums) {
+    LinearBlock* blocks = reinterpret_cast<LinearBlock*>(linear_blocks_.get(sizeof(LinearBlock) * SLOTS));
+    const int axes = tables_[term.table].axes;
+    LinearJob job = {};
+    job.blocks = blocks;
+    job.corners = term.layout->corners.data();
+    job.n = tile.n;
+    job.first = first;
+    for (int slot = 0; slot < SLOTS; slot++) {
+        job.used[slot] = slots[slot] >= 0;
+        if (!job.used[slot]) continue;
+        kernels_.linear_index[axes - 1](jobs[slots[slot]], pixels(term, slots[slot], tile.y, tile.x), blocks[slot]);
+    }
+    for (int slice = 0; slice < stage_.slices; slice++) {
+        job.sums = reinterpret_cast<int32_t*>(sums + tile_bytes_ / stage_.slices * slice);
+        job.table = term.layout->bytes.data() + 16 * slice;
+        kernels_.linear[axes - 1][turn][stage_.width == 16](job);
+    }
 }
 
 // One pass over a block of tiles, so that the tables of the pass stay in the cache while the block lasts.
@@ -196,6 +223,11 @@ void Strip::pass(const Pass& pass, const std::vector<Tile>& tiles) {
     for (size_t i = 0; i < tiles.size(); i++) {
         const Tile& tile = tiles[i];
         uint8_t* sums = sums_.get(0) + static_cast<int64_t>(i) * tile_bytes_;
+        if (pass.linear) {
+            const Term& term = stage_.terms[pass.terms[0]];
+            linear(term, term.jobs, pass.slots[0], tile, stage_.turn, first, sums);
+            continue;
+        }
         for (int t = 0; t < pass.count; t++) {
             const Term& term = stage_.terms[pass.terms[t]];
             for (int slot = 0; slot < SLOTS; slot++) {
@@ -358,7 +390,7 @@ void Strip::round(const uint8_t* all_sums, int n) {
     for (int slice = 0; slice < stage_.slices; slice++) {
         uint8_t* to = out + slice * per_slice;
         auto each = [&](const auto* sums, auto divide) {
-            if (stage_.rounding == Rounding::divide) {
+            if (stage_.rounding == Rounding::divide || stage_.rounding == Rounding::divide_wide) {
                 divide(sums, to, count, static_cast<int>(stage_.divisor), static_cast<int>(stage_.offset));
             } else if (stage_.rounding == Rounding::table) {
                 const int64_t bound = stage_.bound;
@@ -373,7 +405,8 @@ void Strip::round(const uint8_t* all_sums, int n) {
         if (stage_.lanes == SHORT)
             each(reinterpret_cast<const int16_t*>(all_sums) + slice * per_slice, kernels_.divide16);
         else
-            each(reinterpret_cast<const int32_t*>(all_sums) + slice * per_slice, kernels_.divide32);
+            each(reinterpret_cast<const int32_t*>(all_sums) + slice * per_slice,
+                 stage_.rounding == Rounding::divide_wide ? kernels_.divide32_wide : kernels_.divide32);
     }
 }
 
@@ -437,6 +470,12 @@ void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_
     IndexJob own = term.jobs[0];
     own.scale = static_cast<int32_t>(denominator / term.units);
     own.coarse_scale = static_cast<int32_t>(denominator / (term.units * table.thin));
+    if (term.multilinear) {
+        int64_t scale = denominator;
+        for (int k = 0; k < table.axes; k++) scale /= term.units;
+        own.scale = static_cast<int32_t>(scale);
+    }
+    const IndexJob jobs[4] = {own, own, own, own};
     for (int64_t y = first; y < last; y++)
         for (int64_t x = 0; x < site_columns_; x += TILE) {
             const int n = static_cast<int>(std::min<int64_t>(TILE, site_columns_ - x));
@@ -447,6 +486,15 @@ void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_
                     scalar_lookup(term, rotation, y, x + i, denominator, false, sum.data());
                     for (int64_t p = 0; p < payload; p++) to[p * plane + i] = sum[static_cast<size_t>(p)];
                 }
+                continue;
+            }
+            if (term.multilinear) {
+                const int slots[SLOTS] = {rotation, -1, -1, -1};
+                const int32_t* sums = reinterpret_cast<const int32_t*>(sums_.get(tile_bytes_));
+                linear(term, jobs, slots, {y, x, n}, NONE, true, sums_.get(tile_bytes_));
+                for (int64_t p = 0; p < payload; p++)
+                    for (int i = 0; i < n; i++)
+                        to[p * plane + i] = sums[(p / 16) * TILE * stage_.width + i * stage_.width + p % 16];
                 continue;
             }
             std::memset(static_cast<void*>(blocks), 0, sizeof(IndexBlock) * SLOTS);

@@ -42,7 +42,7 @@ class Strip {
     std::vector<Tile> tiles_;
     std::vector<Prepared> prepared_;
     std::vector<int64_t> column_map_[2];  // edge, reflect: source column of every padded column, -1 for slack
-    Aligned planes_, blocks_, sums_, bytes_, row_;
+    Aligned planes_, blocks_, linear_blocks_, sums_, bytes_, row_;
     std::vector<const float*> rows_;
 
     void prepare(int64_t image, int64_t first, int64_t last);
@@ -53,6 +53,9 @@ class Strip {
     }
     void values(const Term& term, int rotation, int64_t y, int64_t x, int32_t (&out)[AXES][TILE]);
     void scalar_values(const Term& term, int rotation, int64_t y, int64_t x, int64_t (&out)[MAX_AXES]) const;
+    IndexRows pixels(const Term& term, int rotation, int64_t y, int64_t x) const;
+    void linear(const Term& term, const IndexJob* jobs, const int (&slots)[SLOTS], const Tile& tile, Turn turn, bool first,
+                uint8_t* sums);
     void index(const Term& term, const IndexJob& job, int rotation, int64_t y, int64_t x, WeightKind weights,
                IndexBlock& block);
     void scalar_lookup(const Term& term, int rotation, int64_t y, int64_t x, int64_t denominator, bool copies, int64_t* sums);
