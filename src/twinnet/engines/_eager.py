@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from twinnet.engines.base import Arrays
+from twinnet.engines.base import Arrays, failed
+from twinnet.errors import EngineError, UsageError
 from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -71,6 +72,10 @@ def _observe(
     try:
         with torch.no_grad(), watcher:
             outputs = network.call(tensors, module=module)
+    except Exception as error:
+        if isinstance(error, EngineError | UsageError):
+            raise
+        raise failed("run the network", "torch", error) from error
     finally:
         watcher.remove()
     return watcher, outputs

@@ -17,6 +17,7 @@ import numpy as np
 
 from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
 from twinnet.errors import EngineError, UsageError
+from twinnet.judge.metrics import dtype_class
 from twinnet.signature import Signature, TensorSpec
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -46,7 +47,7 @@ class CallableEngine(Engine):
         from twinnet.engines.base import UNITS
         from twinnet.pyfile import load_attribute
 
-        chosen = read_options(self, options, precision=lambda text: text if UNITS[text] else text)
+        chosen = read_options(self, options, precision=lambda text: UNITS[text] and text)
         if file is None:
             raise UsageError("the callable engine needs a function", hint="callable:FILE.py:FUNCTION")
         function = load_attribute(file, what="function")
@@ -72,7 +73,8 @@ class CallableSession(Session):
         # What the function shows is known only after a call.
         first = self._call(job.inputs)
         self._outputs = self._outputs or tuple(first)
-        outputs = set(self._output_names(first))
+        self._output_order = self._output_names(first)
+        outputs = set(self._output_order)
         self._sites = tuple(
             Site(
                 tensor=name,
@@ -94,7 +96,7 @@ class CallableSession(Session):
 
     @property
     def output_tensors(self) -> tuple[str, ...]:
-        return tuple(s.tensor for s in self._sites if s.role == "output")
+        return self._output_order
 
     @property
     def sites(self) -> tuple[Site, ...]:
@@ -139,7 +141,7 @@ def _array(name: Any, value: Any) -> np.ndarray:
 
         return to_numpy(value)
     array = np.array(value)
-    if array.dtype == object:
+    if dtype_class(array.dtype) == "other":
         raise EngineError(
             f"the function returned something that is no tensor as {name!r}: {type(value).__name__}"
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from twinnet.engines._onnx_graph import OnnxGraph, Piece
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
+from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, positive, read_options
 from twinnet.errors import MissingExtra
 from twinnet.signature import Signature
 from twinnet.site import Site
@@ -63,7 +63,7 @@ class OnnxRuntimeEngine(Engine):
     def open(
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
-        chosen = read_options(self, options, opt=_level, threads=int, **{"config.": str})
+        chosen = read_options(self, options, opt=_level, threads=positive, **{"config.": str})
         self.version()
         from twinnet.engines._export import onnx_artefact
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
+from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, positive, read_options
 from twinnet.errors import EngineError, UsageError
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -65,7 +65,7 @@ class TorchEngine(Engine):
     def open(
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
-        chosen = read_options(self, options, dtype=_dtype, compile=_flag, threads=int, sites=_sites)
+        chosen = read_options(self, options, dtype=_dtype, compile=_flag, threads=positive, sites=_sites)
         from twinnet.network import OnnxNetwork, load_network
 
         if file is not None:

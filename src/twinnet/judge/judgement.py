@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
 from twinnet.engines import Spec, find_engine
-from twinnet.engines.base import UNITS, Job, Session, SiteJudge
+from twinnet.engines.base import UNITS, Job, Session, coarser, SiteJudge
 from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
 from twinnet.judge.again import restated
@@ -64,6 +64,8 @@ class Judgement:
         # A metric that cannot be loaded is said before anything has run.
         self._metric = load_metric(settings.metric)
         self._scores: list[TaskMetric] = []
+        self._plain_unit = UNITS["float32"]
+        self._aligned: list[_Output] = []
         # How far two equal runs of the twin are apart, by network tensor; empty for a deterministic twin.
         self._spread: dict[str, float] = {}
         # Samples are made when asked for; the first is asked for often.
@@ -128,7 +130,11 @@ class Judgement:
     def _with_session(info: SideInfo, session: Session | None) -> SideInfo:
         if session is None:
             return info
-        return replace(info, version=session.version, sites=len(session.sites), precision=session.precision)
+        try:
+            count = len(session.sites)
+        except EngineError:  # it does not run, so nobody can count
+            count = 0
+        return replace(info, version=session.version, sites=count, precision=session.precision)
 
     # -- the check -----------------------------------------------------------------------------------------------
 
@@ -141,8 +147,11 @@ class Judgement:
         plain = net.run(self._first)
         twin = self._twin = self._open(self._twin_spec, "twin")
         twin_plain = twin.run(self._first)
+        self._aligned = _aligned(net, plain, twin, twin_plain)
         pairing = self._pair(net, twin, graph)
         unit = UNITS.get(twin.precision, UNITS["float32"])
+        # What a segment creates is measured at the twin's precision; end to end the coarser side shows as well.
+        self._plain_unit = UNITS.get(coarser(net.precision, twin.precision), UNITS["float32"])
         results: dict[str, PairResult] = {}
         found: list[Guard] = [Guard("note", n) for n in (*self.feed.notes, *net.notes, *twin.notes)]
         outputs_seen: list[dict[str, np.ndarray]] = [plain]
@@ -161,7 +170,7 @@ class Judgement:
                     if t in trace
                 }
                 outputs_seen.append(ours)
-                theirs = {n: twin_trace[t] for n, t in zip(twin_plain, twin.output_tensors, strict=False)}
+                theirs = {row.twin_name: twin_trace[row.twin_tensor] for row in self._aligned}
                 self._score(sample, ours, theirs)
             judged = self._judge(graph, pairing, sample, trace, twin_trace, unit, number)
             for pair in judged:
@@ -183,7 +192,7 @@ class Judgement:
         # A twin that was converted from this network, or replays one that was, says where each value came from.
         derived = isinstance(self._twin_spec, Spec) and self._twin_spec.file is None
         loose = not twin.output_tensors or twin.engine == "callable"
-        outputs = list(zip(net.output_tensors, twin.output_tensors, strict=False))
+        outputs = [(row.tensor, row.twin_tensor) for row in self._aligned]
         inputs = [(ours, twin.inputs[name]) for name, ours in net.inputs.items() if name in twin.inputs]
         pairing = pair_sites(
             net.sites,
@@ -417,7 +426,7 @@ class Judgement:
         if problem or difference is None:
             return replace(base, reason=problem, rule="structure")
         if born.status == "not judged":
-            automatic = self._plain_rule(base, born, unit)
+            automatic = self._plain_rule(base, born)
         else:
             automatic = Judged(born.status, born.reason)
         held = by_tolerance(self.tolerances, site, difference) if self.tolerances else automatic
@@ -429,13 +438,13 @@ class Judgement:
             automatic=automatic if self.tolerances else None,
         )
 
-    def _plain_rule(self, base: PairResult, born: Born, unit: float) -> Judged:
+    def _plain_rule(self, base: PairResult, born: Born) -> Judged:
         """Where the network's layers cannot be evaluated only outputs are judged, by the size of the difference."""
         if base.site.role != "output":
             return Judged("not judged", born.reason, "")
         spread = self._spread.get(base.site.tensor, 0.0)
         if (
-            visible(base.difference, unit * 16, base.site.op)
+            visible(base.difference, self._plain_unit * 16, base.site.op)
             and not base.difference.max_abs <= LIMIT * spread
         ):
             reason = "visibly different" + (f" ({born.reason})" if born.reason else "")
@@ -487,7 +496,7 @@ class Judgement:
         outputs = self._outputs(net, twin, graph, pairs, plain, twin_plain, unit, failed=verdict == "FAIL")
         if any(p.status == "fail" for p in outputs):
             verdict = "FAIL"
-        visibly = [p for p in pairs if visible(p.difference, unit, p.site.op)]
+        visibly = [p for p in pairs if visible(p.difference, self._plain_unit, p.site.op)]
         untested = [p for p in pairs if p.status == "untested" and p.site.role != "output"]
         inner = sum(p.site.role != "output" for p in pairs)
         by_tensor = dict(zip(net.output_tensors, plain.values(), strict=False))
@@ -549,14 +558,11 @@ class Judgement:
         by_tensor = {p.site.tensor: p for p in pairs}
         noise = self._noise(net, graph, plain, failed=failed)
         found: list[PairResult] = []
-        twins = list(twin_plain.values())
-        for index, (tensor, ours) in enumerate(zip(net.output_tensors, plain.values(), strict=False)):
-            if index >= len(twins):
-                break
-            theirs = twins[index]
+        for row in self._aligned:
+            tensor, ours, theirs = row.tensor, plain[row.name], twin_plain[row.twin_name]
             judged = by_tensor.get(tensor)
             site = judged.site if judged else Site(tensor, tensor, "output", role="output")
-            twin_site = judged.twin_site if judged else Site(twin.output_tensors[index], role="output")
+            twin_site = judged.twin_site if judged else Site(row.twin_tensor, role="output")
             base = PairResult(site, twin_site, "pass", rule="end to end")
             if ours.shape != theirs.shape or dtype_class(ours.dtype) != dtype_class(theirs.dtype):
                 reason = f"{_dims(theirs.shape)} {theirs.dtype.name} where the network has {_dims(ours.shape)} {ours.dtype.name}"
@@ -566,7 +572,7 @@ class Judgement:
             number = 0
             if judged is not None and judged.difference.max_abs > difference.max_abs:
                 difference, number = judged.difference, judged.sample
-            floor = max(noise.get(tensor, 0.0), unit * max(map(abs, difference.range_reference)))
+            floor = max(noise.get(tensor, 0.0), self._plain_unit * max(map(abs, difference.range_reference)))
             known = tensor in noise and math.isfinite(floor) and floor > 0
             status = judged.status if judged else "pass"
             tolerance = self.tolerances.find(site, dtype_name(ours.dtype))
@@ -681,7 +687,8 @@ class Judgement:
         self, sample: Mapping[str, np.ndarray], ours: Mapping[str, Any], theirs: Mapping[str, Any]
     ) -> None:
         if self._metric is not None:
-            self._scores.append(task_metric(self._metric, sample, ours, theirs))
+            named = {row.name: theirs[row.twin_name] for row in self._aligned}
+            self._scores.append(task_metric(self._metric, sample, ours, named))
 
 
 def _settled(
@@ -701,6 +708,28 @@ def _settled(
                 continue
         kept.append(pair)
     return replace(pairing, pairs=tuple(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """One output on both sides: its name in a run, and its tensor's name among the sites."""
+
+    name: str
+    tensor: str
+    twin_name: str
+    twin_tensor: str
+
+
+def _aligned(
+    net: Session, plain: Mapping[str, Any], twin: Session, twin_plain: Mapping[str, Any]
+) -> list[_Output]:
+    """Outputs that correspond: by position, or by name where the twin gives only some of them."""
+    ours = list(zip(plain, net.output_tensors, strict=False))
+    theirs = list(zip(twin_plain, twin.output_tensors, strict=False))
+    if len(theirs) < len(ours) and set(twin_plain) <= set(plain):
+        tensors = dict(ours)
+        return [_Output(name, tensors[name], name, tensor) for name, tensor in theirs]
+    return [_Output(*a, *b) for a, b in zip(ours, theirs, strict=False)]
 
 
 def _refuse_random(graph: Graph | None) -> None:

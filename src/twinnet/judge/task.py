@@ -52,7 +52,7 @@ def task_metric(
     from twinnet.pyfile import call_user
 
     name = getattr(function, "__name__", "metric")
-    theirs = dict(zip(outputs, twin_outputs.values(), strict=False))
+    theirs = dict(twin_outputs)
     required = [
         p
         for p in inspect.signature(function).parameters.values()

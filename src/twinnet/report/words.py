@@ -216,10 +216,11 @@ def differs(result: Result, output: PairResult) -> bool:
     """Whether an output is not what the network gives, be the error born in its last segment or inherited."""
     if output.status == "fail" or (output.ratio is not None and output.ratio > _CLEARLY):
         return True
-    from twinnet.engines.base import UNITS
+    from twinnet.engines.base import UNITS, coarser
     from twinnet.judge.aggregate import visible
 
-    return visible(output.difference, UNITS.get(result.twin.precision, UNITS["float32"]))
+    precision = coarser(result.network.precision, result.twin.precision)
+    return visible(output.difference, UNITS.get(precision, UNITS["float32"]))
 
 
 def _rank(value: float | None) -> float:
@@ -266,7 +267,9 @@ def _small(result: Result, output: PairResult) -> str:
         return f", within the stated tolerance ({clean(result.tolerance)})"
     if output.ratio is None:
         return ""
-    precision = clean(result.twin.precision)
+    from twinnet.engines.base import coarser
+
+    precision = clean(coarser(result.network.precision, result.twin.precision))
     if output.ratio <= 1:
         return f", {times(output.ratio)} what {precision} rounding can explain"
     return f", {times(output.ratio)} the network's own {precision} rounding"
