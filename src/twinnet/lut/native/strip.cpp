@@ -73,16 +73,18 @@ void Strip::fill_row(const Source& source, const View& view, int64_t image, int6
     }
 }
 
-void Strip::prepare(int64_t image, int64_t first, int64_t last) {
+void Strip::prepare(int64_t image_first, int64_t image_last, int64_t first, int64_t last) {
     const int64_t rows = (last - first - 1) * stage_.cell + 1 + stage_.top + stage_.bottom;
     const int64_t row_bytes = pitch_ * stage_.cell, plane = rows * row_bytes;
     int64_t bytes = 0;
     for (const Source& s : stage_.sources) bytes += s.floats ? 4 * plane : s.banded ? 5 * plane : 2 * plane;
-    uint8_t* free = planes_.get(bytes);
+    uint8_t* free = planes_.get(bytes * (image_last - image_first));
     uint8_t* line = row_.get(row_bytes);
     prepared_.clear();
     first_ = first;
-    for (const Source& s : stage_.sources) {
+    for (int64_t number = 0; number < (image_last - image_first) * int64_t(stage_.sources.size()); number++) {
+        const Source& s = stage_.sources[static_cast<size_t>(number) % stage_.sources.size()];
+        const int64_t image = image_first + number / int64_t(stage_.sources.size());
         Prepared p = {};
         auto take = [&](int64_t size) {
             uint8_t* at = free;
@@ -141,7 +143,7 @@ void Strip::values(const Term& term, int rotation, int64_t y, int64_t x, int32_t
     const int axes = tables_[term.table].axes;
     auto sample = [&](const std::vector<Tap>& taps, int32_t (*to)[TILE]) {
         rows_.clear();
-        for (const Tap& tap : taps) rows_.push_back(prepared_[tap.source].floats + at(tap, y, x));
+        for (const Tap& tap : taps) rows_.push_back(active_[tap.source].floats + at(tap, y, x));
         WindowJob job;
         job.rows = rows_.data();
         job.weights = term.window.data();
@@ -164,7 +166,7 @@ IndexRows Strip::pixels(const Term& term, int rotation, int64_t y, int64_t x) co
     IndexRows rows = {};
     for (int k = 0; k < table.axes; k++) {
         const Tap& tap = term.taps[rotation][k];
-        const Prepared& p = prepared_[tap.source];
+        const Prepared& p = active_[tap.source];
         const int64_t from = at(tap, y, x);
         rows.bin[k] = p.bin + from;
         rows.frac[k] = p.frac + from;
@@ -222,6 +224,7 @@ void Strip::pass(const Pass& pass, const std::vector<Tile>& tiles) {
     const bool first = &pass == &stage_.passes.front();
     for (size_t i = 0; i < tiles.size(); i++) {
         const Tile& tile = tiles[i];
+        activate(tile.image);
         uint8_t* sums = sums_.get(0) + static_cast<int64_t>(i) * tile_bytes_;
         if (pass.linear) {
             const Term& term = stage_.terms[pass.terms[0]];
@@ -268,7 +271,7 @@ void Strip::scalar_values(const Term& term, int rotation, int64_t y, int64_t x, 
     auto sample = [&](const std::vector<Tap>& taps, int64_t (&to)[MAX_AXES]) {
         const int shift = term.weight_bits - term.value_bits;
         for (int k = 0; k < axes; k++) {
-            auto pixel = [&](int p) { return static_cast<int64_t>(prepared_[taps[p].source].floats[at(taps[p], y, x)]); };
+            auto pixel = [&](int p) { return static_cast<int64_t>(active_[taps[p].source].floats[at(taps[p], y, x)]); };
             if (term.weights.empty()) {
                 to[k] = pixel(k) << term.value_bits;
                 continue;
@@ -414,7 +417,7 @@ void Strip::place(const Tile& tile, const Target& out, int64_t out_first) const 
     const int up = stage_.upscale;
     const uint8_t* bytes = const_cast<Aligned&>(bytes_).get(0);
     const int n = tile.n;
-    uint8_t* corner = out.data + (tile.y - out_first) * up * out.row + tile.x * up;
+    uint8_t* corner = out.data + tile.image * out.image + (tile.y - out_first) * up * out.row + tile.x * up;
     if (stage_.width == 1) {
         for (int64_t p = 0; p < stage_.payload; p++) std::memcpy(corner + p * out.channel, bytes + p * TILE, static_cast<size_t>(n));
         return;
@@ -430,8 +433,8 @@ void Strip::place(const Tile& tile, const Target& out, int64_t out_first) const 
     }
 }
 
-void Strip::run(int64_t image, int64_t first, int64_t last, const Target& out, int64_t out_first) {
-    prepare(image, first, last);
+void Strip::run(int64_t image_first, int64_t image_last, int64_t first, int64_t last, const Target& out, int64_t out_first) {
+    prepare(image_first, image_last, first, last);
     const size_t most = static_cast<size_t>(std::max<int64_t>(1, BLOCK_BYTES / tile_bytes_));
     sums_.get(tile_bytes_ * static_cast<int64_t>(most));
     auto flush = [&] {
@@ -442,24 +445,27 @@ void Strip::run(int64_t image, int64_t first, int64_t last, const Target& out, i
         }
         tiles_.clear();
     };
-    for (int64_t y = first; y < last; y++)
-        for (int64_t x = 0; x < site_columns_; x += TILE) {
-            const Tile tile{y, x, static_cast<int>(std::min<int64_t>(TILE, site_columns_ - x))};
-            if (stage_.scalar) {
-                scalar_tile(y, x, tile.n);
-                place(tile, out, out_first);
-                continue;
+    for (int64_t image = 0; image < image_last - image_first; image++)
+        for (int64_t y = first; y < last; y++)
+            for (int64_t x = 0; x < site_columns_; x += TILE) {
+                const Tile tile{image, y, x, static_cast<int>(std::min<int64_t>(TILE, site_columns_ - x))};
+                if (stage_.scalar) {
+                    activate(image);
+                    scalar_tile(y, x, tile.n);
+                    place(tile, out, out_first);
+                    continue;
+                }
+                tiles_.push_back(tile);
+                if (tiles_.size() == most) flush();
             }
-            tiles_.push_back(tile);
-            if (tiles_.size() == most) flush();
-        }
     flush();
 }
 
 void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_t* out) {
     const Term& term = stage_.terms[number];
     const Table& table = tables_[term.table];
-    prepare(0, first, last);
+    prepare(0, 1, first, last);
+    activate(0);
     int64_t denominator = int64_t(table.step) << term.value_bits;
     if (table.banded()) denominator *= table.thin;
     const int64_t base = denominator;
@@ -491,7 +497,7 @@ void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_
             if (term.multilinear) {
                 const int slots[SLOTS] = {rotation, -1, -1, -1};
                 const int32_t* sums = reinterpret_cast<const int32_t*>(sums_.get(tile_bytes_));
-                linear(term, jobs, slots, {y, x, n}, NONE, true, sums_.get(tile_bytes_));
+                linear(term, jobs, slots, {0, y, x, n}, NONE, true, sums_.get(tile_bytes_));
                 for (int64_t p = 0; p < payload; p++)
                     for (int i = 0; i < n; i++)
                         to[p * plane + i] = sums[(p / 16) * TILE * stage_.width + i * stage_.width + p % 16];
