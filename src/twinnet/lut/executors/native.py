@@ -37,9 +37,9 @@ def _ints(values: Any, kind: type = np.int32) -> np.ndarray:
 class NativeExecutor:
     """Runs one plan natively, with the same integers as every other executor.
 
-    `threads` is how many threads a run may use (None: every processor this process may run on). `kernels` names
-    an instruction set (see `twinnet.lut.native.instruction_sets`); None takes the best. `engine` is a library
-    other than the installed one.
+    `threads` is how many threads a run may use (None: every processor this process may run on). `kernels`
+    names an instruction set (see `twinnet.lut.native.instruction_sets`); None takes the best. `engine` is a
+    library other than the installed one.
     """
 
     name = "native"
@@ -153,7 +153,8 @@ class NativeExecutor:
         coarse = None if table.coarse is None else np.ascontiguousarray(table.coarse)
         status = self._engine.twl_table(
             self._handle, _pointer(values), values.shape[0], table.payload, table.axes, table.nodes,
-            table.step, table.near, table.width, table.thin, _pointer(index), 0 if index is None else index.size,
+            table.step, table.near, table.width, table.thin, _pointer(index),
+            0 if index is None else index.size,
             _pointer(coarse), 0 if coarse is None else coarse.shape[0],
         )  # fmt: skip
         return self._check(status, "load")

@@ -1,8 +1,8 @@
 """Plans in vectorised numpy: the path of an installation without a compiler, with the same results.
 
 Like the native engine it sorts the fractions with their axes packed into the low bits, walks along the sorted
-axes, and reads only the vertices that carry weight. It is about five times faster than looking at all corners, and
-about a hundredth as fast as the native engine.
+axes, and reads only the vertices that carry weight. It is about five times faster than looking at all corners
+and about a hundredth as fast as the native engine.
 """
 
 from __future__ import annotations
