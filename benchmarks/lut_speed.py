@@ -4,8 +4,8 @@
 
 Frame 320x180 RGB to 1280x720, CPU time of the process; thread scaling in wall time, since CPU time cannot
 show it. Clocks of shared machines change from second to second, so every promise is a ratio of two things
-timed back to back, round after round, and its median is reported. Tables and the natural frame come from FOLDER (or
-TWINNET_DATA); without it, random tables and a synthetic frame are used and said so.
+timed back to back, round after round, and its median is reported. Tables and the natural frame come from
+FOLDER (or TWINNET_DATA); without it, random tables and a synthetic frame are used and said so.
 """
 
 from __future__ import annotations
