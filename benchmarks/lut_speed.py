@@ -2,10 +2,10 @@
 
     python benchmarks/lut_speed.py --data FOLDER [--json FILE] [--repeats 25]
 
-Frame 320x180 RGB to 1280x720, CPU time of the process; thread scaling in wall time, since CPU time cannot show it.
-Clocks of shared machines change from second to second, so every promise is a ratio of two things timed back to back,
-round after round, and its median is reported. Tables and the natural frame come from FOLDER (or TWINNET_DATA);
-without it, random tables and a synthetic frame are used and said so.
+Frame 320x180 RGB to 1280x720, CPU time of the process; thread scaling in wall time, since CPU time cannot
+show it. Clocks of shared machines change from second to second, so every promise is a ratio of two things
+timed back to back, round after round, and its median is reported. Tables and the natural frame come from
+FOLDER (or TWINNET_DATA); without it, random tables and a synthetic frame are used and said so.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from twinnet.lut.plan import INPUT, Plan, Plane, Requant, Sample, Stage, Table, 
 
 __all__ = [
     "Bar",
+    "Stopwatch",
     "Timing",
-    "bars",
     "frames",
     "main",
     "measure",
     "print_report",
     "reference_style",
+    "variants",
     "write_json",
 ]
 
@@ -73,11 +74,11 @@ class Bar:
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
 
-# --- the reference style: all 16 corners gathered, 24 masks -------------------------------------------------------
+# --- the reference style: all 16 corners gathered, 24 masks
 
 
 def _case_masks(fracs: list[np.ndarray]) -> list[tuple[tuple[int, ...], np.ndarray]]:
-    """A mask for each of the 24 orders of four fractions; ties go to the earlier axis, so masks do not overlap."""
+    """A mask for each order of four fractions; ties go to the earlier axis, so masks do not overlap."""
     above = {
         (i, j): fracs[i] >= fracs[j] if i < j else fracs[i] > fracs[j] for i, j in permutations(range(4), 2)
     }
@@ -130,7 +131,7 @@ def _stage(plane: np.ndarray, tables: dict[str, np.ndarray], upscale: int, mode:
 
 
 def reference_style(stages: list[dict[str, np.ndarray]], rgb: np.ndarray, mode: str) -> np.ndarray:
-    """A whole network in the reference style: SR-LUT with one stage of one pattern, MuLUT with two of three."""
+    """A network in the reference style: SR-LUT is one stage of one pattern, MuLUT two of three."""
     out = []
     for c in range(3):
         plane = rgb[..., c]
@@ -143,7 +144,7 @@ def reference_style(stages: list[dict[str, np.ndarray]], rgb: np.ndarray, mode: 
     return np.stack(out, axis=-1)
 
 
-# --- the same networks as plans, and the larger ones --------------------------------------------------------------
+# --- the same networks as plans, and the larger ones
 
 
 def _plan(stages: list[dict[str, np.ndarray]], padding: str) -> Plan:
@@ -163,7 +164,7 @@ def _plan(stages: list[dict[str, np.ndarray]], padding: str) -> Plan:
 
 
 def _larger_plans() -> dict[str, Plan]:
-    """SPF-LUT with DFC, AutoLUT on both, a cascade: untrained, since speed does not depend on what tables say."""
+    """SPF-LUT with DFC, AutoLUT on both, a cascade: untrained, since only sizes matter here."""
     import torch
 
     from twinnet.lut import export, lower
@@ -226,7 +227,7 @@ def _image_runner(executor: NativeExecutor, rgb: np.ndarray) -> Callable[[], obj
     return call
 
 
-# --- measuring ----------------------------------------------------------------------------------------------------
+# --- measuring
 
 
 def _clock(call: Callable[[], object], inner: int) -> tuple[float, float]:

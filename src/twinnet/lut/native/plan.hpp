@@ -139,6 +139,10 @@ struct twl_plan {
 
 namespace twl {
 
+// layout.cpp: with `copies`, one copy of the rows per rotation, blocks turned back. Both throw Error.
+void check_table(const Table&, const std::string& name);
+std::shared_ptr<Layout> lay_out(const Table&, int channels, int upscale, bool copies);
+
 // finish.cpp: check everything and lay it out. Throws Error.
 void finish(twl_plan&, const Kernels*);
 
