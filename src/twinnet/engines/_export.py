@@ -185,8 +185,13 @@ def _onnxscript_version() -> str:
 
 
 def program_text(program: torch.export.ExportedProgram) -> str:
-    """The program's graph as text: what decides whether two exports are the same."""
-    return str(program.graph) + str(program.graph_signature)
+    """The program's graph as text, with the shapes it was exported for: what decides whether two exports are the same."""
+    inputs = [
+        (n.name, str(getattr(n.meta.get("val"), "dtype", "")), str(tuple(getattr(n.meta.get("val"), "shape", ()))))
+        for n in program.graph.nodes
+        if n.op == "placeholder"
+    ]
+    return f"{program.graph}{program.graph_signature}{inputs}"
 
 
 def state_hash(program: torch.export.ExportedProgram) -> str:

@@ -107,7 +107,12 @@ def inherited(graph: Graph | None, tensor: str, visible_tensors: Sequence[str]) 
 def findings_of(
     pairs: Sequence[PairResult], graph: Graph | None, visible_tensors: Sequence[str]
 ) -> tuple[Finding, ...]:
-    """Every pair whose born error exceeds its budget, the first in the network first."""
+    """Every pair whose born error exceeds its budget, the first in the network first.
+
+    Where a tolerance is stated, it decides the verdict and the born test still says where: a site that breaks the
+    tolerance by what it inherited, or by rounding alone, creates nothing.
+    """
+    failed = any(p.status == "fail" for p in pairs)
     return tuple(
         Finding(
             site=p.site,
@@ -121,8 +126,14 @@ def findings_of(
             reason=p.reason,
         )
         for p in pairs
-        if p.status == "fail"
+        if failed and _creates(p)
     )
+
+
+def _creates(pair: PairResult) -> bool:
+    if pair.rule in ("noise floor", "structure", "plain") or pair.ratio is None:
+        return pair.status == "fail"
+    return pair.ratio > pair.limit
 
 
 def verdict_of(pairs: Sequence[PairResult], known: Mapping[str, float] | None = None) -> Verdict:

@@ -14,11 +14,11 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from twinnet.network.arrays import to_tensor
 from twinnet.errors import EngineError
 from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds
 from twinnet.layers.graph import Graph, Layer
+from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
 
 __all__ = ["BLIND", "BornTest"]

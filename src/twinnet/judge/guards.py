@@ -10,6 +10,7 @@ from twinnet.judge.metrics import bit_equal, compare, dtype_class
 from twinnet.result import Coverage, Guard, PairResult
 
 __all__ = [
+    "constant_inputs",
     "coverage_guard",
     "degenerate_data",
     "distance",
@@ -71,6 +72,18 @@ def degenerate_data(outputs: Sequence[PairResult], values: Arrays, untested: int
             )
         )
     return found
+
+
+def constant_inputs(samples: Sequence[Arrays]) -> list[Guard]:
+    """Inputs that hold one value only, in all samples: most of a network does nothing on them."""
+    if not samples or not samples[0]:
+        return []
+    name = max(samples[0], key=lambda n: samples[0][n].size)
+    arrays = [s[name] for s in samples if name in s]
+    if any(a.size < 16 or (a != a.reshape(-1)[0]).any() for a in arrays):
+        return []
+    value = arrays[0].reshape(-1)[0]
+    return [Guard("degenerate data", f"input {name} is {value:g} everywhere: it hardly tests the network", weakens=True)]
 
 
 def shuffled(sample: Arrays, seed: int = 0) -> dict[str, np.ndarray]:

@@ -142,10 +142,11 @@ class Judgement:
         """Run everything. EngineError means verdict ERROR and is left to the caller."""
         net = self._net = self._open(self._reference, "network")
         graph = net.graph()
-        _refuse_random(graph)
+        _refuse_random("network", net, graph)
         # Torch modules learn their outputs' names from a first run.
         plain = net.run(self._first)
         twin = self._twin = self._open(self._twin_spec, "twin")
+        _refuse_random("twin", twin, None)
         twin_plain = twin.run(self._first)
         self._aligned = _aligned(net, plain, twin, twin_plain)
         pairing = self._pair(net, twin, graph)
@@ -504,6 +505,7 @@ class Judgement:
         found += guards.degenerate_data(judged_outputs, by_tensor, len(untested), inner)
         if verdict == "PASS":
             found += self._baseline(net, outputs_seen, outputs)
+        found += guards.constant_inputs([self._first])
         found += self._training_mode()
         coverage = self._coverage(pairing, pairs, net, graph)
         found += guards.coverage_guard(coverage)
@@ -732,15 +734,18 @@ def _aligned(
     return [_Output(*a, *b) for a, b in zip(ours, theirs, strict=False)]
 
 
-def _refuse_random(graph: Graph | None) -> None:
+def _refuse_random(side: str, session: Session, graph: Graph | None) -> None:
+    place = session.random
     for layer in graph or ():
-        if layer.attrs.get("random"):
+        if not place and layer.attrs.get("random"):
             where = f" ({layer.source})" if layer.source else ""
-            raise EngineError(
-                f"the network draws random numbers in {layer.module or layer.node} {layer.op}{where}",
-                stage="run",
-                hint="seed it, or make it deterministic: two runs of it cannot be compared",
-            )
+            place = f"{layer.module or layer.node} {layer.op}{where}"
+    if place:
+        raise EngineError(
+            f"the {side} draws random numbers in {place}",
+            stage="run",
+            hint="seed it, or make it deterministic: two runs of it cannot be compared",
+        )
 
 
 def _dims(shape: Sequence[int]) -> str:
