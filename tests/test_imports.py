@@ -31,6 +31,17 @@ def test_nothing_heavy_is_loaded(code: str) -> None:
     assert done.stderr.strip() == "loaded:"
 
 
+def test_verbs_stay_verbs_whatever_was_imported_before() -> None:
+    code = (
+        "import twinnet, twinnet.check, twinnet.recording\n"
+        "from twinnet.check import run_folder\n"
+        "assert callable(twinnet.check) and callable(twinnet.record) and callable(twinnet.compare)\n"
+        "from twinnet import check\nassert callable(check) and callable(run_folder)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_unknown_names_are_attribute_errors() -> None:
     import twinnet
 
