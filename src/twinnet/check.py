@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,11 +96,34 @@ def check(
     >>> check(net, torch.linspace(-1, 1, 16).reshape(2, 8), "torch?dtype=float64").verdict
     'PASS'
     """
+    unknown = sorted(set(options) - {f.name for f in fields(CheckOptions)})
+    if unknown:
+        known = ", ".join(f.name for f in fields(CheckOptions))
+        raise UsageError(f"check has no option {unknown[0]!r}", hint=f"options: {known}")
+    with _modes_kept(network):
+        return _check(network, inputs, twin, out, command, CheckOptions(**options))
+
+
+@contextmanager
+def _modes_kept(network: Any) -> Iterator[None]:
+    """A module is set to eval for the check; afterwards it, and each of its parts, is as its owner left it."""
+    module = network[0] if isinstance(network, tuple) and network else network
+    parts = list(module.modules()) if callable(getattr(module, "modules", None)) else []
+    modes = [part.training for part in parts]
+    try:
+        yield
+    finally:
+        for part, mode in zip(parts, modes, strict=True):
+            part.training = mode
+
+
+def _check(
+    network: Any, inputs: Any, twin: Any, out: str | Path | None, command: str, settings: CheckOptions
+) -> Result | ResultSet:
     from twinnet.engines import REGISTRY, parse_spec, parse_specs
     from twinnet.inputs import load_inputs, python_sample
     from twinnet.network import load_network
 
-    settings = CheckOptions(**options)
     settings.progress("reading the network", None)
     loaded = load_network(network, shape=settings.shapes)
     loaded = loaded.with_example(python_sample(inputs))

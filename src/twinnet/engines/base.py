@@ -144,6 +144,11 @@ class Session(ABC):
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
         """One run with the tensors of the sites in `watch` (by `Site.tensor`); inputs are part of the trace."""
 
+    @property
+    def random(self) -> str:
+        """Which operator draws random numbers without a seed, where the engine can tell; empty if none does."""
+        return ""
+
     def graph(self) -> Graph | None:
         """The canonical layers of what this session runs, value names equal to `Site.tensor`; None if unknown."""
         return None

@@ -104,6 +104,10 @@ class OnnxReferenceSession(Session):
             if name and name not in self._cut.static
         )
 
+    @property
+    def random(self) -> str:
+        return self._cut.random
+
     def graph(self) -> Graph | None:
         return self._artefact.graph()
 

@@ -187,6 +187,10 @@ class OnnxRuntimeSession(Session):
     def sites(self) -> tuple[Site, ...]:
         return self._sites
 
+    @property
+    def random(self) -> str:
+        return self._cut.random
+
     def graph(self) -> Graph | None:
         return self._artefact.graph()
 
