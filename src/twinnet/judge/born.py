@@ -58,12 +58,16 @@ class BornTest:
         self._limit = limit
         self._spread = spread or {}
         # The graph's own name of each input, to the name in the samples.
-        self.inputs = dict(inputs or {n: n for n in graph.inputs})
+        self.inputs: Mapping[str, str] = dict(inputs or {n: n for n in graph.inputs})
         self._segments: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
 
-    @cached_property
+    @property
     def shape_values(self) -> frozenset[str]:
         """Values computed from shapes alone: equal on both sides, taken from the network's own run."""
+        return self._shape_values
+
+    @cached_property
+    def _shape_values(self) -> frozenset[str]:
         found: set[str] = set()
         for layer in self._graph:
             operands = [n for n in layer.inputs if n is not None and n not in self._graph.constants]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from twinnet.engines import Spec, find_engine
-from twinnet.engines.base import UNITS, Job, Session, coarser, SiteJudge
+from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser
 from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
 from twinnet.judge.again import restated
@@ -567,7 +567,8 @@ class Judgement:
             twin_site = judged.twin_site if judged else Site(row.twin_tensor, role="output")
             base = PairResult(site, twin_site, "pass", rule="end to end")
             if ours.shape != theirs.shape or dtype_class(ours.dtype) != dtype_class(theirs.dtype):
-                reason = f"{_dims(theirs.shape)} {theirs.dtype.name} where the network has {_dims(ours.shape)} {ours.dtype.name}"
+                has = f"{_dims(ours.shape)} {ours.dtype.name}"
+                reason = f"{_dims(theirs.shape)} {theirs.dtype.name} where the network has {has}"
                 found.append(replace(base, status="fail", reason=reason, rule="structure"))
                 continue
             difference = compare(ours, theirs)
