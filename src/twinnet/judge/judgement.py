@@ -29,6 +29,7 @@ from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
 if TYPE_CHECKING:
     from twinnet.judge.born import BornTest
+    from twinnet.shrink.seed import Seed
 
 __all__ = ["Judgement"]
 
@@ -46,6 +47,7 @@ class Judgement:
         self.settings = settings
         self.timings: dict[str, float] = {}
         self.kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self.seeds: dict[str, Seed] = {}
         self._reference = reference
         self._twin_spec = twin
         self._sessions: list[Session] = []
@@ -144,6 +146,8 @@ class Judgement:
                 before = results.get(pair.site.tensor)
                 results[pair.site.tensor] = pair if before is None else merge(before, pair)
             self._keep(judged, pairing, trace, twin_trace)
+            if self.settings.keep != "none" and any(p.status == "fail" for p in judged):
+                self._seed(judged, net, twin, graph, pairing, trace, twin_trace, sample, unit)
             trace.close()
             twin_trace.close()
         ordered = [results[p.site.tensor] for p in pairing.pairs]
@@ -397,6 +401,28 @@ class Judgement:
         if self.settings.keep != "all" and len(self.kept) > 2 * _KEPT:
             for name in list(self.kept)[2 * _KEPT :]:
                 del self.kept[name]
+
+    def _seed(
+        self,
+        judged: Sequence[PairResult],
+        net: Session,
+        twin: Session,
+        graph: Graph | None,
+        pairing: Pairing,
+        trace: Trace,
+        twin_trace: Trace,
+        sample: Mapping[str, np.ndarray],
+        unit: float,
+    ) -> None:
+        """What a repro of the findings will be made from, while the tensors are there."""
+        try:
+            from twinnet.shrink.gather import Gatherer
+        except ImportError:  # two recordings are compared without onnx and torch
+            return
+        self.settings.progress("keeping the findings for a repro", None)
+        with self._job.step("repro"):
+            test = None if graph is None else self._test(graph, pairing, unit)
+            Gatherer(self, (net, twin), graph, test, pairing, (trace, twin_trace), sample, unit).add(judged, self.seeds)
 
     def _conclude(
         self,
