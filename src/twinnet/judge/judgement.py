@@ -17,6 +17,7 @@ from twinnet.judge import guards
 from twinnet.judge.aggregate import findings_of, merge, verdict_of, visible
 from twinnet.judge.verdicts import Born
 from twinnet.judge.metrics import compare, dtype_class
+from twinnet.judge.other import refuse_inputs, refuse_other
 from twinnet.judge.parallel import workers
 from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
 from twinnet.layers.graph import Graph
@@ -125,7 +126,10 @@ class Judgement:
         # Torch modules learn their outputs' names from a first run.
         plain = net.run(self._first)
         twin = self._twin = self._open(self._twin_spec, "twin")
+        refuse_inputs(twin, self._first)
         twin_plain = twin.run(self._first)
+        derived = isinstance(self._twin_spec, Spec) and self._twin_spec.file is None
+        refuse_other(net, twin, None if derived else graph, plain, twin_plain)
         pairing = self._pair(net, twin, graph)
         unit = UNITS.get(twin.precision, UNITS["float32"])
         results: dict[str, PairResult] = {}
@@ -157,7 +161,6 @@ class Judgement:
         settings = self.settings
         # A twin that was converted from this network, or replays one that was, says where each value came from.
         derived = isinstance(self._twin_spec, Spec) and self._twin_spec.file is None
-        loose = not twin.output_tensors or twin.engine == "callable"
         outputs = list(zip(net.output_tensors, twin.output_tensors, strict=False))
         inputs = [(ours, twin.inputs[name]) for name, ours in net.inputs.items() if name in twin.inputs]
         pairing = pair_sites(
@@ -171,12 +174,6 @@ class Judgement:
             outputs=outputs,
             inputs=inputs,
         )
-        if len(net.output_tensors) != len(twin.output_tensors) and not loose:
-            raise EngineError(
-                f"the network has {len(net.output_tensors)} outputs, the twin {len(twin.output_tensors)}: "
-                "they are not the same network",
-                stage="pair",
-            )
         if settings.level == "outputs":
             wanted = set(net.output_tensors)
             pairing = pairing.without({p.site.tensor for p in pairing.pairs} - wanted)

@@ -12,7 +12,7 @@ from twinnet.shrink.cut import weights_of, with_weights
 from twinnet.shrink.seed import Link
 from twinnet.shrink.trial import Bench, Candidate
 
-__all__ = ["Hidden", "anonymous", "hide", "hide_model", "random_like"]
+__all__ = ["Hidden", "anonymous", "hide", "hide_model", "is_data", "random_like"]
 
 _TRIES = 4
 
@@ -46,13 +46,13 @@ def hide(bench: Bench, candidate: Candidate, seed: int = 0) -> Hidden:
 
 
 def _secret(candidate: Candidate) -> list[str]:
-    return [name for name, w in weights_of(candidate.network).items() if _is_data(w)] + [
-        name for name, w in weights_of(candidate.twin).items() if not candidate.same_file and _is_data(w)
+    return [name for name, w in weights_of(candidate.network).items() if is_data(w)] + [
+        name for name, w in weights_of(candidate.twin).items() if not candidate.same_file and is_data(w)
         and name not in weights_of(candidate.network)
     ]
 
 
-def _is_data(array: np.ndarray) -> bool:
+def is_data(array: np.ndarray) -> bool:
     """Whether a constant is data; short lists of large integers are axes, shapes and bounds."""
     return array.dtype.kind == "f" or (array.dtype.kind in "iu" and array.itemsize == 1) or array.size > 64
 

@@ -132,10 +132,7 @@ def start(folder: Path) -> tuple[int, str]:
 def describe(model: onnx.ModelProto, limit: int = 12) -> str:
     """The nodes of a small network as text, with the shapes of its weights."""
     shapes = {t.name: "x".join(map(str, t.dims)) or "scalar" for t in model.graph.initializer}
-    inputs = {
-        i.name: "x".join(str(d.dim_value) for d in i.type.tensor_type.shape.dim) or "scalar" for i in model.graph.input
-    }
-    lines = [f"{name}: input {dims}" for name, dims in inputs.items()]
+    lines = [f"{i.name}: input {_tensor(i.type.tensor_type)}" for i in model.graph.input]
     lines += [f"{name}: weight {dims}" for name, dims in list(shapes.items())[:limit]]
     for node in list(model.graph.node)[:limit]:
         attributes = ", ".join(f"{a.name}={_attribute(a)}" for a in node.attribute)
@@ -147,6 +144,11 @@ def describe(model: onnx.ModelProto, limit: int = 12) -> str:
         lines.append(f"... and {len(model.graph.node) - limit} more nodes")
     opsets = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in model.opset_import)
     return "\n".join([*lines, f"opset {opsets}"])
+
+
+def _tensor(kind: onnx.TypeProto.Tensor) -> str:
+    dims = "x".join(str(d.dim_value) for d in kind.shape.dim) or "scalar"
+    return f"{onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name} {dims}"
 
 
 def _attribute(attribute: onnx.AttributeProto) -> str:

@@ -97,7 +97,6 @@ class Gatherer:
         twin = self._twin.artefact if self._twin.engine in SIDES else None
         network = self._network_artefact()
         if twin is not None:
-            base = replace(base, twin_side=replace(base.twin_side, options=self._twin_options(twin)))
             live = self._live(base, pair, network, twin, expected, allowed) if network is not None else None
             if live is not None:
                 return live
@@ -120,9 +119,6 @@ class Gatherer:
             return onnx_artefact(self._judgement.network, None, self._judgement._job)
         except TwinnetError:
             return None
-
-    def _twin_options(self, twin: OnnxArtefact) -> dict[str, str]:
-        return _options(self._judgement._twin_spec)
 
     def _value(self, name: str) -> np.ndarray:
         """A value as the twin had it, in the network's form."""
@@ -317,7 +313,8 @@ class Gatherer:
 def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
     """The ONNX network that an engine refused, as a seed; None where the refusal came from elsewhere."""
     spec: Any = judgement._reference if judgement._net is None else judgement._twin_spec
-    if not isinstance(spec, Spec) or spec.engine not in SIDES:
+    refused = bool(error.log) and error.stage.startswith(("load", "run"))
+    if not refused or not isinstance(spec, Spec) or spec.engine not in SIDES:
         return None
     try:
         artefact = onnx_artefact(judgement.network, spec.file, judgement._job)

@@ -20,7 +20,7 @@ from twinnet.shrink.folder import Contents, check_target, start, write_folder
 from twinnet.shrink.inputs import simpler_values, smaller_input
 from twinnet.shrink.issue import code, networks, numbers, write_issue
 from twinnet.shrink.nodes import fewer_nodes
-from twinnet.shrink.refusal import names_of, smallest_refusal
+from twinnet.shrink.refusal import hidden_refusal, names_of, smallest_refusal
 from twinnet.shrink.script import normalised
 from twinnet.shrink.seed import Link, Runner, Seed, load_seeds
 from twinnet.shrink.trial import Bench, Candidate, exact_values, run
@@ -157,8 +157,9 @@ def _live(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str,
     kept: tuple[str, ...] = ()
     if confidential:
         progress("randomising weights and data", None)
-        bench.ran = 0  # its own allowance: what is hidden matters more than what is small
-        hidden = hide(bench, candidate)
+        # An allowance of its own: what is hidden matters more than what is small.
+        fresh = Bench(seed.network_side, seed.twin_side, seed.unit, seed.limit, first=bench.first)
+        hidden = hide(fresh, candidate)
         candidate, kept = hidden.candidate, hidden.kept
         names: dict[str, str] = {}
         hide_model(candidate.network, names)
@@ -205,7 +206,10 @@ def _written_live(
     ops = ", ".join(dict.fromkeys(n.op_type for n in network.graph.node))
     size = f"{found.born.born:.3g}" if found.born.born is not None else found.born.reason
     times = f", {found.born.ratio:.3g} x what rounding can explain" if found.born.ratio not in (None, np.inf) else ""
-    title = f"{ops}: {seed.twin_side} differs from the network" if count <= 4 else f"{seed.twin_side} differs from the network"
+    subject = ops if count <= 4 else _count(count, "node")
+    title = f"{subject}: {seed.twin_side} gives other values than it should"
+    if not candidate.same_file:
+        title = f"{subject}: the twin's file computes something else than the network"
     what = (
         f"A network of {_count(count, 'node')} ({ops}) on {_count(candidate.size, 'input element')}: "
         f"the twin's result is off by {size}{times}.\n\n" + _sides_words(seed, candidate)
@@ -412,11 +416,10 @@ def _stored(seed: Seed, confidential: bool) -> tuple[dict[str, Any], Contents]:
 def _refusal(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str, Any], Contents]:
     progress("leaving out nodes", None)
     found = smallest_refusal(seed)
-    model, feeds, message = found.model, found.feeds, found.message
+    kept: tuple[str, ...] = ()
     if confidential:
-        from twinnet.shrink.refusal import hidden_refusal
-
-        model, feeds, message = hidden_refusal(seed, found)
+        found, kept = hidden_refusal(seed, found)
+    model, feeds, message = found.model, found.feeds, found.message
     keys = {name: f"in{i}" for i, name in enumerate(feeds)}
     side = _side("network.onnx", seed.twin_side, keys, "", {}, {})
     names = sorted(names_of(model))
@@ -432,7 +435,7 @@ def _refusal(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[s
     sections = [
         ("The message", code(message)),
         ("The network", networks(model, None)),
-        ("What was hidden", _hidden_words(()) if confidential else ""),
+        ("What was hidden", _hidden_words(kept) if confidential else ""),
     ]
     what = f"A network of {_count(count, 'node')} ({ops}) cannot be loaded or run; expected is that it runs."
     contents = Contents(
@@ -451,5 +454,6 @@ def _refusal(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[s
         "nodes": count,
         "elements": elements,
         "trials": found.trials,
+        "kept": kept,
     }
     return made, contents

@@ -42,6 +42,8 @@ def names_of(model: onnx.ModelProto) -> set[str]:
 @dataclass
 class _Bench:
     side: Runner
+    names: frozenset[str]
+    """Of the whole network, for every trial: a value called "a" must not turn the word into a name only sometimes."""
     trials: int = 400
     seconds: float = 60.0
     ran: int = 0
@@ -61,20 +63,20 @@ class _Bench:
             return False
         self.ran += 1
         said = self.says(model, feeds)
-        return bool(said) and normalised(said, names_of(model)) == self.wanted
+        return bool(said) and normalised(said, self.names) == self.wanted
 
 
 def smallest_refusal(seed: Seed) -> Refusal:
     """Leave out nodes, then crop the inputs, while the engine says the same."""
     assert seed.twin is not None
-    bench = _Bench(seed.twin_side)
+    bench = _Bench(seed.twin_side, frozenset(names_of(seed.twin)))
     message = bench.says(seed.twin, seed.inputs)
     if not message:
         raise UsageError(
             f"{seed.twin_side} runs this network now: there is nothing to show",
             hint="run the check again",
         )
-    bench.wanted = normalised(message, names_of(seed.twin))
+    bench.wanted = normalised(message, bench.names)
     graph = OnnxGraph(seed.twin)
     values = _values(seed.twin, seed.inputs, seed.twin_side)
 
@@ -183,23 +185,32 @@ def _evaluated(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[
     return found
 
 
-def hidden_refusal(seed: Seed, found: Refusal) -> tuple[onnx.ModelProto, dict[str, np.ndarray], str]:
-    """The refusal with random weights and data and without names; data that it needs stay."""
-    from twinnet.shrink.confidential import hide_model, random_like
+def hidden_refusal(seed: Seed, found: Refusal) -> tuple[Refusal, tuple[str, ...]]:
+    """The refusal with random weights and data and without names, and what had to keep its values."""
+    from twinnet.shrink.confidential import hide_model, is_data, random_like
     from twinnet.shrink.cut import weights_of, with_weights
 
-    bench = _Bench(seed.twin_side, wanted=normalised(found.message, names_of(found.model)))
+    known = frozenset(names_of(found.model))
+    bench = _Bench(seed.twin_side, known, wanted=normalised(found.message, known))
     model, feeds = found.model, dict(found.feeds)
     generator = np.random.default_rng(0)
+    kept: list[str] = []
     for name, array in feeds.items():
         changed = {**feeds, name: random_like(array, generator)}
         if bench.same(model, changed):
             feeds = changed
+        else:
+            kept.append(name)
     for name, array in weights_of(model).items():
+        if not is_data(array):
+            continue
         other = with_weights(model, {name: random_like(array, generator)})
         if bench.same(other, feeds):
             model = other
+        else:
+            kept.append(name)
     names: dict[str, str] = {}
     hidden = hide_model(model, names)
     renamed = {names.get(n, n): a for n, a in feeds.items()}
-    return hidden, renamed, bench.says(hidden, renamed)
+    again = Refusal(hidden, renamed, bench.says(hidden, renamed), found.trials)
+    return again, tuple(names.get(n, n) for n in kept)
