@@ -92,7 +92,11 @@ def diff(a: Any, b: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None)
     sides = [_load(network, shapes) for network in (a, b)]
     (name_a, graph_a, sig_a, n_a), (name_b, graph_b, sig_b, n_b) = sides
     found = compare_graphs(graph_a, graph_b)
-    changes = (*_ends("input", sig_a.inputs, sig_b.inputs), *_outputs(graph_a, graph_b, sig_a, sig_b), *found.changes)
+    changes = (
+        *_ends("input", sig_a.inputs, sig_b.inputs),
+        *_outputs(graph_a, graph_b, sig_a, sig_b),
+        *found.changes,
+    )
     return StructureDiff(
         name_a, name_b, found.layers_a, found.layers_b, found.matched, n_a, n_b, tuple(changes), found.notes
     )
@@ -106,7 +110,12 @@ def _load(network: Any, shapes: Mapping[str, tuple[int, ...]] | None) -> tuple[s
     if isinstance(loaded, OnnxNetwork):
         from twinnet.layers.read_onnx import read_onnx
 
-        return loaded.name, read_onnx(loaded.model, weights=loaded.weights()), loaded.signature, loaded.parameters
+        return (
+            loaded.name,
+            read_onnx(loaded.model, weights=loaded.weights()),
+            loaded.signature,
+            loaded.parameters,
+        )
     from twinnet.layers.read_fx import read_fx
 
     if any(i.dynamic for i in loaded.signature.inputs):
@@ -199,7 +208,9 @@ def _compared(a: Graph, b: Graph) -> StructureDiff:
     for index, layer in enumerate(a.layers):
         partner = match.partner.get(index)
         if partner is None:
-            changes.append(Change("only in A", _place(layer), f"{_place(layer)} {_op(layer)} is only in A", _op(layer)))
+            changes.append(
+                Change("only in A", _place(layer), f"{_place(layer)} {_op(layer)} is only in A", _op(layer))
+            )
             continue
         other = b.layers[partner]
         if layer.kind != other.kind:
@@ -212,7 +223,9 @@ def _compared(a: Graph, b: Graph) -> StructureDiff:
     for index, layer in enumerate(b.layers):
         if index not in taken:
             changes.append(
-                Change("only in B", _place(layer), f"{_place(layer)} {_op(layer)} is only in B", None, _op(layer))
+                Change(
+                    "only in B", _place(layer), f"{_place(layer)} {_op(layer)} is only in B", None, _op(layer)
+                )
             )
     return StructureDiff("A", "B", len(a), len(b), len(match.partner), changes=tuple(changes))
 
@@ -265,7 +278,11 @@ class _Match:
     def _same_place(self, i: int, j: int) -> bool:
         """Whether two layers read the same values, as far as these are known."""
         ours = {n for n in self._a.layers[i].inputs if n is not None and n not in self._a.constants}
-        theirs = {self._names.get(n) for n in self._b.layers[j].inputs if n is not None and n not in self._b.constants}
+        theirs = {
+            self._names.get(n)
+            for n in self._b.layers[j].inputs
+            if n is not None and n not in self._b.constants
+        }
         return bool(ours & theirs) or ours == theirs
 
     def _pair(self, i: int, j: int) -> None:
@@ -292,7 +309,13 @@ def _attributes(layer: Layer, other: Layer, a_graph: Graph, b_graph: Graph) -> l
         a, b = layer.attrs.get(name), other.attrs.get(name)
         if callable(a) or callable(b) or name == "random" or _equal(a, b):
             continue
-        if name == "axis" and shape and isinstance(a, int) and isinstance(b, int) and (a - b) % len(shape) == 0:
+        if (
+            name == "axis"
+            and shape
+            and isinstance(a, int)
+            and isinstance(b, int)
+            and (a - b) % len(shape) == 0
+        ):
             continue
         said = f"{_place(layer)} {_op(layer)}: {name} is {_value(a)} in A, {_value(b)} in B"
         found.append(Change("attribute", _place(layer), said, _value(a), _value(b)))
@@ -319,7 +342,9 @@ def _weights(layer: Layer, other: Layer, a: Graph, b: Graph) -> list[Change]:
         else:
             said = _numbers(x, y)
             if said:
-                found.append(Change("weight", _place(layer), f"{place}: {role} {_dims(x.shape)} differs {said}"))
+                found.append(
+                    Change("weight", _place(layer), f"{place}: {role} {_dims(x.shape)} differs {said}")
+                )
     return found
 
 
@@ -376,6 +401,9 @@ def not_the_same(a: Graph, b: Graph, *, limit: int = 3) -> str:
     >>> not_the_same(net(8), net(6))
     'y linear: weight is 8x4 in A, 6x4 in B'
     """
+    from twinnet.layers.simplify import simplified
+
+    a, b = simplified(a), simplified(b)
     match = _Match(a, b)
     said = []
     for i, j in match.sure.items():
@@ -406,7 +434,9 @@ def render(found: StructureDiff) -> str:
     if found.same:
         lines.append(f"SAME     {_count(found.matched, 'layer')}, attributes, weights, inputs and outputs")
         return "\n".join([*lines, *(f"note     {note}" for note in found.notes)])
-    lines.append(f"DIFFERENT  {_count(len(found.changes), 'difference')}; {_count(found.matched, 'layer')} in the same place")
+    lines.append(
+        f"DIFFERENT  {_count(len(found.changes), 'difference')}; {_count(found.matched, 'layer')} in the same place"
+    )
     # One screen, whatever differs.
     shown = _SHOWN if len(found.changes) <= 24 else _SHOWN // 3
     for kind in ("input", "output", "replaced", "only in A", "only in B", "attribute", "weight"):
@@ -457,7 +487,7 @@ def _value(value: Any) -> str:
 
 def _equal(a: Any, b: Any) -> bool:
     if a is None or b is None or type(a).__name__ == "Graph" or type(b).__name__ == "Graph":
-        return a is None and b is None or type(a).__name__ == type(b).__name__ == "Graph"
+        return (a is None and b is None) or type(a).__name__ == type(b).__name__ == "Graph"
     if hasattr(a, "shape") or hasattr(b, "shape"):
         import torch
 

@@ -54,7 +54,10 @@ def detector(shared_folder: Path) -> tuple[Path, str]:
     picture = np.random.default_rng(0).uniform(-1, 1, (1, 3, 160, 160)).astype(np.float32)
     assert list(MODELS["ppocr-det"].shapes) == ["x"]
     result = check(
-        str(model_path("ppocr-det")), {"x": picture}, f"onnxruntime:{folder / 'faulty.onnx'}", out=folder / "run"
+        str(model_path("ppocr-det")),
+        {"x": picture},
+        f"onnxruntime:{folder / 'faulty.onnx'}",
+        out=folder / "run",
     )
     assert isinstance(result, Result)
     assert result.verdict == "FAIL"
@@ -80,7 +83,12 @@ def gelu(shared_folder: Path) -> Path:
         helper.make_node("MatMul", ["f", "w"], ["y"]),
     ]
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4, 16]) for n in ("x", "y")]
-    constants = [numpy_helper.from_array(weight, "w"), scalar("root", 2**0.5), scalar("one", 1), scalar("half", 0.5)]
+    constants = [
+        numpy_helper.from_array(weight, "w"),
+        scalar("root", 2**0.5),
+        scalar("one", 1),
+        scalar("half", 0.5),
+    ]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
     return path

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from twinnet.shrink.ddmin import ddmin
 
 
-@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1))))
+@given(
+    st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), min_size=1)))
+)
 def test_finds_exactly_what_is_needed(case: tuple[int, set[int]]) -> None:
     n, needed = case
     assert ddmin(range(n), lambda part: needed <= set(part)) == tuple(sorted(needed))

@@ -31,7 +31,9 @@ def refused(shared_folder: Path) -> Path:
         helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 16, 16]),
         helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
     ]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(weight, "secret_weight")])
+    graph = helper.make_graph(
+        nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(weight, "secret_weight")]
+    )
     path = shared_folder / "refused.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), str(path))
     result = twinnet.check(str(path), out=shared_folder / "refused")

@@ -71,7 +71,9 @@ def test_a_fusion_needs_all_of_its_nodes(gelu: Path, tmp_path: Path, start: Star
     assert made.elements == 1
     assert not (tmp_path / "repro" / "twin.onnx").exists()
     program = tmp_path / "repro" / "repro.py"
-    program.write_text(program.read_text().replace("enable_gelu_approximation': '1'", "enable_gelu_approximation': '0'"))
+    program.write_text(
+        program.read_text().replace("enable_gelu_approximation': '1'", "enable_gelu_approximation': '0'")
+    )
     assert start(tmp_path / "repro")[0] == 0
 
 
@@ -82,7 +84,10 @@ def demo_run(shared_folder: Path) -> Path:
     sample = load_inputs(network.signature).samples[0]
     plant_padding_fault(network, sample, folder / "faulty.onnx")
     twinnet.check(
-        "twinnet.demo.network:build", twin=f"onnxruntime:{folder / 'faulty.onnx'}", samples=1, out=folder / "run"
+        "twinnet.demo.network:build",
+        twin=f"onnxruntime:{folder / 'faulty.onnx'}",
+        samples=1,
+        out=folder / "run",
     )
     return folder / "run"
 

@@ -26,7 +26,8 @@ def test_other_values_show() -> None:
     found = bench().shows(Candidate.of(model("y = Relu(x)"), model("y = Sigmoid(x)"), X, {}))
     assert found is not None
     assert found.kind == "numbers"
-    assert found.born.born == 0.5  # sigmoid(0) where relu has 0 is off the most... relative to its floor
+    assert found.output == "y"
+    assert found.born.ratio is not None and found.born.ratio > 1e3
 
 
 def test_equal_values_do_not() -> None:
@@ -49,7 +50,9 @@ def test_another_kind_of_fault_is_not_the_same_fault() -> None:
 
 def test_a_fault_of_both_sides_is_no_difference() -> None:
     """Where the network's own engine is off as well, nothing is said about the twin."""
-    trial = Bench(Runner("onnxruntime", {"config.optimization.enable_gelu_approximation": "1"}), ORT, 2.0**-24, 4.0)
+    trial = Bench(
+        Runner("onnxruntime", {"config.optimization.enable_gelu_approximation": "1"}), ORT, 2.0**-24, 4.0
+    )
     gelu = model(
         "r = Constant<value: tensor = float {1.4142135}>()\n o = Constant<value: tensor = float {1.0}>()\n"
         "h = Constant<value: tensor = float {0.5}>()\n"

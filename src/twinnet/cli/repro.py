@@ -12,7 +12,9 @@ __all__ = ["command"]
 
 
 def command(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Run folder of a check that failed or could not run.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Run folder of a check that failed or could not run.")
+    ],
     out: Annotated[
         str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder to write (default: RUN/repro).")
     ] = None,
@@ -21,7 +23,9 @@ def command(
     ] = 1,
     confidential: Annotated[
         bool,
-        typer.Option("--confidential", help="Random weights and data, no names, as far as the fault still shows."),
+        typer.Option(
+            "--confidential", help="Random weights and data, no names, as far as the fault still shows."
+        ),
     ] = False,
     quiet: o.Quiet = False,
     as_json: o.Json = False,

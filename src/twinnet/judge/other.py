@@ -76,7 +76,9 @@ def refuse_other(
 
 def _sizes_differ(graph: Graph, twin: Graph) -> bool:
     """Whether the two hold clearly different amounts of weights; folding changes only a few."""
-    ours, theirs = (sum(t.numel() for t in g.constants.values() if hasattr(t, "numel")) for g in (graph, twin))
+    ours, theirs = (
+        sum(t.numel() for t in g.constants.values() if hasattr(t, "numel")) for g in (graph, twin)
+    )
     return abs(ours - theirs) > 0.05 * max(ours, theirs)
 
 

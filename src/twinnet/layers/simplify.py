@@ -30,7 +30,9 @@ def simplified(graph: Graph) -> Graph:
     work = _Work(graph)
     for rule in (_copies, _axes, _products, _swish, _batch_norm):
         rule(work)
-    return replace(graph, layers=tuple(layer for layer in work.layers if layer is not None), constants=work.constants)
+    return replace(
+        graph, layers=tuple(layer for layer in work.layers if layer is not None), constants=work.constants
+    )
 
 
 class _Work:
@@ -129,7 +131,12 @@ def _swish(work: _Work) -> None:
         for x, gate in (layer.inputs[:2], layer.inputs[1::-1]):
             at = makers.get(gate or "")
             other = work.layers[at] if at is not None else None
-            if other is not None and other.kind == "sigmoid" and other.inputs[0] == x and uses.get(gate or "") == 1:
+            if (
+                other is not None
+                and other.kind == "sigmoid"
+                and other.inputs[0] == x
+                and uses.get(gate or "") == 1
+            ):
                 assert at is not None
                 work.layers[at] = None
                 work.layers[i] = replace(layer, kind="swish", inputs=(x,), attrs={})
@@ -152,7 +159,9 @@ def _batch_norm(work: _Work) -> None:
         unknown = len(before.inputs) > 2 and before.inputs[2] is not None and bias is None
         if weight is None or mean is None or var is None or unknown:
             continue
-        rate = (var.double() + layer.attrs.get("eps", 1e-5)).rsqrt() * (1.0 if scale is None else scale.double())
+        rate = (var.double() + layer.attrs.get("eps", 1e-5)).rsqrt() * (
+            1.0 if scale is None else scale.double()
+        )
         moved = -mean.double() if bias is None else bias.double() - mean.double()
         offset = moved * rate + (0.0 if shift is None else shift.double())
         folded = _FOLDS[before.kind](weight.double(), rate, before.attrs)
@@ -166,7 +175,9 @@ def _batch_norm(work: _Work) -> None:
 
 
 def _first_axis(weight: torch.Tensor, rate: torch.Tensor, attrs: Mapping[str, Any]) -> torch.Tensor | None:
-    return weight * rate.reshape((-1,) + (1,) * (weight.dim() - 1)) if weight.shape[0] == rate.numel() else None
+    return (
+        weight * rate.reshape((-1,) + (1,) * (weight.dim() - 1)) if weight.shape[0] == rate.numel() else None
+    )
 
 
 def _second_axis(weight: torch.Tensor, rate: torch.Tensor, attrs: Mapping[str, Any]) -> torch.Tensor | None:

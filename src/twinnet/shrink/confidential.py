@@ -47,8 +47,9 @@ def hide(bench: Bench, candidate: Candidate, seed: int = 0) -> Hidden:
 
 def _secret(candidate: Candidate) -> list[str]:
     return [name for name, w in weights_of(candidate.network).items() if is_data(w)] + [
-        name for name, w in weights_of(candidate.twin).items() if not candidate.same_file and is_data(w)
-        and name not in weights_of(candidate.network)
+        name
+        for name, w in weights_of(candidate.twin).items()
+        if not candidate.same_file and is_data(w) and name not in weights_of(candidate.network)
     ]
 
 
@@ -194,5 +195,3 @@ def _rename(graph: onnx.GraphProto, fresh: Callable[[str], str], nodes: list[int
             if attribute.type == onnx.AttributeProto.TENSOR:
                 attribute.t.name = ""
                 attribute.t.doc_string = ""
-
-

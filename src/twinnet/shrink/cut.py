@@ -76,9 +76,7 @@ def build(
             made.initializer.append(numpy_helper.from_array(np.asarray(weights[name]), name))
         else:
             made.initializer.append(tensor)
-    made.sparse_initializer.extend(
-        t for t in graph.model.graph.sparse_initializer if t.values.name in needed
-    )
+    made.sparse_initializer.extend(t for t in graph.model.graph.sparse_initializer if t.values.name in needed)
     for name in outputs:
         made.output.append(helper.make_empty_tensor_value_info(name))
     return set_inputs(cut, feeds)
@@ -94,7 +92,12 @@ def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
         tensor.CopyFrom(value)
         tensor.name = node.output[0]
         return tensor
-    kinds = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64}
+    kinds = {
+        "value_float": np.float32,
+        "value_floats": np.float32,
+        "value_int": np.int64,
+        "value_ints": np.int64,
+    }
     kind = kinds.get(attribute.name)
     return None if kind is None else numpy_helper.from_array(np.array(value, kind), node.output[0])
 
@@ -137,9 +140,7 @@ def fold_static(model: onnx.ModelProto) -> onnx.ModelProto | None:
         return None
     kept = [i for i in range(len(graph.nodes)) if i not in set(fixed)]
     wanted = {n for i in kept for n in graph.reads[i]} & {o for i in fixed for o in graph.nodes[i].output}
-    values = run_onnxruntime(
-        build(graph, fixed, {}, sorted(wanted)).SerializeToString(), {"opt": "off"}, {}
-    )
+    values = run_onnxruntime(build(graph, fixed, {}, sorted(wanted)).SerializeToString(), {"opt": "off"}, {})
     folded = onnx.ModelProto()
     folded.CopyFrom(model)
     del folded.graph.node[:]

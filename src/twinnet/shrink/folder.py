@@ -102,7 +102,7 @@ def _program(contents: Contents) -> str:
             "try:",
             "    import numpy as np",
             "except ImportError as error:",
-            "    print(f\"it cannot run: {error}\")",
+            '    print(f"it cannot run: {error}")',
             "    sys.exit(3)",
             "",
             f"SPEC: dict[str, Any] = {pprint.pformat(contents.spec, width=108, sort_dicts=False)}",
@@ -114,7 +114,7 @@ def _program(contents: Contents) -> str:
             "    try:",
             f"        code = {contents.body.__name__}(SPEC, {table}, Path(__file__).resolve().parent)",
             "    except Exception as error:  # Python's own exit code for this is 1, which here means something else",
-            "        print(f\"it cannot run: {type(error).__name__}: {error}\")",
+            '        print(f"it cannot run: {type(error).__name__}: {error}")',
             "        code = 3",
             "    sys.exit(code)",
             "",
@@ -138,7 +138,8 @@ def describe(model: onnx.ModelProto, limit: int = 12) -> str:
         attributes = ", ".join(f"{a.name}={_attribute(a)}" for a in node.attribute)
         domain = f"{node.domain}." if node.domain not in ("", "ai.onnx") else ""
         lines.append(
-            f"{', '.join(node.output)} = {domain}{node.op_type}({', '.join(node.input)})" + (f" <{attributes}>" if attributes else "")
+            f"{', '.join(node.output)} = {domain}{node.op_type}({', '.join(node.input)})"
+            + (f" <{attributes}>" if attributes else "")
         )
     if len(model.graph.node) > limit:
         lines.append(f"... and {len(model.graph.node) - limit} more nodes")

@@ -177,7 +177,9 @@ class Gatherer:
         if target is None:
             return None
         own = network is self._net.artefact and self._net.engine in SIDES
-        base = replace(base, network_side=base.network_side if own else Runner(), kind="live", output=target[0])
+        base = replace(
+            base, network_side=base.network_side if own else Runner(), kind="live", output=target[0]
+        )
         ours, theirs = OnnxGraph(network.model), OnnxGraph(twin.model)
         fed = {n: link for n, link in links.items() if n != pair.site.tensor}
         assert self._test is not None
@@ -265,7 +267,8 @@ class Gatherer:
         except EngineError:
             return None
         feeds = {
-            n: np.asarray(self._sample[inputs[n]]) if n in inputs else np.asarray(self._twin_trace[n]) for n in read
+            n: np.asarray(self._sample[inputs[n]]) if n in inputs else np.asarray(self._twin_trace[n])
+            for n in read
         }
         model = build(theirs, nodes, feeds, [pair.twin_site.tensor], twin.network.weights())
         try:
@@ -287,14 +290,18 @@ class Gatherer:
             allowed=allowed,
         )
 
-    def _with_network(self, seed: Seed, network: OnnxArtefact | None, values: Mapping[str, np.ndarray]) -> Seed:
+    def _with_network(
+        self, seed: Seed, network: OnnxArtefact | None, values: Mapping[str, np.ndarray]
+    ) -> Seed:
         """With the network's part beside the stored values, where it is ONNX."""
         if network is None or network is not self._net.artefact or self._net.engine not in SIDES:
             return replace(seed, network_side=Runner())
         graph = OnnxGraph(network.model)
         try:
             nodes, read = between(graph, [seed.output], set(values))
-            model = build(graph, nodes, {n: values[n] for n in read}, [seed.output], network.network.weights())
+            model = build(
+                graph, nodes, {n: values[n] for n in read}, [seed.output], network.network.weights()
+            )
         except EngineError:
             return replace(seed, network_side=Runner())
         return replace(seed, network=model)

@@ -10,7 +10,7 @@ import onnx
 from twinnet.shrink.cut import weights_of, with_weights
 from twinnet.shrink.trial import Bench, Candidate, Outcome
 
-__all__ = ["smaller_input", "simpler_values"]
+__all__ = ["simpler_values", "smaller_input"]
 
 _LARGE = 4096
 
@@ -59,16 +59,22 @@ def _worst_index(bench: Bench, candidate: Candidate, found: Outcome, n: int) -> 
     from twinnet.layers.read_onnx import read_onnx
     from twinnet.shrink.trial import exact_values
 
-    expected, _ = exact_values(read_onnx(candidate.network), candidate.feeds, found.output, bench.unit, bench.limit)
+    expected, _ = exact_values(
+        read_onnx(candidate.network), candidate.feeds, found.output, bench.unit, bench.limit
+    )
     if expected.shape != found.observed.shape or not expected.size:
         return n // 2
     with np.errstate(invalid="ignore"):
-        off = np.nan_to_num(np.abs(found.observed.astype(np.float64) - expected.astype(np.float64)), nan=np.inf)
+        off = np.nan_to_num(
+            np.abs(found.observed.astype(np.float64) - expected.astype(np.float64)), nan=np.inf
+        )
     where = np.unravel_index(int(off.argmax()), off.shape)
     return next((int(i) for i, size in zip(where, off.shape, strict=True) if size == n), n // 2)
 
 
-def _crop_size(bench: Bench, candidate: Candidate, found: Outcome, n: int) -> tuple[Candidate, Outcome] | None:
+def _crop_size(
+    bench: Bench, candidate: Candidate, found: Outcome, n: int
+) -> tuple[Candidate, Outcome] | None:
     """Cut every axis of size `n`, of inputs and weights alike: channels that several tensors share go together."""
     at = _worst_index(bench, candidate, found, n)
     for window in _windows(n, at):
@@ -92,7 +98,12 @@ def _cut_model(model: onnx.ModelProto, n: int, window: slice) -> onnx.ModelProto
     weights = {name: w for name, w in weights_of(model).items() if w.dtype.kind in "fiu" and n in w.shape}
     # Short lists of integers are axes and shapes, not data.
     changed = with_weights(
-        model, {k: _cut(w, n, window) for k, w in weights.items() if w.dtype.kind == "f" or w.ndim > 1 or w.itemsize == 1}
+        model,
+        {
+            k: _cut(w, n, window)
+            for k, w in weights.items()
+            if w.dtype.kind == "f" or w.ndim > 1 or w.itemsize == 1
+        },
     )
     for node in changed.graph.node:
         for attribute in node.attribute:
@@ -162,5 +173,3 @@ def _zeroed(bench: Bench, candidate: Candidate, name: str, trials: int = 24) -> 
                 candidate = tried
         run = run // 2 if run > 1 else 0
     return candidate
-
-

@@ -119,7 +119,9 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None]:
         loaded = Result.load(run)
         if isinstance(loaded, ResultSet):
             places = ", ".join(r.folder or r.twin.spec for r in loaded if r.verdict != "PASS")
-            raise UsageError("this folder holds several runs", hint=f"name one of them: {places or 'all passed'}")
+            raise UsageError(
+                "this folder holds several runs", hint=f"name one of them: {places or 'all passed'}"
+            )
         result, folder = loaded, Path(run) if Path(run).is_dir() else Path(run).parent
     if result.verdict == "PASS":
         raise UsageError("this run passed: there is nothing to reproduce")
@@ -130,7 +132,9 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None]:
             if result.verdict == "ERROR"
             else "the tensors of its findings were not kept (--keep none, a stated tolerance, or a very large part)"
         )
-        raise UsageError(f"this run holds nothing that a repro can be made of: {why}", hint="run the check again")
+        raise UsageError(
+            f"this run holds nothing that a repro can be made of: {why}", hint="run the check again"
+        )
     return tuple(seeds), folder
 
 
@@ -178,12 +182,16 @@ def _written_live(
         raise EngineError("the smallest part does not show the difference any more", stage="shrink")
     output = found.output
     link = candidate.links.get(output, Link(output, output))
-    expected, allowed = exact_values(read_onnx(candidate.network), candidate.feeds, output, seed.unit, seed.limit)
+    expected, allowed = exact_values(
+        read_onnx(candidate.network), candidate.feeds, output, seed.unit, seed.limit
+    )
     own: np.ndarray | None = None
     if seed.network_side.engine:
         own = np.asarray(run(seed.network_side, candidate.network, candidate.feeds)[output])
         if not np.issubdtype(expected.dtype, np.floating) and own.shape == expected.shape:
-            allowed = np.where(own != expected, 1.0, allowed)  # a tie that the network itself decides either way
+            allowed = np.where(
+                own != expected, 1.0, allowed
+            )  # a tie that the network itself decides either way
     network, twin = _typed(candidate, output, link, expected, found.observed)
     keys = {name: f"in{i}" for i, name in enumerate(candidate.feeds)}
     held = {i.name for i in network.graph.input}
@@ -205,7 +213,11 @@ def _written_live(
     count = len(network.graph.node)
     ops = ", ".join(dict.fromkeys(n.op_type for n in network.graph.node))
     size = f"{found.born.born:.3g}" if found.born.born is not None else found.born.reason
-    times = f", {found.born.ratio:.3g} x what rounding can explain" if found.born.ratio not in (None, np.inf) else ""
+    times = (
+        f", {found.born.ratio:.3g} x what rounding can explain"
+        if found.born.ratio not in (None, np.inf)
+        else ""
+    )
     subject = ops if count <= 4 else _count(count, "node")
     title = f"{subject}: {seed.twin_side} gives other values than it should"
     if not candidate.same_file:
@@ -233,7 +245,9 @@ def _written_live(
     )
     contents = Contents(
         title=title,
-        issue=write_issue(title, what, [s for s in (seed.network_side, seed.twin_side) if s.engine], sections),
+        issue=write_issue(
+            title, what, [s for s in (seed.network_side, seed.twin_side) if s.engine], sections
+        ),
         spec=spec,
         body=script.compare_sides,
         about=about,
@@ -243,7 +257,9 @@ def _written_live(
         arrays={"expected.npz": {"expected": expected, "allowed": allowed}},
         engines=list(dict.fromkeys(s.engine for s in (seed.network_side, seed.twin_side) if s.engine)),
     )
-    sentence = f"{_count(count, 'node')} ({ops}), {_count(candidate.size, 'input element')}: off by {size}{times}"
+    sentence = (
+        f"{_count(count, 'node')} ({ops}), {_count(candidate.size, 'input element')}: off by {size}{times}"
+    )
     made = {
         "sentence": sentence,
         "nodes": count,
@@ -322,16 +338,24 @@ def _file_difference(network: onnx.ModelProto, twin: onnx.ModelProto) -> str:
 
 
 def _origin(seed: Seed) -> str:
-    place = f"`{seed.place.label or seed.place.tensor}`" + (f" ({seed.place.source})" if seed.place.source else "")
+    place = f"`{seed.place.label or seed.place.tensor}`" + (
+        f" ({seed.place.source})" if seed.place.source else ""
+    )
     layers = "\n".join(f"- {layer}" for layer in seed.place.layers[:8])
-    return f"It was found at {place}, in a part made of:\n\n{layers}" if layers else f"It was found at {place}."
+    return (
+        f"It was found at {place}, in a part made of:\n\n{layers}" if layers else f"It was found at {place}."
+    )
 
 
 def _hidden_words(kept: tuple[str, ...]) -> str:
-    said = "Names and metadata were removed; weights and inputs are random, of the same shape, type and spread"
+    said = (
+        "Names and metadata were removed; weights and inputs are random, of the same shape, type and spread"
+    )
     if kept:
         return f"{said}, except {', '.join(kept)}, which had to keep their values for the fault to show."
-    return f"{said}. Operators, attributes, shapes and the way in which the two files differ are as they were."
+    return (
+        f"{said}. Operators, attributes, shapes and the way in which the two files differ are as they were."
+    )
 
 
 def _count(n: int, word: str) -> str:
@@ -367,7 +391,11 @@ def _stored(seed: Seed, confidential: bool) -> tuple[dict[str, Any], Contents]:
         engines.append(seed.network_side.engine)
     layers = ", ".join(seed.place.layers) or seed.place.label
     elements = sum(a.size for a in seed.inputs.values())
-    twin = f"`twin.onnx` under {seed.twin_side}" if seed.kind == "expected" else f"stored values of {seed.twin_side}"
+    twin = (
+        f"`twin.onnx` under {seed.twin_side}"
+        if seed.kind == "expected"
+        else f"stored values of {seed.twin_side}"
+    )
     title = f"{seed.place.label or seed.place.tensor}: the twin differs from the network"
     what = (
         f"From the same inputs, {layers} gives other values in the twin than in the network.\n\n"
@@ -424,7 +452,10 @@ def _refusal(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[s
     side = _side("network.onnx", seed.twin_side, keys, "", {}, {})
     names = sorted(names_of(model))
     spec = {
-        "twin": {**side, "package": {"onnx-reference": "onnx"}.get(seed.twin_side.engine, seed.twin_side.engine)},
+        "twin": {
+            **side,
+            "package": {"onnx-reference": "onnx"}.get(seed.twin_side.engine, seed.twin_side.engine),
+        },
         "names": names,
         "message": normalised(message, names),
     }

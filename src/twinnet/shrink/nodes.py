@@ -66,7 +66,9 @@ class _Parts:
             kept, _ = between(graph, outputs, set(inputs))
             model = build(graph, kept, feeds, outputs)
             if self._whole.same_file:
-                return Candidate.of(model, model, feeds, {n: self._links.get(n, Link(n, n)) for n in (*feeds, *outputs)})
+                return Candidate.of(
+                    model, model, feeds, {n: self._links.get(n, Link(n, n)) for n in (*feeds, *outputs)}
+                )
             if any(n not in self._links for n in (*inputs, *outputs)):
                 return None
             links = {n: self._links[n] for n in (*inputs, *outputs)}
@@ -115,7 +117,9 @@ def _one_output(bench: Bench, candidate: Candidate) -> Candidate:
         return candidate
     link = candidate.links.get(found.output, Link(found.output, found.output))
 
-    def only(model: onnx.ModelProto, output: str, fed: set[str], feeds: dict[str, np.ndarray]) -> onnx.ModelProto:
+    def only(
+        model: onnx.ModelProto, output: str, fed: set[str], feeds: dict[str, np.ndarray]
+    ) -> onnx.ModelProto:
         graph = OnnxGraph(model)
         return build(graph, between(graph, [output], fed)[0], feeds, [output])
 
@@ -135,5 +139,7 @@ def _folded(bench: Bench, candidate: Candidate) -> Candidate:
         return candidate
     if network is None and twin is None:
         return candidate
-    smaller = Candidate.of(network or candidate.network, twin or candidate.twin, candidate.feeds, candidate.links)
+    smaller = Candidate.of(
+        network or candidate.network, twin or candidate.twin, candidate.feeds, candidate.links
+    )
     return smaller if bench.shows(smaller) else candidate

@@ -35,7 +35,9 @@ def names_of(model: onnx.ModelProto) -> set[str]:
     """Every name that an engine may repeat in a message."""
     graph = model.graph
     names = {n.name for n in graph.node} | {o for n in graph.node for o in (*n.output, *n.input)}
-    names |= {i.name for i in (*graph.input, *graph.output)} | {t.name for t in graph.initializer} | {graph.name}
+    names |= (
+        {i.name for i in (*graph.input, *graph.output)} | {t.name for t in graph.initializer} | {graph.name}
+    )
     return {n for n in names if n}
 
 
@@ -145,7 +147,11 @@ def _values(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], side: Runne
         return found
     for info in (*inferred.value_info, *inferred.output):
         tensor = info.type.tensor_type
-        if info.name in found or not tensor.HasField("shape") or tensor.elem_type in (0, onnx.TensorProto.STRING):
+        if (
+            info.name in found
+            or not tensor.HasField("shape")
+            or tensor.elem_type in (0, onnx.TensorProto.STRING)
+        ):
             continue
         dims = [d.dim_value if d.HasField("dim_value") else 0 for d in tensor.shape.dim]
         if all(n > 0 for n in dims):
@@ -174,7 +180,9 @@ def _evaluated(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[
         if any(n is not None and n not in known for n in layer.inputs):
             continue
         try:
-            results = run_layer(layer, get(layer.kind), tuple(None if n is None else known[n] for n in layer.inputs))
+            results = run_layer(
+                layer, get(layer.kind), tuple(None if n is None else known[n] for n in layer.inputs)
+            )
         except TwinnetError:
             continue
         for name, value in zip(layer.outputs, results, strict=False):

@@ -80,7 +80,9 @@ def compare_sides(spec: dict[str, Any], run: dict[str, Any], here: Any) -> int:
                 with np.load(here / what["values"], allow_pickle=False) as data:
                     observed[side] = data["observed"]
                 continue
-            feeds = {name: turned(inputs[key], what["input_form"], name) for name, key in what["inputs"].items()}
+            feeds = {
+                name: turned(inputs[key], what["input_form"], name) for name, key in what["inputs"].items()
+            }
             results = run[what["engine"]](str(here / what["file"]), what["options"], feeds)
             observed[side] = turned(np.asarray(results[what["output"]]), what["output_form"], what["output"])
     except Exception as error:

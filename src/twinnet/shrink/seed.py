@@ -135,7 +135,9 @@ def _save(folder: Path, seed: Seed) -> None:
 def load_seeds(folder: str | Path) -> tuple[Seed, ...]:
     """The seeds of a run folder, in the order of the findings."""
     home = Path(folder) / FOLDER
-    files = sorted(home.glob("*/seed.json"), key=lambda p: int(p.parent.name) if p.parent.name.isdigit() else 0)
+    files = sorted(
+        home.glob("*/seed.json"), key=lambda p: int(p.parent.name) if p.parent.name.isdigit() else 0
+    )
     return tuple(_load(path) for path in files)
 
 

@@ -56,7 +56,10 @@ class Candidate:
     def twin_feeds(self) -> dict[str, np.ndarray]:
         """The inputs under the twin's names and in its form."""
         links = ((self.links.get(n, Link(n, n)), a) for n, a in self.feeds.items())
-        return {k.twin: np.ascontiguousarray(k.transform.to_twin(a)).reshape(k.transform.to_twin(a).shape) for k, a in links}
+        return {
+            k.twin: np.ascontiguousarray(k.transform.to_twin(a)).reshape(k.transform.to_twin(a).shape)
+            for k, a in links
+        }
 
     def fed(self, feeds: Mapping[str, np.ndarray]) -> Candidate:
         """The same part on other inputs."""
@@ -64,7 +67,10 @@ class Candidate:
 
     @staticmethod
     def of(
-        network: onnx.ModelProto, twin: onnx.ModelProto, feeds: Mapping[str, np.ndarray], links: Mapping[str, Link]
+        network: onnx.ModelProto,
+        twin: onnx.ModelProto,
+        feeds: Mapping[str, np.ndarray],
+        links: Mapping[str, Link],
     ) -> Candidate:
         """A candidate whose models declare the inputs as they are fed."""
         ours = onnx.ModelProto()
@@ -95,7 +101,11 @@ class Outcome:
     def kind(self) -> str:
         """Numbers, integers, NaN and Inf, or shape: a part that fails in another way shows another fault."""
         if self.born.ratio is None:
-            return "shape" if "where the network has" in self.born.reason and "NaN" not in self.born.reason else "nonfinite"
+            return (
+                "shape"
+                if "where the network has" in self.born.reason and "NaN" not in self.born.reason
+                else "nonfinite"
+            )
         return "numbers" if np.isfinite(self.born.ratio) else "discrete"
 
 
@@ -164,7 +174,9 @@ class Bench:
         worst: Outcome | None = None
         for name, array in outputs.items():
             pair = Pair(Site(name), Site(name), "cut")
-            test = BornTest(graph, [pair], unit=self.unit, limit=self.limit, inputs={n: n for n in feeds}, observable=())
+            test = BornTest(
+                graph, [pair], unit=self.unit, limit=self.limit, inputs={n: n for n in feeds}, observable=()
+            )
             born = test.on(feeds, {}, {name: array})(pair)
             if born.status != "fail":
                 continue
