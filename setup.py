@@ -1,7 +1,7 @@
 """Builds the native table engine where a C++ compiler is at hand. Everything else is in pyproject.toml.
 
-The extension is optional: without a compiler (GCC 12 or newer, or Clang) the package installs all the same and runs
-tables on its numpy path, with the same results.
+The extension is optional: without a compiler (GCC 12 or newer, or Clang) the package installs all the same
+and runs tables on its numpy path, with the same results.
 """
 
 from pathlib import Path

@@ -79,5 +79,5 @@ def bars() -> list[Bar]:
         Bar("record + compare / hand-written, peak memory", record.memory / hand.memory, 1.0),
         Bar("whole check / hand-written, CPU", check.cpu / hand.cpu, 6.0, note=note(check)),
         Bar("whole check / hand-written, wall", check.wall / hand.wall, 6.0),
-        Bar("whole check / hand-written, peak memory", check.memory / hand.memory, 1.0),
+        Bar("whole check / hand-written, peak memory", check.memory / hand.memory),
     ]

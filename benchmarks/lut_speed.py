@@ -2,20 +2,23 @@
 
     python benchmarks/lut_speed.py --data FOLDER [--json FILE] [--repeats 25]
 
-Frame 320x180 RGB to 1280x720. CPU time of the process, the least of many repetitions, variants interleaved so that
-all of them meet the same machine; thread scaling in wall time, since CPU time cannot show it. Tables and the natural
-frame come from FOLDER (or TWINNET_DATA); without it, random tables and a synthetic frame are used and said so.
+Frame 320x180 RGB to 1280x720, CPU time of the process; thread scaling in wall time, since CPU time cannot
+show it. Clocks of shared machines change from second to second, so every promise is a ratio of two things
+timed back to back, round after round, and its median is reported. Tables and the natural frame come from
+FOLDER (or TWINNET_DATA); without it, random tables and a synthetic frame are used and said so.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -28,13 +31,14 @@ from twinnet.lut.plan import INPUT, Plan, Plane, Requant, Sample, Stage, Table, 
 
 __all__ = [
     "Bar",
+    "Stopwatch",
     "Timing",
-    "bars",
     "frames",
     "main",
     "measure",
     "print_report",
     "reference_style",
+    "variants",
     "write_json",
 ]
 
@@ -70,18 +74,18 @@ class Bar:
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
 
-# --- the reference style: all 16 corners gathered, 24 masks -------------------------------------------------------
+# --- the reference style: all 16 corners gathered, 24 masks
 
 
 def _case_masks(fracs: list[np.ndarray]) -> list[tuple[tuple[int, ...], np.ndarray]]:
-    """A mask for each of the 24 orders of four fractions; ties go to the earlier axis, so masks do not overlap."""
+    """A mask for each order of four fractions; ties go to the earlier axis, so masks do not overlap."""
     above = {
         (i, j): fracs[i] >= fracs[j] if i < j else fracs[i] > fracs[j] for i, j in permutations(range(4), 2)
     }
     cases = []
     for order in permutations(range(4)):
         mask = above[order[0], order[1]]
-        for i, j in zip(order[1:], order[2:]):
+        for i, j in pairwise(order[1:]):
             mask = np.logical_and(mask, above[i, j])
         cases.append((order, mask))
     return cases
@@ -127,7 +131,7 @@ def _stage(plane: np.ndarray, tables: dict[str, np.ndarray], upscale: int, mode:
 
 
 def reference_style(stages: list[dict[str, np.ndarray]], rgb: np.ndarray, mode: str) -> np.ndarray:
-    """A whole network in the reference style: SR-LUT with one stage of one pattern, MuLUT with two of three."""
+    """A network in the reference style: SR-LUT is one stage of one pattern, MuLUT two of three."""
     out = []
     for c in range(3):
         plane = rgb[..., c]
@@ -140,7 +144,7 @@ def reference_style(stages: list[dict[str, np.ndarray]], rgb: np.ndarray, mode: 
     return np.stack(out, axis=-1)
 
 
-# --- the same networks as plans, and the larger ones --------------------------------------------------------------
+# --- the same networks as plans, and the larger ones
 
 
 def _plan(stages: list[dict[str, np.ndarray]], padding: str) -> Plan:
@@ -160,7 +164,7 @@ def _plan(stages: list[dict[str, np.ndarray]], padding: str) -> Plan:
 
 
 def _larger_plans() -> dict[str, Plan]:
-    """SPF-LUT with DFC, AutoLUT on both, a cascade: untrained, since speed does not depend on what tables say."""
+    """SPF-LUT with DFC, AutoLUT on both, a cascade: untrained, since only sizes matter here."""
     import torch
 
     from twinnet.lut import export, lower
@@ -223,67 +227,91 @@ def _image_runner(executor: NativeExecutor, rgb: np.ndarray) -> Callable[[], obj
     return call
 
 
-# --- measuring ----------------------------------------------------------------------------------------------------
+# --- measuring
 
 
-def _least(variants: dict[str, Callable[[], object]], repeats: int) -> list[Timing]:
-    best = {name: [float("inf"), float("inf")] for name in variants}
-    for _ in range(repeats):
-        for name, call in variants.items():
-            wall, cpu = time.perf_counter(), time.process_time()
-            call()
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-            best[name] = [min(best[name][0], cpu * 1e3), min(best[name][1], wall * 1e3)]
-    return [Timing(name, cpu, wall) for name, (cpu, wall) in best.items()]
+def _clock(call: Callable[[], object], inner: int) -> tuple[float, float]:
+    """The least CPU and wall milliseconds of a few calls in a row."""
+    best_cpu = best_wall = float("inf")
+    for _ in range(inner):
+        wall, cpu = time.perf_counter(), time.process_time()
+        call()
+        best_cpu = min(best_cpu, (time.process_time() - cpu) * 1e3)
+        best_wall = min(best_wall, (time.perf_counter() - wall) * 1e3)
+    return best_cpu, best_wall
 
 
-def measure(
-    data: Path | None, repeats: int = 25, slow_repeats: int = 2, larger: bool = True
-) -> dict[str, Timing]:
-    """All timings by name. Checks first that every variant of a network gives the same pixels."""
+class Stopwatch:
+    """Times things, remembers the least of each, and compares two of them back to back."""
+
+    def __init__(self, calls: dict[str, Callable[[], object]]) -> None:
+        self.calls = calls
+        self.best: dict[str, Timing] = {}
+
+    def time(self, name: str, inner: int) -> tuple[float, float]:
+        """CPU and wall milliseconds of `name`."""
+        cpu, wall = _clock(self.calls[name], inner)
+        least = self.best.get(name, Timing(name, cpu, wall))
+        self.best[name] = Timing(name, min(cpu, least.cpu_ms), min(wall, least.wall_ms))
+        return cpu, wall
+
+    def ratio(self, over: str, under: str, rounds: int, inner: int, wall: bool = False) -> float:
+        """Median over rounds of `over` / `under`; `under` is timed before and after `over`."""
+        which = 1 if wall else 0
+        found = []
+        for _ in range(rounds):
+            before = self.time(under, inner)[which]
+            middle = self.time(over, 1 if "numpy" in over else inner)[which]
+            after = self.time(under, inner)[which]
+            found.append(middle / ((before + after) / 2))
+        return statistics.median(found)
+
+
+def variants(data: Path | None, larger: bool = True) -> dict[str, Callable[[], object]]:
+    """What is timed, by name. Checks first that native and reference style give the same pixels."""
     natural, noise, srlut, mulut = frames(data)
-    fast: dict[str, Callable[[], object]] = {}
-    slow: dict[str, Callable[[], object]] = {}
+    found: dict[str, Callable[[], object]] = {}
     for name, stages, padding in (("SR-LUT S", srlut, "reflect"), ("MuLUT sdy", mulut, "edge")):
         plan = _plan(stages, padding)
         expected = reference_style(stages, natural, padding)
-        planar = np.ascontiguousarray(np.moveaxis(natural, -1, 0))
         for threads in (1, 2):
             executor = NativeExecutor(plan, threads=threads)
-            got = np.moveaxis(executor.run(planar)[:, 0], 0, -1)
-            if not np.array_equal(got, expected):
-                raise SystemExit(
-                    f"{name}: native and reference style differ in {np.sum(got != expected)} samples"
-                )
             label = f"{name} native {threads} thread{'s' if threads > 1 else ''}"
-            fast[label] = _image_runner(executor, natural)
-            if threads == 1:
-                fast[f"{label}, white noise"] = _image_runner(executor, noise)
-        slow[f"{name} reference-style numpy"] = lambda s=stages, p=padding: reference_style(s, natural, p)
-        slow[f"{name} our numpy path"] = lambda e=NumpyExecutor(plan), i=planar: e.run(i)
-    picture = Image.fromarray(natural)
-    fast["Pillow bicubic resize"] = lambda: picture.resize(
-        (COLUMNS * SCALE, ROWS * SCALE), Image.Resampling.BICUBIC
+            found[label] = _image_runner(executor, natural)
+            different = int(np.sum(np.asarray(found[label]()) != expected))
+            if different:
+                raise SystemExit(f"{label}: {different} samples differ from the reference style")
+        found[f"{name} native 1 thread, white noise"] = _image_runner(NativeExecutor(plan, threads=1), noise)
+        slow = functools.partial(reference_style, stages, natural, padding)
+        found[f"{name} reference-style numpy"] = slow
+        planar = np.ascontiguousarray(np.moveaxis(natural, -1, 0))
+        found[f"{name} our numpy path"] = functools.partial(NumpyExecutor(plan).run, planar)
+    size = (COLUMNS * SCALE, ROWS * SCALE)
+    found["Pillow bicubic resize"] = functools.partial(
+        Image.fromarray(natural).resize, size, Image.Resampling.BICUBIC
     )
     if larger:
         for name, plan in _larger_plans().items():
-            fast[f"{name} native 1 thread"] = _image_runner(NativeExecutor(plan, threads=1), natural)
-    return {t.name: t for t in (*_least(fast, repeats), *_least(slow, slow_repeats))}
+            found[f"{name} native 1 thread"] = _image_runner(NativeExecutor(plan, threads=1), natural)
+    return found
 
 
-def bars(t: dict[str, Timing]) -> list[Bar]:
-    """The promises, as ratios of this run."""
+def measure(watch: Stopwatch, repeats: int = 25) -> list[Bar]:
+    """The promises, as ratios of this run; also times everything that no promise is about."""
     found = []
     for name in ("SR-LUT S", "MuLUT sdy"):
-        one = t[f"{name} native 1 thread"]
-        numpy = t[f"{name} reference-style numpy"].cpu_ms / one.cpu_ms
-        found.append(Bar(f"{name}: times faster than reference-style numpy (CPU)", numpy, 250, True))
-        noise = t[f"{name} native 1 thread, white noise"].cpu_ms / one.cpu_ms
+        one = f"{name} native 1 thread"
+        faster = watch.ratio(f"{name} reference-style numpy", one, 3, 4)
+        found.append(Bar(f"{name}: times faster than reference-style numpy (CPU)", faster, 250, True))
+        noise = watch.ratio(f"{one}, white noise", one, repeats, 4)
         found.append(Bar(f"{name}: white noise against natural frame (CPU)", noise, 1.6, False))
-        scaling = one.wall_ms / t[f"{name} native 2 threads"].wall_ms
+        scaling = 1 / watch.ratio(f"{name} native 2 threads", one, repeats, 4, wall=True)
         found.append(Bar(f"{name}: two threads against one (wall)", scaling, 1.7, True))
-    resize = t["SR-LUT S native 1 thread"].cpu_ms / t["Pillow bicubic resize"].cpu_ms
+    resize = 1 / watch.ratio("Pillow bicubic resize", "SR-LUT S native 1 thread", repeats, 4)
     found.append(Bar("SR-LUT S: against Pillow's bicubic resize (CPU)", resize, 0.6, False))
+    for name in watch.calls:
+        if name not in watch.best:
+            watch.time(name, 3)
     return found
 
 
@@ -323,8 +351,9 @@ def main() -> int:
     data = Path(given.data) if given.data else None
     if data is None:
         print("no --data and no TWINNET_DATA: random tables on a synthetic frame\n")
-    timings = measure(data, given.repeats, larger=not given.only_bars)
-    promised = bars(timings)
+    watch = Stopwatch(variants(data, larger=not given.only_bars))
+    promised = measure(watch, given.repeats)
+    timings = {name: watch.best[name] for name in watch.calls}
     print_report(timings, promised)
     if given.json:
         from twinnet.lut.native import instruction_sets

@@ -21,6 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["TWINNET_CACHE"] = os.environ["TWINNET_TEST_CACHE"]
     os.environ.setdefault("COLUMNS", "100")
     warnings.filterwarnings("ignore")
+    config.option.log_level = config.option.log_level or "ERROR"
 
 
 @pytest.fixture(autouse=True, scope="session")

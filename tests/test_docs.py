@@ -275,7 +275,7 @@ def section(page: str, heading: str) -> str:
 
 def first_cells(text: str) -> set[str]:
     """Names in back quotes in the first cells of a table."""
-    cells = re.findall(r"^\| ([^|]+) \|", text, re.M)
+    cells = re.findall(r"^\| ((?:[^|\\]|\\.)+) \|", text, re.M)
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
 
@@ -287,6 +287,9 @@ def test_cli_page_names_every_verb_and_option() -> None:
     group = typer.main.get_command(app)
     for verb, command in group.commands.items():  # type: ignore[attr-defined]
         listed = first_cells(section("cli.md", f"twinnet {verb}"))
+        if hasattr(command, "commands"):
+            assert listed == set(command.commands), verb
+            continue
         if "Shared options" in section("cli.md", f"twinnet {verb}"):
             listed |= first_cells(section("cli.md", "Shared options"))
         options = {max(p.opts, key=len) for p in command.params if p.param_type_name == "option"} - {"--help"}

@@ -50,16 +50,6 @@ _HOMES = {
 }
 
 
-class _Package(ModuleType):
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Importing the module twinnet.check puts it here under the name of the function: the function stays.
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
-
-
 def __getattr__(name: str) -> Any:
     # Nothing heavy is imported before it is used: `import twinnet` loads neither numpy nor torch.
     home = _HOMES.get(name)
@@ -68,6 +58,18 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value
+
+
+class _Package(ModuleType):
+    """The package, whose verb `check` must not be hidden by the module of that name once that is imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and _HOMES.get(name) == value.__name__:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from twinnet.errors import UsageError
+
 __all__ = ["CACHE_SCHEMA", "cache_dir", "cached_folder", "content_key"]
 
 CACHE_SCHEMA = "2"
@@ -45,7 +47,15 @@ def cached_folder(key: str, build: Callable[[Path], None]) -> Path:
     final = root / key[:2] / key
     if final.is_dir():
         return final
-    final.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=".building-", dir=final.parent))
+    except OSError as error:
+        raise UsageError(
+            f"the cache {root} cannot be written: {error.strerror}",
+            hint="set TWINNET_CACHE to another folder",
+        ) from None
+    temporary.rmdir()
     with FileLock(str(final) + ".lock"):
         if final.is_dir():
             return final

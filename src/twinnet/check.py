@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,6 @@ class CheckOptions:
     metric: Any = None
     baseline: str | None = None
     names: Mapping[str, str] | None = None
-    strict: bool = False
     keep: str = "worst"
     progress: Callable[[str, float | None], None] = lambda step, share: None
 
@@ -64,8 +64,16 @@ def run_folder(network: str, twin: str) -> Path:
     return Path("runs") / words[:120].strip("-.")
 
 
-def default_spec(network: Network) -> str:
-    """The engine that runs the network itself when nobody says otherwise."""
+def default_spec(network: Network, twin: Any = None) -> str:
+    """The engine that runs the network itself when nobody says otherwise.
+
+    Tables are judged beside the network they were made from, the native engine beside the tables.
+    """
+    engine = getattr(twin, "engine", "")
+    if network.format == "lookup tables" or engine == "lut-native":
+        return "lut"
+    if engine == "lut":
+        return "torch?sites=lut"
     return "onnxruntime?opt=off" if network.format == "ONNX" else "torch"
 
 
@@ -89,11 +97,34 @@ def check(
     >>> check(net, torch.linspace(-1, 1, 16).reshape(2, 8), "torch?dtype=float64").verdict
     'PASS'
     """
+    unknown = sorted(set(options) - {f.name for f in fields(CheckOptions)})
+    if unknown:
+        known = ", ".join(f.name for f in fields(CheckOptions))
+        raise UsageError(f"check has no option {unknown[0]!r}", hint=f"options: {known}")
+    with _modes_kept(network):
+        return _check(network, inputs, twin, out, command, CheckOptions(**options))
+
+
+@contextmanager
+def _modes_kept(network: Any) -> Iterator[None]:
+    """A module is set to eval for the check; afterwards it, and each of its parts, is as its owner left it."""
+    module = network[0] if isinstance(network, tuple) and network else network
+    parts = list(module.modules()) if callable(getattr(module, "modules", None)) else []
+    modes = [part.training for part in parts]
+    try:
+        yield
+    finally:
+        for part, mode in zip(parts, modes, strict=True):
+            part.training = mode
+
+
+def _check(
+    network: Any, inputs: Any, twin: Any, out: str | Path | None, command: str, settings: CheckOptions
+) -> Result | ResultSet:
     from twinnet.engines import REGISTRY, parse_spec, parse_specs
     from twinnet.inputs import load_inputs, python_sample
     from twinnet.network import load_network
 
-    settings = CheckOptions(**options)
     settings.progress("reading the network", None)
     loaded = load_network(network, shape=settings.shapes)
     loaded = loaded.with_example(python_sample(inputs))
@@ -106,7 +137,6 @@ def check(
         samples=settings.samples,
         bounds=loaded.bounds(),
     )
-    reference = parse_spec(settings.as_spec or default_spec(loaded), REGISTRY)
     specs: Sequence[Spec | Callable[..., Any]]
     if callable(twin):
         specs = [twin]
@@ -116,9 +146,13 @@ def check(
         specs = [s for t in twin for s in ([t] if callable(t) else parse_specs(t, REGISTRY))]
     if not specs:
         raise UsageError("no twin is named", hint="--twin onnxruntime")
+    if settings.baseline is not None:
+        Result.load(settings.baseline)  # a wrong path is said before anything has run
     results = []
+    taken: set[str] = set()
     for spec in specs:
-        folder = _folder(out, loaded.name, spec, several=len(specs) > 1)
+        folder = _folder(out, spec, taken, several=len(specs) > 1)
+        reference = parse_spec(settings.as_spec or default_spec(loaded, spec), REGISTRY)
         results.append(_check_one(loaded, feed, reference, spec, settings, folder, command))
     if len(results) == 1:
         return results[0]
@@ -130,10 +164,16 @@ def check(
     return together
 
 
-def _folder(out: str | Path | None, network: str, spec: Any, *, several: bool) -> Path | None:
-    if out is None:
-        return None
-    return Path(out) / _slug(spec) if several else Path(out)
+def _folder(out: str | Path | None, spec: Any, taken: set[str], *, several: bool) -> Path | None:
+    """Where the run of one twin goes; two twins never share a folder, whatever their files are called."""
+    if out is None or not several:
+        return None if out is None else Path(out)
+    slug = name = _slug(spec)
+    number = 2
+    while name in taken:
+        name, number = f"{slug}-{number}", number + 1
+    taken.add(name)
+    return Path(out) / name
 
 
 def _slug(spec: Any) -> str:

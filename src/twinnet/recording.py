@@ -98,7 +98,13 @@ def record(
     loaded = load_network(network, shape=shapes)
     loaded = loaded.with_example(python_sample(inputs))
     feed = load_inputs(
-        loaded.signature, inputs, shapes=shapes, preprocess=preprocess, seed=seed, samples=samples, bounds=loaded.bounds()
+        loaded.signature,
+        inputs,
+        shapes=shapes,
+        preprocess=preprocess,
+        seed=seed,
+        samples=samples,
+        bounds=loaded.bounds(),
     )
     spec = parse_spec(as_spec or default_spec(loaded), REGISTRY)
     job = Job(feed.samples[0], threads, time_limit, memory, progress=lambda step: progress(step, None))
@@ -157,7 +163,9 @@ def load_recording(folder: str | Path) -> Recording:
         index = json.loads(path.read_text(encoding="utf-8"))
         if index["schema"] > SCHEMA:
             raise UsageError(f"{path} was written by a newer twinnet (schema {index['schema']})")
-        sites = tuple(_fill(Site, {**s, "shape": tuple(s["shape"]) if s.get("shape") else None}) for s in index["sites"])
+        sites = tuple(
+            _fill(Site, {**s, "shape": tuple(s["shape"]) if s.get("shape") else None}) for s in index["sites"]
+        )
         found = Recording(
             folder=folder,
             side=_fill(SideInfo, index["side"]),
@@ -190,9 +198,12 @@ def _from_arrays(folder: Path) -> Recording:
             names.extend(TensorFile(path).keys())
     if not names:
         raise UsageError(f"{folder} holds neither a recording nor .npy, .npz or .safetensors files")
-    sites = tuple(Site(name, name) for name in names)
+    # Which of them are outputs nobody says: whoever hands over arrays wants each of them compared.
+    sites = tuple(Site(name, name, role="output") for name in names)
     side = SideInfo(folder.name, "recording", f"recording:{folder}", format="tensor files", sites=len(sites))
-    return Recording(folder, side, sites, {}, (), "intermediates", InputsInfo(1, str(folder), False), (folder,))
+    return Recording(
+        folder, side, sites, {}, (), "intermediates", InputsInfo(1, str(folder), False), (folder,)
+    )
 
 
 def _numpy_file(path: Path) -> dict[str, np.ndarray]:
@@ -214,14 +225,24 @@ def read_name_map(path: str | Path) -> dict[str, str]:
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
-        table = json.loads(text) if path.suffix == ".json" else tomllib.loads(text) if path.suffix == ".toml" else None
+        table = (
+            json.loads(text)
+            if path.suffix == ".json"
+            else tomllib.loads(text)
+            if path.suffix == ".toml"
+            else None
+        )
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} is not a readable name map: {error}") from None
     if table is None:
-        pairs = [line.partition("=") for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        pairs = [
+            line.partition("=") for line in text.splitlines() if line.strip() and not line.startswith("#")
+        ]
         table = {a.strip(): b.strip() for a, equals, b in pairs if equals}
     if not isinstance(table, dict) or not table or not all(isinstance(v, str) for v in table.values()):
-        raise UsageError(f"{path}: a name map has one text per name", hint='{"network tensor": "twin tensor"}')
+        raise UsageError(
+            f"{path}: a name map has one text per name", hint='{"network tensor": "twin tensor"}'
+        )
     return table
 
 

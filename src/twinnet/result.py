@@ -21,6 +21,7 @@ __all__ = [
     "Finding",
     "Guard",
     "InputsInfo",
+    "Judged",
     "PairResult",
     "Result",
     "ResultSet",
@@ -49,6 +50,8 @@ def worst(verdicts: list[Verdict]) -> Verdict:
 @dataclass(frozen=True, slots=True)
 class Difference:
     """How far one tensor is from its counterpart; every figure over all elements of the worst input.
+
+    The figures that a tolerance can name (hull, ulp, snr, psnr, cosine) are each the worst over all inputs.
 
     `relative` is `max_abs` over the reference's range, `ulp` the distance in units in the last place (None for
     integers), decibel figures are infinite where nothing differs. `channel` is the channel (axis 1 of a tensor with
@@ -81,6 +84,15 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """A status, why, and by which rule."""
+
+    status: Status
+    reason: str = ""
+    rule: str = "noise floor"
+
+
+@dataclass(frozen=True, slots=True)
 class PairResult:
     """One pair and its judgement.
 
@@ -106,6 +118,8 @@ class PairResult:
     segment: tuple[str, ...] = ()
     sample: int = 0
     difference: Difference = field(default_factory=Difference)
+    automatic: Judged | None = None
+    """What holds without stated tolerances, where these decided; None where the status is that already."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ class TensorFile:
             self._entries = {name: self._entry(name, e, size) for name, e in header.items()}
         except FileNotFoundError:
             raise UsageError(f"no such file: {self.path}") from None
-        except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, struct.error) as error:
             raise UsageError(f"{self.path} is not a readable safetensors file: {error}") from None
 
     def _entry(
@@ -157,4 +157,8 @@ class TensorFile:
             return np.empty(shape, dtype)
         # Mapped anew for each tensor, so that its pages go with it. Private: torch wants writable memory, and
         # nothing written to it could reach the file.
-        return np.memmap(self.path, np.uint8, "c", self._start + begin, (end - begin,)).view(dtype).reshape(shape)
+        return (
+            np.memmap(self.path, np.uint8, "c", self._start + begin, (end - begin,))
+            .view(dtype)
+            .reshape(shape)
+        )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from twinnet.errors import EngineError, UsageError
 from twinnet.layers.graph import Graph, Layer
+from twinnet.pairing.layers import LayerMatch
 from twinnet.report.words import grouped
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _reshaped(found: StructureDiff) -> bool:
 
 
 def _compared(a: Graph, b: Graph) -> StructureDiff:
-    match = _Match(a, b)
+    match = LayerMatch(a, b)
     changes: list[Change] = []
     for index, layer in enumerate(a.layers):
         partner = match.partner.get(index)
@@ -230,78 +230,6 @@ def _compared(a: Graph, b: Graph) -> StructureDiff:
     return StructureDiff("A", "B", len(a), len(b), len(match.partner), changes=tuple(changes))
 
 
-class _Match:
-    """Layers of `a` to layers of `b`: by topology first, then by order between what matches, then again."""
-
-    def __init__(self, a: Graph, b: Graph) -> None:
-        self._a, self._b = a, b
-        self.partner: dict[int, int] = {}
-        # Names of b to names of a.
-        self._names: dict[str, str] = dict(zip(b.inputs, a.inputs, strict=False))
-        self._topology()
-        self.sure = dict(self.partner)
-        for alike in (self._detailed, self._kind_only):
-            while self._by_order(alike):
-                self._topology()
-
-    def _topology(self) -> None:
-        from twinnet.pairing.topology import by_topology
-
-        for ours, theirs in list(by_topology(self._a, self._b, self._names)):
-            i, j = self._a.producer[ours], self._b.producer[theirs]
-            if i not in self.partner and j not in self.partner.values():
-                self.partner[i] = j
-            self._names.setdefault(theirs, ours)
-
-    def _by_order(self, alike: Callable[[Graph, int], object]) -> bool:
-        """Pair layers left over that look alike between the same neighbours; one against one is a replacement.
-
-        What is paired already has a token of its own on both sides, so that the rest is aligned between.
-        """
-        back = {j: i for i, j in self.partner.items()}
-        if len(self.partner) in (len(self._a), len(self._b)):
-            return False
-        ours = [("paired", i) if i in self.partner else alike(self._a, i) for i in range(len(self._a))]
-        theirs = [("paired", back[j]) if j in back else alike(self._b, j) for j in range(len(self._b))]
-        found = False
-        for tag, i0, i1, j0, j1 in difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
-            replaced = tag == "replace" and i1 - i0 == j1 - j0 == 1 and self._same_place(i0, j0)
-            if tag != "equal" and not replaced:
-                continue
-            for i, j in zip(range(i0, i1), range(j0, j1), strict=True):
-                if i not in self.partner and j not in back:
-                    self._pair(i, j)
-                    back[j] = i
-                    found = True
-        return found
-
-    def _same_place(self, i: int, j: int) -> bool:
-        """Whether two layers read the same values, as far as these are known."""
-        ours = {n for n in self._a.layers[i].inputs if n is not None and n not in self._a.constants}
-        theirs = {
-            self._names.get(n)
-            for n in self._b.layers[j].inputs
-            if n is not None and n not in self._b.constants
-        }
-        return bool(ours & theirs) or ours == theirs
-
-    def _pair(self, i: int, j: int) -> None:
-        self.partner[i] = j
-        for ours, theirs in zip(self._a.layers[i].outputs, self._b.layers[j].outputs, strict=False):
-            if ours and theirs:
-                self._names.setdefault(theirs, ours)
-
-    @staticmethod
-    def _detailed(graph: Graph, index: int) -> tuple[Any, ...]:
-        layer = graph.layers[index]
-        shapes = tuple(tuple(graph.constants[n].shape) for n in layer.inputs if n in graph.constants)
-        return (layer.kind, shapes)
-
-    @staticmethod
-    def _kind_only(graph: Graph, index: int) -> tuple[Any, ...]:
-        return (graph.layers[index].kind,)
-
-
 def _attributes(layer: Layer, other: Layer, a_graph: Graph, b_graph: Graph) -> list[Change]:
     found = []
     shape = a_graph.shapes.get(layer.outputs[0]) or b_graph.shapes.get(other.outputs[0])
@@ -326,8 +254,8 @@ def _weights(layer: Layer, other: Layer, a: Graph, b: Graph) -> list[Change]:
     found = []
     roles = _OPERANDS.get(layer.kind, ())
     for index, (ours, theirs) in enumerate(zip(layer.inputs, other.inputs, strict=False)):
-        x = a.constants.get(ours) if ours else None
-        y = b.constants.get(theirs) if theirs else None
+        x = a.constants.get(ours) if ours is not None else None
+        y = b.constants.get(theirs) if theirs is not None else None
         if x is None and y is None:
             continue
         role = roles[index] if index < len(roles) else ours or theirs or f"operand {index}"
@@ -404,7 +332,7 @@ def not_the_same(a: Graph, b: Graph, *, limit: int = 3) -> str:
     from twinnet.layers.simplify import simplified
 
     a, b = simplified(a), simplified(b)
-    match = _Match(a, b)
+    match = LayerMatch(a, b)
     said = []
     for i, j in match.sure.items():
         for change in _weights(a.layers[i], b.layers[j], a, b):

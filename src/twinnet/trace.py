@@ -122,4 +122,10 @@ class TraceBuilder:
         """The finished trace."""
         if self._folder is not None:
             self.flush()
-        return Trace(self._pending, files=self._files, order=tuple(self._order), temporary=self._made)
+        made, self._made = self._made, None  # from here on the trace removes it
+        return Trace(self._pending, files=self._files, order=tuple(self._order), temporary=made)
+
+    def __del__(self) -> None:
+        # A run that failed on the way leaves nothing behind.
+        if getattr(self, "_made", None) is not None:
+            shutil.rmtree(self._made, ignore_errors=True)

@@ -1,11 +1,11 @@
-"""One meaning: torch tables, the reference, the numpy path, the native engine and ONNX give the same integers."""
+"""One meaning: torch tables, the reference, the numpy path and the native engine give the same integers."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.lut.zoo import CASES, random_net
 
+from tests.lut.zoo import CASES, random_net
 from twinnet import lut
 from twinnet.errors import EngineError, UsageError
 from twinnet.lut.executors import make

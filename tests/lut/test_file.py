@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
-from tests.lut.zoo import CASES, random_net
 
+from tests.lut.zoo import CASES, random_net
 from twinnet import lut
 from twinnet.errors import UsageError
 from twinnet.lut.file import LutFile, read, write
@@ -53,7 +53,9 @@ def test_damaged_files_are_refused(tmp_path, parts):
     _refused(tmp_path, {**arrays, sampler: arrays[sampler] * np.nan}, metadata, "NaN or infinity")
     _refused(tmp_path, {**arrays, "other": arrays[table]}, metadata, "belongs to no table")
     _refused(tmp_path, {k: v for k, v in arrays.items() if k != table}, metadata, "damaged")
-    _refused(tmp_path, {k: v for k, v in arrays.items() if k != f"{table}.coarse"}, metadata, "off-band table")
+    _refused(
+        tmp_path, {k: v for k, v in arrays.items() if k != f"{table}.coarse"}, metadata, "off-band table"
+    )
     _refused(tmp_path, arrays, {**metadata, "scale": "3"}, "says x3, but its tables give x2")
     _refused(tmp_path, arrays, {**metadata, "version": "99"}, "format version 99")
     _refused(tmp_path, arrays, {}, "holds no LUT network")

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 import torch
-from tests.lut.conftest import SET5
 
+from tests.lut.conftest import SET5
 from twinnet import lut
 from twinnet.lut.grid import Grid
 from twinnet.lut.published import Options, read_published
@@ -63,7 +63,9 @@ def test_srlut_reproduces_images_and_scores(data, picture, golden, key, table, l
     assert np.mean(scores) == pytest.approx(mean, abs=5e-5)
 
 
-@pytest.mark.parametrize(("compat", "which", "mean"), [("", "fixed", 29.8319), ("srlut-2021", "ref", 29.8310)])
+@pytest.mark.parametrize(
+    ("compat", "which", "mean"), [("", "fixed", 29.8319), ("srlut-2021", "ref", 29.8310)]
+)
 def test_srlut_numerators_with_and_without_the_slip(data, picture, compat, which, mean):
     arrays = np.load(data / "lut-golden/srlut_S_x4.npz")
     model = _model(data, "SR-LUT/Model_S_x4_4bit_int8.npy", compat)
@@ -179,7 +181,9 @@ def test_reexported_srlut_table(data):
 
 
 def test_reexported_mulut_tables(data):
-    net = lut.export(from_checkpoint(data / "lut-data/MuLUT/sr_x2sdy/Model_200000_state.npz"), grid=Grid.bits(4, 255))
+    net = lut.export(
+        from_checkpoint(data / "lut-data/MuLUT/sr_x2sdy/Model_200000_state.npz"), grid=Grid.bits(4, 255)
+    )
     for path, unit in lut.units(net):
         stage, branch = path[5], "sdy"[int(path[path.index(".b") + 2])]
         published = np.load(data / f"lut-golden/mulut_export_tables/LUT_x4_4bit_int8_s{stage}_{branch}.npy")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.lut.zoo import CASES, random_net
 
+from tests.lut.zoo import CASES, random_net
 from twinnet import lut
 from twinnet.errors import UsageError
 
@@ -58,7 +60,7 @@ def test_wrong_arrays_are_refused(array, message):
 
 
 def test_a_constant_image_gives_the_node_value():
-    """Values 0 and 255 are the ends of every grid; between two nodes the interpolation is linear on the diagonal."""
+    """Values 0 and 255 are the ends of every grid; on the diagonal the interpolation is linear."""
     net = random_net("srlut-S")
     unit = next(lut.units(net))[1]
     ramp = np.arange(9)[:, None, None, None, None] * np.ones((9, 9, 9, 9, 4))
@@ -67,3 +69,13 @@ def test_a_constant_image_gives_the_node_value():
     model = lut.LutModel(lut.lower(net), executor="reference")
     for value in (0, 32, 100, 224, 255):
         assert model(np.full((3, 3), value, np.uint8)).tolist()[0][0] == round(4 * 7 * value / 32)
+
+
+def test_running_tables_needs_no_torch(tmp_path):
+    path = lut.save(random_net("auto-mulut"), tmp_path / "net.lut.safetensors")
+    code = (
+        "import sys, numpy as np; from twinnet import lut; "
+        f"print(lut.load({str(path)!r})(np.zeros((3, 4), np.uint8)).shape, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[0] == "(6, 8) False"

@@ -25,15 +25,15 @@ CASES = {
     "cascade": lambda: mulut.cascade(
         [
             StageSpec("P1+P2", upscale=2, grids=lut.Grid.bits(5)),
-            StageSpec(
-                [[(0, 1), (1, 0), (1, -1)], "Q2"], upscale=4, cell=2, grids=[lut.Grid(), COARSE]
-            ),
+            StageSpec([[(0, 1), (1, 0), (1, -1)], "Q2"], upscale=4, cell=2, grids=[lut.Grid(), COARSE]),
         ],
         width=4,
     ),
     "spf": lambda: spf.build("s", 2, width=4, grid=lut.Grid.bits(5)),
     "auto-mulut": lambda: auto.build_mulut("ss", 2, 2, 3, width=4, grid=lut.Grid.bits(5)),
-    "auto-mulut-multilinear": lambda: auto.build_mulut(1, 3, 1, 2, width=4, grid=COARSE, interpolation="multilinear"),
+    "auto-mulut-multilinear": lambda: auto.build_mulut(
+        1, 3, 1, 2, width=4, grid=COARSE, interpolation="multilinear"
+    ),
     "auto-spf": lambda: auto.build_spf("y", 2, 5, width=4, grid=lut.Grid.bits(5)),
 }
 

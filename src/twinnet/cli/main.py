@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from twinnet.cli import check, compare, demo, diff, engines, env, inspect, judge, record, repro, show
+from twinnet.cli import check, compare, demo, diff, engines, env, inspect, judge, lut, record, repro, show
 
 __all__ = ["app", "main"]
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 
 for _verb in (check, repro, judge, record, compare, diff, show, inspect, engines, env, demo):
     app.command(_verb.__name__.rpartition(".")[2])(_verb.command)
+app.add_typer(lut.app, name="lut")
 
 
 def _version(asked: bool) -> None:

@@ -35,6 +35,7 @@ def command(
     from twinnet.errors import UsageError
     from twinnet.network.shapes import parse_shapes
     from twinnet.recording import record
+    from twinnet.report.words import count
 
     if level not in ("outputs", "intermediates"):
         raise UsageError(f"--level {level} is not possible", hint="one of: outputs, intermediates")
@@ -59,6 +60,6 @@ def command(
     size = sum(f.stat().st_size for f in made.folder.rglob("*") if f.is_file())
     typer.echo(
         f"recorded {len(made.sites)} sites of {made.side.name} ({made.side.engine} {made.side.version}), "
-        f"{len(made.samples)} samples, {size / 1e6:.1f} MB in {made.folder}"
+        f"{count(len(made.samples), 'sample')}, {size / 1e6:.1f} MB in {made.folder}"
     )
     typer.echo(f"next     twinnet compare {made.folder} OTHER_RECORDING")

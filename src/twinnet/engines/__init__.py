@@ -17,6 +17,8 @@ REGISTRY: dict[str, str] = {
     "torch": "twinnet.engines.torch:TorchEngine",
     "onnxruntime": "twinnet.engines.onnxruntime:OnnxRuntimeEngine",
     "onnx-reference": "twinnet.engines.onnx_reference:OnnxReferenceEngine",
+    "lut": "twinnet.engines.lut:LutEngine",
+    "lut-native": "twinnet.engines.lut:LutNativeEngine",
     "callable": "twinnet.engines.callable:CallableEngine",
     "recording": "twinnet.engines.recording:RecordingEngine",
 }

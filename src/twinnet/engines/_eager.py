@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from twinnet.engines.base import Arrays, failed
+from twinnet.errors import EngineError, UsageError
 from twinnet.network.arrays import to_numpy, to_tensor
-from twinnet.engines.base import Arrays
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
@@ -64,11 +65,17 @@ class _Watcher(TorchDispatchMode):
         return result
 
 
-def _observe(network: Any, module: torch.nn.Module, tensors: dict[str, Any]) -> tuple[_Watcher, dict[str, Any]]:
+def _observe(
+    network: Any, module: torch.nn.Module, tensors: dict[str, Any]
+) -> tuple[_Watcher, dict[str, Any]]:
     watcher = _Watcher(module)
     try:
         with torch.no_grad(), watcher:
             outputs = network.call(tensors, module=module)
+    except Exception as error:
+        if isinstance(error, EngineError | UsageError):
+            raise
+        raise failed("run the network", "torch", error) from error
     finally:
         watcher.remove()
     return watcher, outputs
@@ -76,13 +83,19 @@ def _observe(network: Any, module: torch.nn.Module, tensors: dict[str, Any]) -> 
 
 def eager_sites(network: Any, inputs: Arrays) -> tuple[Site, ...]:
     """The sites of one eager run; outputs come last under their own names."""
-    watcher, outputs = _observe(network, network.module, {n: to_tensor(np.array(a)) for n, a in inputs.items()})
+    watcher, outputs = _observe(
+        network, network.module, {n: to_tensor(np.array(a)) for n, a in inputs.items()}
+    )
     inner = tuple(site for site, _ in watcher.seen)
     return inner + tuple(Site(name, name, "output", role="output") for name in outputs)
 
 
 def eager_trace(
-    network: Any, module: torch.nn.Module, tensors: dict[str, Any], watch: Collection[str], builder: TraceBuilder
+    network: Any,
+    module: torch.nn.Module,
+    tensors: dict[str, Any],
+    watch: Collection[str],
+    builder: TraceBuilder,
 ) -> Trace:
     """One eager run with every ATen result that is watched."""
     for name, tensor in tensors.items():

@@ -121,7 +121,9 @@ def _origin_of_file(loaded: OnnxNetwork, network: Any, job: Job) -> dict[str, Or
     gives the same names, so a value whose name and operator agree in both stands in the same place.
     """
     origin = _from_metadata(loaded.model, {})
-    written_by_torch = any(p.key.startswith("pkg.torch.onnx") for n in loaded.model.graph.node for p in n.metadata_props)
+    written_by_torch = any(
+        p.key.startswith("pkg.torch.onnx") for n in loaded.model.graph.node for p in n.metadata_props
+    )
     if written_by_torch and hasattr(network, "exported"):
         try:
             ours = _exported(network, job)
@@ -158,7 +160,9 @@ def _exported(network: Any, job: Job) -> OnnxArtefact:
             log=network.export_error or "",
             hint="give the twin as a file (onnxruntime:FILE.onnx), or make the network exportable",
         )
-    key = content_key("onnx", torch.__version__, _onnxscript_version(), program_text(program), state_hash(program))
+    key = content_key(
+        "onnx", torch.__version__, _onnxscript_version(), program_text(program), state_hash(program)
+    )
 
     def build(folder: Path) -> None:
         with job.step("convert to ONNX"):
@@ -181,8 +185,13 @@ def _onnxscript_version() -> str:
 
 
 def program_text(program: torch.export.ExportedProgram) -> str:
-    """The program's graph as text: what decides whether two exports are the same."""
-    return str(program.graph) + str(program.graph_signature)
+    """The program's graph as text, with the shapes it was exported for: what decides whether two exports are the same."""
+    inputs = [
+        (n.name, str(getattr(n.meta.get("val"), "dtype", "")), str(tuple(getattr(n.meta.get("val"), "shape", ()))))
+        for n in program.graph.nodes
+        if n.op == "placeholder"
+    ]
+    return f"{program.graph}{program.graph_signature}{inputs}"
 
 
 def state_hash(program: torch.export.ExportedProgram) -> str:
@@ -217,7 +226,9 @@ def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Pat
         for logger, level in zip(noisy, levels, strict=True):
             logger.setLevel(level)
     assert exported is not None
-    size = sum(t.numel() * t.element_size() for t in program.state_dict.values() if isinstance(t, torch.Tensor))
+    size = sum(
+        t.numel() * t.element_size() for t in program.state_dict.values() if isinstance(t, torch.Tensor)
+    )
     exported.save(str(folder / "network.onnx"), external_data=size > (1 << 30))
     from twinnet.layers.read_fx import read_fx
 
@@ -227,7 +238,9 @@ def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Pat
         for name in layer.outputs
     }
     same = same_values(program, exported.exported_program)
-    values = _from_metadata(exported.model_proto, {name: layers[fx] for name, fx in same.items() if fx in layers})
+    values = _from_metadata(
+        exported.model_proto, {name: layers[fx] for name, fx in same.items() if fx in layers}
+    )
     inputs = dict(network.placeholders(program))
     text = json.dumps({"values": {k: asdict(v) for k, v in values.items()}, "inputs": inputs})
     (folder / "origin.json").write_text(text)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import onnx
@@ -14,6 +15,9 @@ from onnx import helper
 __all__ = ["OnnxGraph", "Piece"]
 
 _LARGE_WEIGHT = 1 << 14
+_RANDOM = frozenset(
+    ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
+)
 
 
 def _reads(node: onnx.NodeProto) -> set[str]:
@@ -62,21 +66,26 @@ class OnnxGraph:
         return {name: i for i, node in enumerate(self.nodes) for name in node.output if name}
 
     @cached_property
+    def random(self) -> str:
+        """The first node that draws random numbers without a seed, as `name (operator)`; empty if none does."""
+        for node in self.nodes:
+            if node.op_type in _RANDOM and not any(a.name == "seed" for a in node.attribute):
+                return f"{node.name or node.output[0]} ({node.op_type})"
+        return ""
+
+    @cached_property
     def static(self) -> frozenset[str]:
         """Values that depend on no input: weights, constants and what is folded from them."""
         known = set(self.weights) | self._sparse
-        random = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
         for node, reads in zip(self.nodes, self.reads, strict=True):
-            if reads <= known and node.op_type not in random:
+            if reads <= known and node.op_type not in _RANDOM:
                 known.update(filter(None, node.output))
         return frozenset(known)
 
     @cached_property
     def observable(self) -> tuple[str, ...]:
         """Values that depend on an input, in execution order; only tensors can be observed."""
-        return tuple(
-            name for node in self.nodes for name in node.output if name and name not in self.static
-        )
+        return tuple(name for node in self.nodes for name in node.output if name and name not in self.static)
 
     def sizes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
         """Bytes of each value as far as shape inference can tell, for inputs of the given shapes."""
@@ -92,7 +101,9 @@ class OnnxGraph:
                 continue
             kind = info.type.tensor_type.elem_type
             shape = shapes.get(info.name)
-            graph.input.append(info if shape is None else helper.make_tensor_value_info(info.name, kind, shape))
+            graph.input.append(
+                info if shape is None else helper.make_tensor_value_info(info.name, kind, shape)
+            )
         for tensor in self.weights.values():
             # Only small weights can steer shapes; large ones are declared, not copied.
             if math.prod(tensor.dims) <= _LARGE_WEIGHT and tensor.data_location != onnx.TensorProto.EXTERNAL:
@@ -132,9 +143,11 @@ class OnnxGraph:
         happen between watched tensors, so such a cut separates no fused nodes.
         """
         watched = set(watch)
-        typical = int(np.median([sizes[n] for n in watched if n in sizes])) if any(
-            n in sizes for n in watched
-        ) else 0
+        typical = (
+            int(np.median([sizes[n] for n in watched if n in sizes]))
+            if any(n in sizes for n in watched)
+            else 0
+        )
         last_use: dict[str, int] = {}
         for i, reads in enumerate(self.reads):
             for name in reads:
@@ -156,7 +169,7 @@ class OnnxGraph:
                 cuts.append(i + 1)
                 filled = 0
         cuts.append(end)
-        return [self._piece(a, b, watched, last_use) for a, b in zip(cuts, cuts[1:], strict=False) if a < b]
+        return [self._piece(a, b, watched, last_use) for a, b in pairwise(cuts) if a < b]
 
     def _piece(self, start: int, stop: int, watched: set[str], last_use: Mapping[str, int]) -> Piece:
         made = [n for node in self.nodes[start:stop] for n in node.output if n]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -22,10 +22,23 @@ from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
     from twinnet.engines._export import OnnxArtefact
+    from twinnet.judge.verdicts import Born
     from twinnet.layers import Graph
     from twinnet.network import Network
+    from twinnet.pairing import Pair
 
-__all__ = ["UNITS", "Abilities", "Arrays", "Engine", "Job", "Session", "read_options"]
+__all__ = [
+    "UNITS",
+    "Abilities",
+    "Arrays",
+    "Engine",
+    "Job",
+    "Session",
+    "SiteJudge",
+    "coarser",
+    "positive",
+    "read_options",
+]
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -69,6 +82,25 @@ class Job:
             yield
         finally:
             self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - start
+
+
+class SiteJudge(Protocol):
+    """What judges pairs: the born test on canonical layers, or a network's own exact meaning.
+
+    `inputs` are values given from outside, `shape_values` those taken from the network's run; `segment` tells from
+    which tensors one is computed.
+    """
+
+    inputs: Mapping[str, str]
+
+    @property
+    def shape_values(self) -> frozenset[str]: ...
+
+    def segment(self, tensor: str) -> tuple[tuple[int, ...], tuple[str, ...]]: ...
+
+    def labels(self, tensor: str) -> tuple[str, ...]: ...
+
+    def on(self, sample: Arrays, network_trace: Arrays, twin_trace: Arrays) -> Callable[[Pair], Born]: ...
 
 
 class Session(ABC):
@@ -118,8 +150,17 @@ class Session(ABC):
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
         """One run with the tensors of the sites in `watch` (by `Site.tensor`); inputs are part of the trace."""
 
+    @property
+    def random(self) -> str:
+        """Which operator draws random numbers without a seed, where the engine can tell; empty if none does."""
+        return ""
+
     def graph(self) -> Graph | None:
         """The canonical layers of what this session runs, value names equal to `Site.tensor`; None if unknown."""
+        return None
+
+    def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> SiteJudge | None:
+        """A judge of its own for this network and that twin; None: the canonical layers judge."""
         return None
 
     def close(self) -> None:
@@ -140,7 +181,9 @@ class Engine(ABC):
         """Version of the installed engine; raises MissingExtra if it is not there."""
 
     @abstractmethod
-    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
         """A session for `network` (converted as needed), or for `file` where one is given."""
 
 
@@ -156,8 +199,27 @@ def read_options(engine: Engine, options: Mapping[str, str], **kinds: Callable[[
             values[key] = kind(text)
         except (ValueError, KeyError):
             meaning = engine.options.get(key, "")
-            raise UsageError(f"{engine.name}: {key}={text} is not possible", hint=f"{key}={meaning}") from None
+            raise UsageError(
+                f"{engine.name}: {key}={text} is not possible", hint=f"{key}={meaning}"
+            ) from None
     return values
+
+
+def positive(text: str) -> int:
+    """A whole number above 0, as an option's value."""
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+def coarser(a: str, b: str) -> str:
+    """The number format of the two that rounds more: what an end-to-end comparison can expect at best.
+
+    >>> coarser("float64", "float32")
+    'float32'
+    """
+    return max(a, b, key=lambda name: UNITS.get(name, UNITS["float32"]))
 
 
 def failed(stage: str, engine: str, error: BaseException) -> EngineError:

@@ -17,6 +17,7 @@ import numpy as np
 
 from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
 from twinnet.errors import EngineError, UsageError
+from twinnet.judge.metrics import dtype_class
 from twinnet.signature import Signature, TensorSpec
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -40,11 +41,13 @@ class CallableEngine(Engine):
 
         return f"Python {platform.python_version()}"
 
-    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
         from twinnet.engines.base import UNITS
         from twinnet.pyfile import load_attribute
 
-        chosen = read_options(self, options, precision=lambda text: text if UNITS[text] else text)
+        chosen = read_options(self, options, precision=lambda text: UNITS[text] and text)
         if file is None:
             raise UsageError("the callable engine needs a function", hint="callable:FILE.py:FUNCTION")
         function = load_attribute(file, what="function")
@@ -70,9 +73,16 @@ class CallableSession(Session):
         # What the function shows is known only after a call.
         first = self._call(job.inputs)
         self._outputs = self._outputs or tuple(first)
-        outputs = set(self._output_names(first))
+        self._output_order = self._output_names(first)
+        outputs = set(self._output_order)
         self._sites = tuple(
-            Site(tensor=name, node=name, op="", module="" if name in outputs else name, role=_role(name, outputs))
+            Site(
+                tensor=name,
+                node=name,
+                op="",
+                module="" if name in outputs else name,
+                role=_role(name, outputs),
+            )
             for name in first
         )
 
@@ -86,7 +96,7 @@ class CallableSession(Session):
 
     @property
     def output_tensors(self) -> tuple[str, ...]:
-        return tuple(s.tensor for s in self._sites if s.role == "output")
+        return self._output_order
 
     @property
     def sites(self) -> tuple[Site, ...]:
@@ -131,6 +141,8 @@ def _array(name: Any, value: Any) -> np.ndarray:
 
         return to_numpy(value)
     array = np.array(value)
-    if array.dtype == object:
-        raise EngineError(f"the function returned something that is no tensor as {name!r}: {type(value).__name__}")
+    if dtype_class(array.dtype) == "other":
+        raise EngineError(
+            f"the function returned something that is no tensor as {name!r}: {type(value).__name__}"
+        )
     return array

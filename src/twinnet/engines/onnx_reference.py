@@ -37,7 +37,9 @@ class OnnxReferenceEngine(Engine):
             raise MissingExtra("onnx", "onnx") from None
         return onnx.__version__
 
-    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
         read_options(self, options)
         self.version()
         from twinnet.engines._export import onnx_artefact
@@ -106,6 +108,10 @@ class OnnxReferenceSession(Session):
             if name and name not in self._cut.static
         )
 
+    @property
+    def random(self) -> str:
+        return self._cut.random
+
     def graph(self) -> Graph | None:
         return self._artefact.graph()
 
@@ -134,7 +140,9 @@ class OnnxReferenceSession(Session):
                 try:
                     results = node.run(*(values[n] for n in node.input), **context)
                 except Exception as error:
-                    raise failed(f"run node {node.output[0]} ({node.op_type})", "onnx-reference", error) from error
+                    raise failed(
+                        f"run node {node.output[0]} ({node.op_type})", "onnx-reference", error
+                    ) from error
                 for name, result in zip(node.output, results, strict=False):
                     values[name] = result
                     if name in wanted and isinstance(result, np.ndarray | np.generic):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from twinnet.engines._onnx_graph import OnnxGraph, Piece
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
+from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, positive, read_options
 from twinnet.errors import MissingExtra
 from twinnet.signature import Signature
 from twinnet.site import Site
@@ -60,8 +60,10 @@ class OnnxRuntimeEngine(Engine):
             raise MissingExtra("onnxruntime", "onnx") from None
         return onnxruntime.__version__
 
-    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
-        chosen = read_options(self, options, opt=_level, threads=int, **{"config.": str})
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
+        chosen = read_options(self, options, opt=_level, threads=positive, **{"config.": str})
         self.version()
         from twinnet.engines._export import onnx_artefact
 
@@ -188,6 +190,10 @@ class OnnxRuntimeSession(Session):
     @property
     def sites(self) -> tuple[Site, ...]:
         return self._sites
+
+    @property
+    def random(self) -> str:
+        return self._cut.random
 
     def graph(self) -> Graph | None:
         return self._artefact.graph()

@@ -32,7 +32,9 @@ class RecordingEngine(Engine):
     def version(self) -> str:
         return "1"
 
-    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
         read_options(self, options)
         if file is None:
             raise UsageError("the recording engine needs a folder", hint="recording:DIR")
@@ -93,7 +95,13 @@ class RecordedSession(Session):
         )
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        trace = self.recording.trace(self._index(inputs))
+        index = self._index(inputs)
+        trace = self.recording.trace(index)
+        missing = [name for name in self.output_tensors if name not in trace]
+        if missing:
+            raise UsageError(
+                f"the recording {self.recording.samples[index]} is incomplete: it lacks the output {missing[0]}"
+            )
         return {name: np.asarray(trace[name]) for name in self.output_tensors}
 
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:

@@ -10,7 +10,7 @@ from twinnet.errors import UsageError
 
 __all__ = ["Spec", "parse_spec", "parse_specs"]
 
-_BY_SUFFIX = {".onnx": "onnxruntime", ".pt2": "torch", ".py": "callable"}
+_BY_SUFFIX = {".onnx": "onnxruntime", ".pt2": "torch", ".py": "callable", ".safetensors": "lut"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
+from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, positive, read_options
 from twinnet.errors import EngineError, UsageError
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -32,6 +32,12 @@ def _dtype(text: str) -> str:
     return text
 
 
+def _sites(text: str) -> str:
+    if text != "lut":
+        raise ValueError(text)
+    return text
+
+
 def _flag(text: str) -> bool:
     return {"1": True, "0": False, "true": True, "false": False}[text]
 
@@ -41,11 +47,14 @@ class TorchEngine(Engine):
 
     name: ClassVar[str] = "torch"
     summary: ClassVar[str] = "PyTorch, CPU: eager, exported graph, torch.compile"
-    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", note="compile=1 shows outputs only")
+    abilities: ClassVar[Abilities] = Abilities(
+        capture=True, segment="cheap", note="compile=1 shows outputs only"
+    )
     options: ClassVar[Mapping[str, str]] = {
         "dtype": "float32|float64|bfloat16|float16 (default: the network's own)",
         "compile": "0|1 (default 0)",
         "threads": "a number (default: torch's own)",
+        "sites": "lut (the sites of a LUT network, as its tables name them)",
     }
 
     def version(self) -> str:
@@ -53,21 +62,32 @@ class TorchEngine(Engine):
 
         return torch.__version__
 
-    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
-        chosen = read_options(self, options, dtype=_dtype, compile=_flag, threads=int)
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
+        chosen = read_options(self, options, dtype=_dtype, compile=_flag, threads=positive, sites=_sites)
         from twinnet.network import OnnxNetwork, load_network
 
         if file is not None:
             network = load_network(file)
         if network is None:
             raise UsageError("no network and no file to load")
+        if chosen.get("sites") == "lut":
+            from twinnet.engines.lut import NetworkSites
+
+            return NetworkSites(network, job)
         if isinstance(network, OnnxNetwork):
             raise UsageError(
                 "the torch engine runs modules and exported programs, not ONNX files",
                 hint="use onnxruntime or onnx-reference for this network",
             )
-        return TorchSession(network, job, dtype=chosen.get("dtype"), compiled=chosen.get("compile", False),
-                            threads=chosen.get("threads", job.threads))
+        return TorchSession(
+            network,
+            job,
+            dtype=chosen.get("dtype"),
+            compiled=chosen.get("compile", False),
+            threads=chosen.get("threads", job.threads),
+        )
 
 
 class TorchSession(Session):
@@ -99,7 +119,9 @@ class TorchSession(Session):
         with job.step("export"):
             self._program = network.exported(job.inputs)
         if self._program is None:
-            self.notes = (f"torch.export failed ({_first_line(network.export_error)}); tensors observed in eager mode",)
+            self.notes = (
+                f"torch.export failed ({_first_line(network.export_error)}); tensors observed in eager mode",
+            )
         self._module = network.module if self._dtype is None else _converted(network, self._dtype)
         self._callable = torch.compile(self._module, dynamic=False) if compiled else self._module
 
@@ -258,7 +280,9 @@ def own_precision(network: Any) -> str:
     """The widest float format among the network's parameters, else float32."""
     import torch
 
-    names = {str(p.dtype).removeprefix("torch.") for p in network.state().values() if isinstance(p, torch.Tensor)}
+    names = {
+        str(p.dtype).removeprefix("torch.") for p in network.state().values() if isinstance(p, torch.Tensor)
+    }
     return next((d for d in ("float64", "float32", "bfloat16", "float16") if d in names), "float32")
 
 
@@ -296,7 +320,12 @@ def _call(node: Any, args: Any, kwargs: Any, dtype: Any) -> Any:
     """Run one node; with another dtype asked for, ops that name a float dtype follow it."""
     import torch
 
-    if dtype is not None and kwargs.get("dtype") in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+    if dtype is not None and kwargs.get("dtype") in (
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+    ):
         kwargs = {**kwargs, "dtype": dtype}
     return node.target(*args, **kwargs)
 

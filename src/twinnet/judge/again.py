@@ -7,10 +7,10 @@ from pathlib import Path
 
 from twinnet.errors import UsageError
 from twinnet.judge.aggregate import findings_of, verdict_of
-from twinnet.judge.tolerance import Tolerances
-from twinnet.result import PairResult, Result, ResultSet
+from twinnet.judge.tolerance import Tolerances, by_tolerance
+from twinnet.result import Judged, PairResult, Result, ResultSet
 
-__all__ = ["against_baseline", "judge_again"]
+__all__ = ["against_baseline", "judge_again", "restated"]
 
 _WORSE = 1.25
 """A known failure may vary by this factor from run to run before it counts as new."""
@@ -20,11 +20,15 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
     """The same run under other tolerances; without any, under the noise floor again."""
     if result.verdict == "ERROR":
         raise UsageError("this run could not be judged in the first place: its verdict is ERROR")
-    pairs = tuple(_again(p, tolerances) for p in result.pairs)
-    outputs = tuple(_again(p, tolerances) if p.rule != "structure" else p for p in result.outputs)
+    pairs = tuple(restated(p, tolerances) for p in result.pairs)
+    judged = {p.site.tensor: p for p in pairs}
+    outputs = tuple(_output(p, judged.get(p.site.tensor), tolerances) for p in result.outputs)
     failing = "FAIL" if any(p.status == "fail" for p in outputs) else verdict_of(pairs)
     downstream = {f.site.tensor: f.inherited_by for f in result.findings}
-    findings = tuple(replace(f, inherited_by=downstream.get(f.site.tensor, 0)) for f in findings_of(pairs, None, ()))
+    findings = tuple(
+        replace(f, inherited_by=downstream.get(f.site.tensor, 0)) for f in findings_of(pairs, None, ())
+    )
+    counted = sum(p.status in ("pass", "fail", "excused") for p in pairs)
     weak = failing == "PASS" and any(g.weakens for g in result.guards)
     return replace(
         result,
@@ -32,27 +36,34 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
         pairs=pairs,
         outputs=outputs,
         findings=findings,
+        coverage=replace(result.coverage, judged=counted),
         evidence="weak" if weak else "strong",
         tolerance=str(tolerances),
         known=(),
     )
 
 
-def _again(pair: PairResult, tolerances: Tolerances) -> PairResult:
+def restated(pair: PairResult, tolerances: Tolerances) -> PairResult:
+    """One pair under these tolerances, by the figures it has; without any, by the noise floor."""
     if pair.rule == "structure":
         return pair
-    tolerance = tolerances.find(pair.site, pair.site.dtype)
-    if tolerance is not None:
-        complaint = tolerance.complaint(pair.difference)
-        return replace(pair, status="fail" if complaint else "pass", reason=complaint, rule=str(tolerance))
-    if tolerances:
-        return replace(pair, status="not judged", reason="no tolerance is stated for it", rule="")
-    if pair.ratio is None:
-        return replace(pair, status="not judged", reason=pair.reason or "it was not evaluated", rule="")
-    if pair.rule == "end to end":
-        return replace(pair, status="pass", reason="")
-    status = "fail" if pair.ratio > pair.limit else "pass"
-    return replace(pair, status=status, reason="more than rounding can explain" if status == "fail" else "", rule="noise floor")
+    automatic = pair.automatic or Judged(pair.status, pair.reason, pair.rule)
+    if not tolerances:
+        return replace(
+            pair, status=automatic.status, reason=automatic.reason, rule=automatic.rule, automatic=None
+        )
+    stated = by_tolerance(tolerances, pair.site, pair.difference)
+    return replace(pair, status=stated.status, reason=stated.reason, rule=stated.rule, automatic=automatic)
+
+
+def _output(output: PairResult, judged: PairResult | None, tolerances: Tolerances) -> PairResult:
+    if output.rule == "structure":
+        return output
+    stated = tolerances.find(output.site, output.site.dtype)
+    status = judged.status if judged else "pass"
+    if stated is not None:
+        status = "fail" if stated.complaint(output.difference) else "pass"
+    return replace(output, status=status, reason=judged.reason if judged else "")
 
 
 def against_baseline(result: Result, baseline: str | Path) -> Result:

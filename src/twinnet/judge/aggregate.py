@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from twinnet.judge.metrics import hull_of
 from twinnet.layers.graph import Graph
 from twinnet.result import Difference, Finding, PairResult, Verdict
 
-__all__ = ["VISIBLE", "downstream", "findings_of", "inherited", "merge", "verdict_of", "visible"]
+__all__ = [
+    "VISIBLE",
+    "downstream",
+    "findings_of",
+    "inherited",
+    "merge",
+    "verdict_of",
+    "visible",
+    "worst_figures",
+]
 
 VISIBLE = 1024.0
 """End-to-end differences above this many units of rounding, relative to the tensor's range, are counted as visible."""
@@ -21,9 +31,41 @@ def merge(a: PairResult, b: PairResult) -> PairResult:
     key_a = (_SEVERITY[a.status], a.ratio or 0.0, a.difference.max_abs)
     key_b = (_SEVERITY[b.status], b.ratio or 0.0, b.difference.max_abs)
     kept, other = (b, a) if key_b > key_a else (a, b)
+    shown = kept
     if other.difference.max_abs > kept.difference.max_abs and kept.status != "fail":
-        kept = replace(kept, difference=other.difference, sample=other.sample)
-    return kept
+        shown = other
+    # What the segment created is judged on its own: a stated tolerance may single out another sample.
+    worse = other if _automatic_key(other) > _automatic_key(kept) else kept
+    return replace(
+        kept,
+        difference=worst_figures(shown.difference, (other if shown is kept else kept).difference),
+        sample=shown.sample,
+        born=worse.born,
+        floor=worse.floor,
+        ratio=worse.ratio,
+        automatic=worse.automatic,
+    )
+
+
+def _automatic_key(pair: PairResult) -> tuple[int, float]:
+    status = pair.automatic.status if pair.automatic else pair.status
+    return _SEVERITY[status], pair.ratio or 0.0
+
+
+def worst_figures(shown: Difference, other: Difference) -> Difference:
+    """The figures of one input, those that decide tolerances taken from whichever of two inputs is worse."""
+    if shown.elements == 0 or other.elements == 0:
+        return shown if shown.elements else other
+    ulps = [d.ulp for d in (shown, other) if d.ulp is not None]
+    return replace(
+        shown,
+        hull=hull_of((*shown.hull, *other.hull)),
+        ulp=max(ulps) if ulps else None,
+        snr=min(shown.snr, other.snr),
+        psnr=min(shown.psnr, other.psnr),
+        cosine=min(shown.cosine, other.cosine),
+        nonfinite_mismatch=max(shown.nonfinite_mismatch, other.nonfinite_mismatch),
+    )
 
 
 _BOUNDED = {"sigmoid", "softmax", "tanh", "erf", "softplus", "logsoftmax", "gelu"}
@@ -62,8 +104,15 @@ def inherited(graph: Graph | None, tensor: str, visible_tensors: Sequence[str]) 
     return sum(name in below for name in visible_tensors)
 
 
-def findings_of(pairs: Sequence[PairResult], graph: Graph | None, visible_tensors: Sequence[str]) -> tuple[Finding, ...]:
-    """Every pair whose born error exceeds its budget, the first in the network first."""
+def findings_of(
+    pairs: Sequence[PairResult], graph: Graph | None, visible_tensors: Sequence[str]
+) -> tuple[Finding, ...]:
+    """Every pair whose born error exceeds its budget, the first in the network first.
+
+    Where a tolerance is stated, it decides the verdict and the born test still says where: a site that breaks the
+    tolerance by what it inherited, or by rounding alone, creates nothing.
+    """
+    failed = any(p.status == "fail" for p in pairs)
     return tuple(
         Finding(
             site=p.site,
@@ -77,8 +126,14 @@ def findings_of(pairs: Sequence[PairResult], graph: Graph | None, visible_tensor
             reason=p.reason,
         )
         for p in pairs
-        if p.status == "fail"
+        if failed and _creates(p)
     )
+
+
+def _creates(pair: PairResult) -> bool:
+    if pair.rule in ("noise floor", "structure", "plain") or pair.ratio is None:
+        return pair.status == "fail"
+    return pair.ratio > pair.limit
 
 
 def verdict_of(pairs: Sequence[PairResult], known: Mapping[str, float] | None = None) -> Verdict:

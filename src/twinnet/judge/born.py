@@ -14,11 +14,11 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from twinnet.network.arrays import to_tensor
 from twinnet.errors import EngineError
 from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds
 from twinnet.layers.graph import Graph, Layer
+from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
 
 __all__ = ["BLIND", "BornTest"]
@@ -27,6 +27,7 @@ BLIND = 1000.0
 """A tensor must be this many floors large somewhere, else the data cannot show a fault in it."""
 
 _TINY = 2.0**-126
+_TINY_HALF = 2.0**-24  # float16 ends much earlier: its smallest number
 _LARGEST = {torch.float32: 3.4028235e38, torch.float16: 65504.0, torch.bfloat16: 3.3895314e38}
 _SHAPE_KINDS = {"shape", "size", "rank"}
 
@@ -35,7 +36,8 @@ class BornTest:
     """Judges pairs of one network and one twin, sample by sample.
 
     `unit` is the unit roundoff of the twin's declared precision; `inputs` maps the graph's input names to those of
-    the samples; `observable` are the values the network's side can show.
+    the samples; `observable` are the values the network's side can show; `spread` is how far two equal runs of
+    the twin are apart, where it is not deterministic.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class BornTest:
         limit: float = LIMIT,
         inputs: Mapping[str, str] | None = None,
         observable: Collection[str] | None = None,
+        spread: Mapping[str, float] | None = None,
     ) -> None:
         self._graph = graph
         self._observable = observable
         self._pairs = {p.site.tensor: p for p in pairs}
         self._unit = unit
         self._limit = limit
+        self._spread = spread or {}
         # The graph's own name of each input, to the name in the samples.
         self.inputs = dict(inputs or {n: n for n in graph.inputs})
         self._segments: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
@@ -161,7 +165,9 @@ class _Sample:
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         test = self._test
         values = {name: self._value(name) for name in frontier}
-        found = evaluate_with_error(test._graph, values, errors, unit=test._unit, layers=layers, keep=[tensor])
+        found = evaluate_with_error(
+            test._graph, values, errors, unit=test._unit, layers=layers, keep=[tensor]
+        )
         return found[tensor]
 
     def _carry(self, frontier: Sequence[str], depth: int = 0) -> dict[str, torch.Tensor]:
@@ -200,7 +206,8 @@ class _Sample:
         test = self._test
         if expected.numel() == 0:
             return Born("pass", 0.0, 0.0, 0.0, segment=labels)
-        sizes = _Sizes(got, expected, error, test._unit)
+        spread = test._spread.get(pair.site.tensor, 0.0)
+        sizes = _Sizes(got, expected, error, test._unit, spread)
         if not sizes.finite:
             reason = _nonfinite(expected, got, pair, self._network)
             if reason:
@@ -247,7 +254,9 @@ class _Sample:
             return Born("excused", 0.0, 0.0, 0.0, reason, labels, limit)
         wrong = int((~excused).sum())
         off = float((got.to(torch.float64) - expected.to(torch.float64)).abs().max())
-        return Born("fail", math.inf, off, 0.0, f"{wrong} of {expected.numel()} elements differ", labels, limit)
+        return Born(
+            "fail", math.inf, off, 0.0, f"{wrong} of {expected.numel()} elements differ", labels, limit
+        )
 
     def _excuses(
         self, pair: Pair, layer: Layer, expected: torch.Tensor, error: torch.Tensor | None, got: torch.Tensor
@@ -258,7 +267,9 @@ class _Sample:
         carried = self._carry(frontier)
         values = {name: self._value(name) for name in frontier}
         operands = [n for n in layer.inputs if n is not None]
-        wanted = list(dict.fromkeys([*(n for n in operands if n not in test._graph.constants), *layer.outputs]))
+        wanted = list(
+            dict.fromkeys([*(n for n in operands if n not in test._graph.constants), *layer.outputs])
+        )
         found = evaluate_with_error(test._graph, values, carried, unit=test._unit, layers=layers, keep=wanted)
 
         def operand(name: str | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
@@ -293,7 +304,15 @@ class _Sizes:
 
     _BLOCK = 1 << 15
 
-    def __init__(self, got: torch.Tensor, expected: torch.Tensor, error: torch.Tensor | None, unit: float) -> None:
+    def __init__(
+        self,
+        got: torch.Tensor,
+        expected: torch.Tensor,
+        error: torch.Tensor | None,
+        unit: float,
+        spread: float = 0.0,
+    ) -> None:
+        self._least = (_TINY_HALF if got.dtype == torch.float16 else _TINY) + spread
         self.ratio = -1.0
         self.born = self.floor = self.level = 0.0
         self.finite = True
@@ -308,7 +327,9 @@ class _Sizes:
             for start in range(0, y.size, self._BLOCK):
                 part = slice(start, min(start + self._BLOCK, y.size))
                 n = part.stop - part.start
-                self._block(t[part], y[part], None if e is None else e[part], unit, off[:n], size[:n], floor[:n])
+                self._block(
+                    t[part], y[part], None if e is None else e[part], unit, off[:n], size[:n], floor[:n]
+                )
         self.ratio = max(self.ratio, 0.0)
 
     def _block(
@@ -325,7 +346,7 @@ class _Sizes:
         np.abs(off, out=off)
         np.abs(y, out=size)
         np.multiply(size, unit, out=floor)
-        floor += _TINY
+        floor += self._least
         if e is not None:
             floor += e
         np.divide(size, floor, out=size)
@@ -345,7 +366,9 @@ class _Sizes:
             self.ratio, self.born, self.floor = ratio, float(off[at]), float(floor[at])
 
 
-def _nonfinite(expected: torch.Tensor, got: torch.Tensor, pair: Pair, network: Mapping[str, np.ndarray]) -> str:
+def _nonfinite(
+    expected: torch.Tensor, got: torch.Tensor, pair: Pair, network: Mapping[str, np.ndarray]
+) -> str:
     """Why NaN and Inf do not stand in the same places; empty if they do."""
     top = _LARGEST.get(got.dtype, math.inf)
     # What float64 still holds may have overflowed in the twin's own format.

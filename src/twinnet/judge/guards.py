@@ -9,7 +9,16 @@ import numpy as np
 from twinnet.judge.metrics import bit_equal, compare, dtype_class
 from twinnet.result import Coverage, Guard, PairResult
 
-__all__ = ["coverage_guard", "degenerate_data", "null_baseline", "observer_or_chance", "saturated", "shuffled"]
+__all__ = [
+    "constant_inputs",
+    "coverage_guard",
+    "degenerate_data",
+    "distance",
+    "null_baseline",
+    "observer_or_chance",
+    "saturated",
+    "shuffled",
+]
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -49,41 +58,72 @@ def degenerate_data(outputs: Sequence[PairResult], values: Arrays, untested: int
             why = "is as small as what rounding may change"
         if why:
             weak += 1
-            found.append(Guard("degenerate data", f"output {name} {why}: this data cannot show a fault in it"))
+            found.append(
+                Guard("degenerate data", f"output {name} {why}: this data cannot show a fault in it")
+            )
     all_weak = bool(outputs) and weak == len(outputs)
     found = [Guard(g.name, g.message, weakens=all_weak) for g in found]
     if untested and total:
         plural = "site is" if untested == 1 else "sites are"
         found.append(
-            Guard("degenerate data", f"{untested} of {total} inner {plural} not tested by this data (see the report)")
+            Guard(
+                "degenerate data",
+                f"{untested} of {total} inner {plural} not tested by this data (see the report)",
+            )
         )
     return found
 
 
+def constant_inputs(samples: Sequence[Arrays]) -> list[Guard]:
+    """Inputs that hold one value only, in all samples: most of a network does nothing on them."""
+    if not samples or not samples[0]:
+        return []
+    name = max(samples[0], key=lambda n: samples[0][n].size)
+    arrays = [s[name] for s in samples if name in s]
+    if any(a.size < 16 or (a != a.reshape(-1)[0]).any() for a in arrays):
+        return []
+    value = arrays[0].reshape(-1)[0]
+    return [Guard("degenerate data", f"input {name} is {value:g} everywhere: it hardly tests the network", weakens=True)]
+
+
 def shuffled(sample: Arrays, seed: int = 0) -> dict[str, np.ndarray]:
-    """A different input of the same kind: values of the largest input in another order."""
+    """A different input of the same kind: values of the largest input that has several, in another order.
+
+    Empty if no input has: then there is no other input that is sure to be as good as this one.
+    """
     rng = np.random.default_rng(seed)
-    largest = max(sample, key=lambda n: sample[n].size, default="")
-    changed = dict(sample)
-    if largest:
-        flat = np.array(sample[largest]).reshape(-1)
-        rng.shuffle(flat)
-        changed[largest] = flat.reshape(sample[largest].shape)
-    return changed
+    for name in sorted(sample, key=lambda n: sample[n].size, reverse=True):
+        flat = np.array(sample[name]).reshape(-1)
+        if flat.size and (flat != flat[0]).any():
+            before = flat.copy()
+            while np.array_equal(flat, before):
+                rng.shuffle(flat)
+            return {**sample, name: flat.reshape(sample[name].shape)}
+    return {}
 
 
 def null_baseline(first: Arrays, other: Arrays, differences: Mapping[str, float]) -> list[Guard]:
     """On a different input the network must move far more than the twin differs from it."""
     moved = differs = 0.0
     for name, value in first.items():
-        if name not in other or other[name].shape != value.shape or dtype_class(value.dtype) not in ("float", "integer"):
+        if (
+            name not in other
+            or other[name].shape != value.shape
+            or dtype_class(value.dtype) not in ("float", "integer")
+        ):
             continue
         moved = max(moved, compare(value, other[name]).max_abs)
         differs = max(differs, differences.get(name, 0.0))
     if not any(n in other and other[n].shape == v.shape for n, v in first.items()):
         return []
     if moved == 0.0:
-        return [Guard("null baseline", "a different input gives the same output: agreement proves nothing", weakens=True)]
+        return [
+            Guard(
+                "null baseline",
+                "a different input gives the same output: agreement proves nothing",
+                weakens=True,
+            )
+        ]
     if differs > 0 and moved < 10 * differs:
         message = (
             f"a different input moves the output by {moved:.2g}, the twin by {differs:.2g}: "
@@ -106,24 +146,35 @@ def observer_or_chance(
     if again is not None:
         for name in names:
             if not bit_equal(plain[name], again[name]):
-                spread = max(spread, _distance(plain[name], again[name]))
+                spread = max(spread, distance(plain[name], again[name]))
         if spread > 0:
             guards.append(
-                Guard("determinism", f"two equal runs of the {side} differ by {spread:.2g}; added to what is allowed")
+                Guard(
+                    "determinism",
+                    f"two equal runs of the {side} differ by {spread:.2g}"
+                    + ("; added to what is allowed" if side == "twin" else ""),
+                )
             )
     effect = 0.0
     for name, value in zip(names, captured, strict=False):
         if not bit_equal(plain[name], value):
-            effect = max(effect, _distance(plain[name], value))
-    largest = max((float(np.abs(v).max()) for v in plain.values() if v.size and dtype_class(v.dtype) == "float"), default=0.0)
+            effect = max(effect, distance(plain[name], value))
+    largest = max(
+        (float(np.abs(v).max()) for v in plain.values() if v.size and dtype_class(v.dtype) == "float"),
+        default=0.0,
+    )
     if effect > max(spread, 2.0**-24 * largest):
         guards.append(
-            Guard("observer effect", f"watching the {side} changes its output by {effect:.2g}; the output is judged unwatched")
+            Guard(
+                "observer effect",
+                f"watching the {side} changes its output by {effect:.2g}; the output is judged unwatched",
+            )
         )
     return guards, spread
 
 
-def _distance(a: np.ndarray, b: np.ndarray) -> float:
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference; infinite where shapes, NaN or Inf differ."""
     if a.shape != b.shape:
         return float("inf")
     difference = compare(a, b)
@@ -131,7 +182,10 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def coverage_guard(coverage: Coverage) -> list[Guard]:
-    """Speaks up when a good part of the network was not compared."""
+    """Speaks up when a good part of the network was not compared, or nothing of it was judged."""
+    if coverage.paired and not coverage.judged:
+        why = f": {coverage.note}" if coverage.note else ""
+        return [Guard("coverage", f"nothing was judged{why}", weakens=True)]
     if coverage.note:
         return [Guard("coverage", coverage.note)]
     return []

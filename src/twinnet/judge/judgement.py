@@ -4,32 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from twinnet.engines import Spec, find_engine
-from twinnet.engines.base import UNITS, Job, Session
+from twinnet.engines.base import UNITS, Job, Session, coarser, SiteJudge
 from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
+from twinnet.judge.again import restated
 from twinnet.judge.aggregate import findings_of, merge, verdict_of, visible
-from twinnet.judge.verdicts import Born
 from twinnet.judge.metrics import compare, dtype_class
 from twinnet.judge.other import refuse_inputs, refuse_other
 from twinnet.judge.parallel import workers
-from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
+from twinnet.judge.task import load_metric, mean_metric, task_metric
+from twinnet.judge.tolerance import Tolerance, Tolerances, by_tolerance, read_rules
+from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
 from twinnet.pairing.transforms import candidates
-from twinnet.result import Coverage, Difference, Guard, PairResult, Result, SideInfo, TaskMetric
+from twinnet.result import (
+    Coverage,
+    Difference,
+    Finding,
+    Guard,
+    Judged,
+    PairResult,
+    Result,
+    SideInfo,
+    TaskMetric,
+)
 from twinnet.site import Site
 from twinnet.store import dtype_name
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
 if TYPE_CHECKING:
-    from twinnet.judge.born import BornTest
     from twinnet.shrink.seed import Seed
 
 __all__ = ["Judgement"]
@@ -48,15 +59,25 @@ class Judgement:
         self.settings = settings
         self.timings: dict[str, float] = {}
         self.kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        self.seeds: dict[str, Seed] = {}
         self._reference = reference
         self._twin_spec = twin
+        self.seeds: dict[str, Seed] = {}
         self._sessions: list[Session] = []
+        self._by_network = False
         self._net: Session | None = None
         self._twin: Session | None = None
+        # A metric that cannot be loaded is said before anything has run.
+        self._metric = load_metric(settings.metric)
+        self._scores: list[TaskMetric] = []
+        self._plain_unit = UNITS["float32"]
+        self._aligned: list[_Output] = []
+        # How far two equal runs of the twin are apart, by network tensor; empty for a deterministic twin.
+        self._spread: dict[str, float] = {}
         # Samples are made when asked for; the first is asked for often.
         self._first: Mapping[str, np.ndarray] = feed.samples[0]
-        flags = Tolerance(settings.rtol, settings.atol, settings.ulp, settings.snr, settings.psnr, settings.cosine)
+        flags = Tolerance(
+            settings.rtol, settings.atol, settings.ulp, settings.snr, settings.psnr, settings.cosine
+        )
         rules = read_rules(settings.tolerance_file) if settings.tolerance_file else ()
         self.tolerances = Tolerances.of(flags, rules)
         self._job = Job(
@@ -114,7 +135,11 @@ class Judgement:
     def _with_session(info: SideInfo, session: Session | None) -> SideInfo:
         if session is None:
             return info
-        return replace(info, version=session.version, sites=len(session.sites), precision=session.precision)
+        try:
+            count = len(session.sites)
+        except EngineError:  # it does not run, so nobody can count
+            count = 0
+        return replace(info, version=session.version, sites=count, precision=session.precision)
 
     # -- the check -----------------------------------------------------------------------------------------------
 
@@ -122,19 +147,24 @@ class Judgement:
         """Run everything. EngineError means verdict ERROR and is left to the caller."""
         net = self._net = self._open(self._reference, "network")
         graph = net.graph()
-        _refuse_random(graph)
+        _refuse_random("network", net, graph)
         # Torch modules learn their outputs' names from a first run.
         plain = net.run(self._first)
         twin = self._twin = self._open(self._twin_spec, "twin")
+        _refuse_random("twin", twin, None)
         refuse_inputs(twin, self._first)
         twin_plain = twin.run(self._first)
         derived = isinstance(self._twin_spec, Spec) and self._twin_spec.file is None
         refuse_other(net, twin, None if derived else graph, plain, twin_plain)
+        self._aligned = _aligned(net, plain, twin, twin_plain)
         pairing = self._pair(net, twin, graph)
         unit = UNITS.get(twin.precision, UNITS["float32"])
+        # What a segment creates is measured at the twin's precision; end to end the coarser side shows as well.
+        self._plain_unit = UNITS.get(coarser(net.precision, twin.precision), UNITS["float32"])
         results: dict[str, PairResult] = {}
         found: list[Guard] = [Guard("note", n) for n in (*self.feed.notes, *net.notes, *twin.notes)]
         outputs_seen: list[dict[str, np.ndarray]] = [plain]
+        self._score(self._first, plain, twin_plain)
         for number in range(len(self.feed.samples)):
             sample = self._first if number == 0 else self.feed.samples[number]
             self.settings.progress(f"sample {number + 1} of {len(self.feed.samples)}", None)
@@ -143,8 +173,14 @@ class Judgement:
                 found += self._observe(net, twin, plain, twin_plain, trace, twin_trace, sample, pairing)
                 ours = plain
             else:
-                ours = {n: np.array(trace[t]) for n, t in zip(plain, net.output_tensors, strict=False) if t in trace}
+                ours = {
+                    n: np.array(trace[t])
+                    for n, t in zip(plain, net.output_tensors, strict=False)
+                    if t in trace
+                }
                 outputs_seen.append(ours)
+                theirs = {row.twin_name: twin_trace[row.twin_tensor] for row in self._aligned}
+                self._score(sample, ours, theirs)
             judged = self._judge(graph, pairing, sample, trace, twin_trace, unit, number)
             for pair in judged:
                 before = results.get(pair.site.tensor)
@@ -155,13 +191,18 @@ class Judgement:
             trace.close()
             twin_trace.close()
         ordered = [results[p.site.tensor] for p in pairing.pairs]
-        return self._conclude(net, twin, graph, pairing, ordered, unit, found, outputs_seen, plain, twin_plain)
+        if self.tolerances:
+            # Once more by the worst figures of all samples, so that judging the run again says the same.
+            ordered = [restated(p, self.tolerances) for p in ordered]
+        return self._conclude(
+            net, twin, graph, pairing, ordered, unit, found, outputs_seen, plain, twin_plain
+        )
 
     def _pair(self, net: Session, twin: Session, graph: Graph | None) -> Pairing:
         settings = self.settings
         # A twin that was converted from this network, or replays one that was, says where each value came from.
         derived = isinstance(self._twin_spec, Spec) and self._twin_spec.file is None
-        outputs = list(zip(net.output_tensors, twin.output_tensors, strict=False))
+        outputs = [(row.tensor, row.twin_tensor) for row in self._aligned]
         inputs = [(ours, twin.inputs[name]) for name, ours in net.inputs.items() if name in twin.inputs]
         pairing = pair_sites(
             net.sites,
@@ -188,7 +229,9 @@ class Judgement:
 
     def _watched(self, site: Site) -> bool:
         def fits(patterns: Sequence[str]) -> bool:
-            return any(fnmatchcase(v, p) for p in patterns for v in (site.tensor, site.module, site.op, site.label))
+            return any(
+                fnmatchcase(v, p) for p in patterns for v in (site.tensor, site.module, site.op, site.label)
+            )
 
         if site.role == "output":
             return True
@@ -211,8 +254,9 @@ class Judgement:
         if search:
             watch |= {s.tensor for s in pairing.unmatched}
             twin_watch |= {s.tensor for s in pairing.unmatched_twin}
-        if graph is not None:
-            watch |= self._test(graph, pairing, 1.0).shape_values
+        test = self._test(graph, pairing, 1.0)
+        if test is not None:
+            watch |= test.shape_values
         self.settings.progress("running the network", None)
         trace = net.trace(sample, watch, TraceBuilder(memory))
         self.settings.progress("running the twin", None)
@@ -223,14 +267,21 @@ class Judgement:
             pairing = pairing.extended(pair_by_fingerprint(pairing, trace, twin_trace))
         return trace, twin_trace, pairing
 
-    def _test(self, graph: Graph, pairing: Pairing, unit: float) -> BornTest:
+    def _test(self, graph: Graph | None, pairing: Pairing, unit: float) -> SiteJudge | None:
+        """Who judges the sites: the network itself where it knows better, else its canonical layers, else nobody."""
+        assert self._net is not None and self._twin is not None
+        own = self._net.site_judge(pairing.pairs, self._twin, unit)
+        self._by_network = own is not None
+        if own is not None or graph is None:
+            return own
         # torch comes in with the layers; two recordings are compared without either.
         from twinnet.judge.born import BornTest
 
-        assert self._net is not None
         names = {tensor: name for name, tensor in self._net.inputs.items()}
         observable = {s.tensor for s in pairing.sites}
-        return BornTest(graph, pairing.pairs, unit=unit, inputs=names, observable=observable)
+        return BornTest(
+            graph, pairing.pairs, unit=unit, inputs=names, observable=observable, spread=self._spread
+        )
 
     def _may_search(self, twin: Session) -> bool:
         spec = self._twin_spec
@@ -249,7 +300,10 @@ class Judgement:
         pairing: Pairing,
     ) -> list[Guard]:
         found: list[Guard] = []
-        for side, session, outputs, seen in (("network", net, plain, trace), ("twin", twin, twin_plain, twin_trace)):
+        for side, session, outputs, seen in (
+            ("network", net, plain, trace),
+            ("twin", twin, twin_plain, twin_trace),
+        ):
             captured = [seen[t] for t in session.output_tensors if t in seen]
             same = len(captured) == len(outputs) and all(
                 guards.bit_equal(a, b) for a, b in zip(outputs.values(), captured, strict=True)
@@ -257,9 +311,24 @@ class Judgement:
             if same:
                 continue
             # The tapped run differs from the plain one: a second plain run tells chance from observation.
-            said, _ = guards.observer_or_chance(side, outputs, session.run(sample), captured)
+            said, spread = guards.observer_or_chance(side, outputs, session.run(sample), captured)
             found += said
+            if spread > 0 and session is twin:
+                self._spread = self._spread_of(twin, twin_trace, sample, pairing)
         return found
+
+    def _spread_of(
+        self, twin: Session, seen: Trace, sample: Mapping[str, np.ndarray], pairing: Pairing
+    ) -> dict[str, float]:
+        """How far a second run of the twin is from the first, at each pair: this much is chance."""
+        watch = {p.twin_site.tensor for p in pairing.pairs}
+        again = twin.trace(sample, watch, TraceBuilder(self.settings.memory or DEFAULT_MEMORY))
+        found = {
+            p.site.tensor: guards.distance(seen[p.twin_site.tensor], again[p.twin_site.tensor])
+            for p in pairing.pairs
+        }
+        again.close()
+        return {tensor: far for tensor, far in found.items() if far > 0}
 
     def _judge(
         self,
@@ -272,10 +341,9 @@ class Judgement:
         number: int,
     ) -> list[PairResult]:
         judge: Callable[[Pair], Born] | None = None
-        test: BornTest | None = None
+        test = self._test(graph, pairing, unit)
         names: Mapping[str, str] = {}
-        if graph is not None:
-            test = self._test(graph, pairing, unit)
+        if test is not None:
             names = test.inputs
             judge = test.on(sample, trace, twin_trace)
         order = {s.tensor: i for i, s in enumerate(pairing.sites)}
@@ -294,7 +362,7 @@ class Judgement:
         def same(pair: Pair) -> Born | None:
             """Bit-equal from bit-equal inputs: the twin does what the network does, nothing is left to evaluate."""
             tensor = pair.site.tensor
-            if test is None or graph is None or not equal[tensor] or tensor not in graph.producer:
+            if test is None or not equal[tensor] or (graph is not None and tensor not in graph.producer):
                 return None
             if not all(equal.get(n, n in names or n in test.shape_values) for n in test.segment(tensor)[1]):
                 return None
@@ -312,14 +380,22 @@ class Judgement:
         with self._job.step("judge"), workers() as pool:
             compared = list(pool.map(plain, pairing.pairs))
             equal.update(
-                {p.site.tensor: d.differing == 0 for p, (d, _) in zip(pairing.pairs, compared, strict=True) if d}
+                {
+                    p.site.tensor: d.differing == 0
+                    for p, (d, _) in zip(pairing.pairs, compared, strict=True)
+                    if d
+                }
             )
             found = pool.map(born_of, pairing.pairs)
             for done, (pair, (difference, problem), born) in enumerate(
                 zip(pairing.pairs, compared, found, strict=True)
             ):
                 self.settings.progress("judging", done / len(pairing.pairs))
-                judged.append(self._status(pair, born, difference, problem, unit, number, order[pair.site.tensor], trace))
+                judged.append(
+                    self._status(
+                        pair, born, difference, problem, unit, number, order[pair.site.tensor], trace
+                    )
+                )
         return judged
 
     def _status(
@@ -353,24 +429,31 @@ class Judgement:
         )
         if problem or difference is None:
             return replace(base, reason=problem, rule="structure")
-        tolerance = self.tolerances.find(site, site.dtype)
-        if tolerance is not None:
-            complaint = tolerance.complaint(difference)
-            return replace(base, status="fail" if complaint else "pass", reason=complaint, rule=str(tolerance))
-        if self.tolerances:
-            return replace(base, status="not judged", reason="no tolerance is stated for it", rule="")
         if born.status == "not judged":
-            return self._plain_rule(base, born, unit)
-        return replace(base, status=born.status, reason=born.reason)  # type: ignore[arg-type]
+            automatic = self._plain_rule(base, born)
+        else:
+            automatic = Judged(born.status, born.reason)
+        held = by_tolerance(self.tolerances, site, difference) if self.tolerances else automatic
+        return replace(
+            base,
+            status=held.status,
+            reason=held.reason,
+            rule=held.rule,
+            automatic=automatic if self.tolerances else None,
+        )
 
-    def _plain_rule(self, base: PairResult, born: Born, unit: float) -> PairResult:
+    def _plain_rule(self, base: PairResult, born: Born) -> Judged:
         """Where the network's layers cannot be evaluated only outputs are judged, by the size of the difference."""
         if base.site.role != "output":
-            return replace(base, status="not judged", reason=born.reason, rule="")
-        if visible(base.difference, unit * 16, base.site.op):
+            return Judged("not judged", born.reason, "")
+        spread = self._spread.get(base.site.tensor, 0.0)
+        if (
+            visible(base.difference, self._plain_unit * 16, base.site.op)
+            and not base.difference.max_abs <= LIMIT * spread
+        ):
             reason = "visibly different" + (f" ({born.reason})" if born.reason else "")
-            return replace(base, status="fail", reason=reason, rule="plain")
-        return replace(base, status="pass", rule="plain", reason=born.reason)
+            return Judged("fail", reason, "plain")
+        return Judged("pass", born.reason, "plain")
 
     # -- the answer ----------------------------------------------------------------------------------------------
 
@@ -418,8 +501,9 @@ class Judgement:
             return
         self.settings.progress("keeping the findings for a repro", None)
         with self._job.step("repro"):
-            test = None if graph is None else self._test(graph, pairing, unit)
-            Gatherer(self, (net, twin), graph, test, pairing, (trace, twin_trace), sample, unit).add(judged, self.seeds)
+            test = self._test(graph, pairing, unit)
+            gatherer = Gatherer(self, (net, twin), graph, test, pairing, (trace, twin_trace), sample, unit)
+            gatherer.add(judged, self.seeds)
 
     def _conclude(
         self,
@@ -439,7 +523,7 @@ class Judgement:
         outputs = self._outputs(net, twin, graph, pairs, plain, twin_plain, unit, failed=verdict == "FAIL")
         if any(p.status == "fail" for p in outputs):
             verdict = "FAIL"
-        visibly = [p for p in pairs if visible(p.difference, unit, p.site.op)]
+        visibly = [p for p in pairs if visible(p.difference, self._plain_unit, p.site.op)]
         untested = [p for p in pairs if p.status == "untested" and p.site.role != "output"]
         inner = sum(p.site.role != "output" for p in pairs)
         by_tensor = dict(zip(net.output_tensors, plain.values(), strict=False))
@@ -447,11 +531,12 @@ class Judgement:
         found += guards.degenerate_data(judged_outputs, by_tensor, len(untested), inner)
         if verdict == "PASS":
             found += self._baseline(net, outputs_seen, outputs)
+        found += guards.constant_inputs([self._first])
         found += self._training_mode()
         coverage = self._coverage(pairing, pairs, net, graph)
         found += guards.coverage_guard(coverage)
         weak = verdict == "PASS" and any(g.weakens for g in found)
-        first = next((p.site for p in pairs if p in visibly), None) if visibly else None
+        first = visibly[0].site if visibly else None
         return Result(
             verdict=verdict,
             network=self.network_info(),
@@ -465,9 +550,24 @@ class Judgement:
             failing=len(visibly),
             first_failing=first,
             findings=findings_of(pairs, graph, [p.site.tensor for p in visibly]),
-            metrics=self._metrics(plain, twin_plain),
+            contributors=self._contributors(pairs),
+            metrics=mean_metric(self._scores),
             tolerance=str(self.tolerances),
             timings=dict(self.timings),
+        )
+
+    def _contributors(self, pairs: Sequence[PairResult]) -> tuple[Finding, ...]:
+        """Where a network with a meaning of its own differs within its budget (table approximation), worst first."""
+        if not self._by_network:
+            return ()
+        ranked = sorted(
+            (p for p in pairs if p.status == "pass" and p.difference.max_abs > 0 and p.site.op == "unit"),
+            key=lambda p: p.difference.mse,
+            reverse=True,
+        )
+        return tuple(
+            Finding(p.site, p.twin_site, p.difference.max_abs, p.floor or 0.0, p.ratio or 0.0, p.born or 0.0)
+            for p in ranked[:5]
         )
 
     def _outputs(
@@ -486,14 +586,11 @@ class Judgement:
         by_tensor = {p.site.tensor: p for p in pairs}
         noise = self._noise(net, graph, plain, failed=failed)
         found: list[PairResult] = []
-        twins = list(twin_plain.values())
-        for index, (tensor, ours) in enumerate(zip(net.output_tensors, plain.values(), strict=False)):
-            if index >= len(twins):
-                break
-            theirs = twins[index]
+        for row in self._aligned:
+            tensor, ours, theirs = row.tensor, plain[row.name], twin_plain[row.twin_name]
             judged = by_tensor.get(tensor)
             site = judged.site if judged else Site(tensor, tensor, "output", role="output")
-            twin_site = judged.twin_site if judged else Site(twin.output_tensors[index], role="output")
+            twin_site = judged.twin_site if judged else Site(row.twin_tensor, role="output")
             base = PairResult(site, twin_site, "pass", rule="end to end")
             if ours.shape != theirs.shape or dtype_class(ours.dtype) != dtype_class(theirs.dtype):
                 reason = f"{_dims(theirs.shape)} {theirs.dtype.name} where the network has {_dims(ours.shape)} {ours.dtype.name}"
@@ -503,7 +600,7 @@ class Judgement:
             number = 0
             if judged is not None and judged.difference.max_abs > difference.max_abs:
                 difference, number = judged.difference, judged.sample
-            floor = max(noise.get(tensor, 0.0), unit * max(map(abs, difference.range_reference)))
+            floor = max(noise.get(tensor, 0.0), self._plain_unit * max(map(abs, difference.range_reference)))
             known = tensor in noise and math.isfinite(floor) and floor > 0
             status = judged.status if judged else "pass"
             tolerance = self.tolerances.find(site, dtype_name(ours.dtype))
@@ -530,9 +627,9 @@ class Judgement:
             return {}
         import torch
 
-        from twinnet.network.arrays import to_tensor
         from twinnet.layers import evaluate
         from twinnet.layers.kinds import UnknownLayer
+        from twinnet.network.arrays import to_tensor
 
         self.settings.progress("measuring the network's own rounding", None)
         sample = self._first
@@ -546,7 +643,12 @@ class Judgement:
         found: dict[str, float] = {}
         for tensor, array in zip(net.output_tensors, plain.values(), strict=False):
             value = exact.get(tensor)
-            if value is None or not value.is_floating_point() or value.shape != array.shape or value.numel() == 0:
+            if (
+                value is None
+                or not value.is_floating_point()
+                or value.shape != array.shape
+                or value.numel() == 0
+            ):
                 continue
             off = (to_tensor(array).to(torch.float64) - value).abs()
             finite = off[off.isfinite()]
@@ -561,17 +663,24 @@ class Judgement:
         self, net: Session, seen: Sequence[Mapping[str, np.ndarray]], outputs: Sequence[PairResult]
     ) -> list[Guard]:
         differences = {n: p.difference.max_abs for n, p in zip(seen[0], outputs, strict=False)}
+        if self._by_network:  # judged exactly, site by site: how far the outputs are apart weakens nothing
+            differences = {}
         if len(seen) > 1:
             other = seen[1]
         elif net.live:
-            other = net.run(guards.shuffled(self._first, self.settings.seed))
+            changed = guards.shuffled(self._first, self.settings.seed)
+            if not changed:
+                return []
+            other = net.run(changed)
         else:
             return []
         return guards.null_baseline(seen[0], other, differences)
 
     def _training_mode(self) -> list[Guard]:
         if getattr(self.network, "was_training", False):
-            return [Guard("training mode", "the module was in training mode; it was set to eval for the check")]
+            return [
+                Guard("training mode", "the module was in training mode; it was set to eval for the check")
+            ]
         return []
 
     def _coverage(
@@ -579,15 +688,19 @@ class Judgement:
     ) -> Coverage:
         judged = sum(p.status in ("pass", "fail", "excused") for p in pairs)
         note = ""
-        if graph is None:
-            note = "the network's layers are not known: only outputs are judged, by the size of the difference"
+        if graph is None and not self._by_network:
+            note = (
+                "the network's layers are not known: only outputs are judged, by the size of the difference"
+            )
         else:
             longest = max((len(p.segment) for p in pairs), default=0)
             unknown = [p for p in pairs if p.status == "not judged" and p.reason and not self.tolerances]
             if unknown:
                 note = f"{len(unknown)} pairs could not be judged: {unknown[0].reason}"
             elif longest > 40:
-                note = f"the longest segment judged as one has {longest} layers: small faults inside it can hide"
+                note = (
+                    f"the longest segment judged as one has {longest} layers: small faults inside it can hide"
+                )
         return Coverage(
             sites=len(pairing.sites),
             paired=len(pairing.pairs),
@@ -598,15 +711,17 @@ class Judgement:
             note=note,
         )
 
-    def _metrics(self, plain: Mapping[str, np.ndarray], twin_plain: Mapping[str, np.ndarray]) -> tuple[TaskMetric, ...]:
-        if self.settings.metric is None:
-            return ()
-        from twinnet.judge.task import task_metric
+    def _score(
+        self, sample: Mapping[str, np.ndarray], ours: Mapping[str, Any], theirs: Mapping[str, Any]
+    ) -> None:
+        if self._metric is not None:
+            named = {row.name: theirs[row.twin_name] for row in self._aligned}
+            self._scores.append(task_metric(self._metric, sample, ours, named))
 
-        return (task_metric(self.settings.metric, self._first, plain, twin_plain),)
 
-
-def _settled(pairing: Pairing, trace: Mapping[str, np.ndarray], twin_trace: Mapping[str, np.ndarray]) -> Pairing:
+def _settled(
+    pairing: Pairing, trace: Mapping[str, np.ndarray], twin_trace: Mapping[str, np.ndarray]
+) -> Pairing:
     """Pairs with the transform their shapes ask for; guesses that cannot stand side by side are dropped."""
     kept: list[Pair] = []
     for pair in pairing.pairs:
@@ -623,15 +738,40 @@ def _settled(pairing: Pairing, trace: Mapping[str, np.ndarray], twin_trace: Mapp
     return replace(pairing, pairs=tuple(kept))
 
 
-def _refuse_random(graph: Graph | None) -> None:
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """One output on both sides: its name in a run, and its tensor's name among the sites."""
+
+    name: str
+    tensor: str
+    twin_name: str
+    twin_tensor: str
+
+
+def _aligned(
+    net: Session, plain: Mapping[str, Any], twin: Session, twin_plain: Mapping[str, Any]
+) -> list[_Output]:
+    """Outputs that correspond: by position, or by name where the twin gives only some of them."""
+    ours = list(zip(plain, net.output_tensors, strict=False))
+    theirs = list(zip(twin_plain, twin.output_tensors, strict=False))
+    if len(theirs) < len(ours) and set(twin_plain) <= set(plain):
+        tensors = dict(ours)
+        return [_Output(name, tensors[name], name, tensor) for name, tensor in theirs]
+    return [_Output(*a, *b) for a, b in zip(ours, theirs, strict=False)]
+
+
+def _refuse_random(side: str, session: Session, graph: Graph | None) -> None:
+    place = session.random
     for layer in graph or ():
-        if layer.attrs.get("random"):
+        if not place and layer.attrs.get("random"):
             where = f" ({layer.source})" if layer.source else ""
-            raise EngineError(
-                f"the network draws random numbers in {layer.module or layer.node} {layer.op}{where}",
-                stage="run",
-                hint="seed it, or make it deterministic: two runs of it cannot be compared",
-            )
+            place = f"{layer.module or layer.node} {layer.op}{where}"
+    if place:
+        raise EngineError(
+            f"the {side} draws random numbers in {place}",
+            stage="run",
+            hint="seed it, or make it deterministic: two runs of it cannot be compared",
+        )
 
 
 def _dims(shape: Sequence[int]) -> str:

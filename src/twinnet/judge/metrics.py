@@ -7,7 +7,7 @@ masks first, and the figures are taken over the places where both sides are fini
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import ml_dtypes
@@ -15,7 +15,7 @@ import numpy as np
 
 from twinnet.result import Difference
 
-__all__ = ["bit_equal", "compare", "dtype_class", "same_bits", "ulp_distance"]
+__all__ = ["bit_equal", "compare", "dtype_class", "hull_of", "same_bits", "ulp_distance"]
 
 _BLOCK = 1 << 15
 _FLOATS = {np.dtype(t) for t in (np.float16, np.float32, np.float64, ml_dtypes.bfloat16)}
@@ -309,18 +309,8 @@ class _Hull:
         if self._hull:
             level = np.concatenate([[p[0] for p in self._hull], level])
             size = np.concatenate([[p[1] for p in self._hull], size])
-        order = np.lexsort((-size, level))
-        best = np.maximum.accumulate(size[order])
-        record = np.ones(order.size, bool)
-        record[1:] = best[1:] > best[:-1]
-        order = order[record]
-        hull: list[tuple[float, float]] = []
-        for point in zip(level[order].tolist(), size[order].tolist(), strict=True):
-            while len(hull) > 1 and _under(hull[-2], hull[-1], point):
-                hull.pop()
-            hull.append(point)
-        self._hull = hull
-        levels, sizes = zip(*hull, strict=True)
+        self._hull = _upper_left(level, size)
+        levels, sizes = zip(*self._hull, strict=True)
         table = np.interp(self._edges, levels, sizes, left=0.0, right=sizes[-1])
         # Points on the hull itself need not come back; rounding to float32 must not drop one above it.
         self._table = np.where(table > 0, table * (1 - 1e-6), 0).astype(np.float32)
@@ -328,6 +318,33 @@ class _Hull:
     def points(self) -> tuple[tuple[float, float], ...]:
         """The hull from the smallest level to the largest difference."""
         return tuple(p for p in self._hull if p[1] > 0)
+
+
+def hull_of(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """The hull of the points of several hulls.
+
+    >>> hull_of([(1.0, 0.1), (2.0, 0.5), (3.0, 0.4)])
+    ((1.0, 0.1), (2.0, 0.5))
+    """
+    several = tuple(points)
+    if not several:
+        return ()
+    level, size = (np.array(column) for column in zip(*several, strict=True))
+    return tuple(_upper_left(level, size))
+
+
+def _upper_left(level: np.ndarray, size: np.ndarray) -> list[tuple[float, float]]:
+    order = np.lexsort((-size, level))
+    best = np.maximum.accumulate(size[order])
+    record = np.ones(order.size, bool)
+    record[1:] = best[1:] > best[:-1]
+    order = order[record]
+    hull: list[tuple[float, float]] = []
+    for point in zip(level[order].tolist(), size[order].tolist(), strict=True):
+        while len(hull) > 1 and _under(hull[-2], hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    return hull
 
 
 def _under(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,27 +11,52 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.result import TaskMetric
 
-__all__ = ["task_metric"]
+__all__ = ["load_metric", "mean_metric", "task_metric"]
+
+
+def load_metric(metric: Any) -> Callable[..., Any] | None:
+    """The function behind `file.py:fn`, or the function itself."""
+    from twinnet.pyfile import load_attribute
+
+    return load_attribute(metric, what="metric") if isinstance(metric, str) else metric
+
+
+def mean_metric(scores: Sequence[TaskMetric]) -> tuple[TaskMetric, ...]:
+    """The average over all samples.
+
+    >>> mean_metric([TaskMetric("psnr", 30.0, 20.0, 10.0), TaskMetric("psnr", 32.0, 30.0, 2.0)])
+    (TaskMetric(name='psnr', network=31.0, twin=25.0, between=6.0),)
+    """
+    if not scores:
+        return ()
+
+    def mean(values: list[float | None]) -> float | None:
+        known = [v for v in values if v is not None]
+        return sum(known) / len(known) if known else None
+
+    network, twin = mean([s.network for s in scores]), mean([s.twin for s in scores])
+    return (TaskMetric(scores[0].name, network, twin, mean([s.between for s in scores])),)
 
 
 def task_metric(
-    metric: Any,
+    function: Callable[..., Any],
     sample: Mapping[str, np.ndarray],
     outputs: Mapping[str, np.ndarray],
     twin_outputs: Mapping[str, np.ndarray],
 ) -> TaskMetric:
-    """Call `metric` (a function, or `file.py:fn`).
+    """Score one sample.
 
     `fn(outputs, inputs)` scores one side and is called for both; `fn(outputs, twin_outputs, inputs)` scores the two
     against each other. Outputs and inputs are dicts of arrays; the score is a number.
     """
-    from twinnet.pyfile import call_user, load_attribute
+    from twinnet.pyfile import call_user
 
-    function = load_attribute(metric, what="metric") if isinstance(metric, str) else metric
     name = getattr(function, "__name__", "metric")
-    theirs = dict(zip(outputs, twin_outputs.values(), strict=False))
+    theirs = dict(twin_outputs)
     required = [
-        p for p in inspect.signature(function).parameters.values() if p.default is p.empty and p.kind in (0, 1)
+        p
+        for p in inspect.signature(function).parameters.values()
+        if p.default is p.empty and p.kind in (0, 1)
     ]
     if len(required) == 3:
         between = call_user(function, dict(outputs), theirs, dict(sample), what="metric", name=name)
@@ -42,7 +67,10 @@ def task_metric(
             hint="fn(outputs), fn(outputs, inputs) or fn(outputs, twin_outputs, inputs)",
         )
     more = (dict(sample),) if len(required) == 2 else ()
-    scores = [_number(call_user(function, dict(o), *more, what="metric", name=name), name) for o in (outputs, theirs)]
+    scores = [
+        _number(call_user(function, dict(o), *more, what="metric", name=name), name)
+        for o in (outputs, theirs)
+    ]
     return TaskMetric(name, scores[0], scores[1], abs(scores[1] - scores[0]))
 
 

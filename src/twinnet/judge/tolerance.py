@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
-from twinnet.result import Difference
+from twinnet.result import Difference, Judged
 from twinnet.site import Site
 
-__all__ = ["Rule", "Tolerance", "Tolerances", "read_rules"]
+__all__ = ["Rule", "Tolerance", "Tolerances", "by_tolerance", "read_rules"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,11 @@ class Tolerance:
             return f"NaN or Inf in other places ({difference.nonfinite_mismatch} elements)"
         if self.rtol is not None or self.atol is not None:
             rtol, atol = self.rtol or 0.0, self.atol or 0.0
-            for level, size in difference.hull:
-                if size > atol + rtol * level:
-                    allowed = atol + rtol * level
-                    return f"differs by {size:.3g} where atol {atol:g} + rtol {rtol:g} x |{level:.3g}| allows {allowed:.3g}"
+            level, size = max(difference.hull, key=lambda p: p[1] - rtol * p[0], default=(0.0, 0.0))
+            allowed = atol + rtol * level
+            if size > allowed:
+                bound = f"atol {atol:g} + rtol {rtol:g} x |{level:.3g}|"
+                return f"differs by {size:.3g} where {bound} allows {allowed:.3g}"
         if self.ulp is not None and difference.ulp is not None and difference.ulp > self.ulp:
             return f"{difference.ulp} ULP apart, {self.ulp:g} allowed"
         for name in ("snr", "psnr"):
@@ -69,7 +70,9 @@ class Tolerance:
         return ""
 
     def __str__(self) -> str:
-        return ", ".join(f"{f.name} {getattr(self, f.name):g}" for f in fields(self) if getattr(self, f.name) is not None)
+        return ", ".join(
+            f"{f.name} {getattr(self, f.name):g}" for f in fields(self) if getattr(self, f.name) is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,12 @@ class Rule:
     def fits(self, site: Site, dtype: str) -> bool:
         if not (self.site or self.module or self.op or self.dtype):
             return site.role == "output"
-        asked = ((self.site, site.tensor), (self.module, site.module), (self.op, site.op), (self.dtype, dtype))
+        asked = (
+            (self.site, site.tensor),
+            (self.module, site.module),
+            (self.op, site.op),
+            (self.dtype, dtype),
+        )
         return all(not pattern or fnmatchcase(value.lower(), pattern.lower()) for pattern, value in asked)
 
 
@@ -112,6 +120,19 @@ class Tolerances:
         return "; ".join(dict.fromkeys(str(r.tolerance) for r in self.rules)) or "automatic"
 
 
+def by_tolerance(tolerances: Tolerances, site: Site, difference: Difference) -> Judged:
+    """What the stated tolerances say of one pair.
+
+    >>> by_tolerance(Tolerances.of(Tolerance(atol=1.0)), Site("y", role="output"), Difference()).status
+    'pass'
+    """
+    tolerance = tolerances.find(site, site.dtype)
+    if tolerance is None:
+        return Judged("not judged", "no tolerance is stated for it", "")
+    complaint = tolerance.complaint(difference)
+    return Judged("fail" if complaint else "pass", complaint, str(tolerance))
+
+
 def read_rules(path: str | Path) -> tuple[Rule, ...]:
     """The rules of a tolerance file."""
     path = Path(path)
@@ -135,10 +156,20 @@ def _rule(path: Path, number: int, entry: dict[str, Any]) -> Rule:
         if key not in limits | patterns:
             allowed = ", ".join(sorted(limits | patterns))
             raise UsageError(f"{path}: rule {number} has the unknown key {key!r}", hint=f"allowed: {allowed}")
-        right = isinstance(value, str) if key in patterns else isinstance(value, int | float) and not isinstance(value, bool)
+        right = (
+            isinstance(value, str)
+            if key in patterns
+            else isinstance(value, int | float) and not isinstance(value, bool)
+        )
         if not right:
-            raise UsageError(f"{path}: rule {number}: {key} = {value!r} is not a {'text' if key in patterns else 'number'}")
+            raise UsageError(
+                f"{path}: rule {number}: {key} = {value!r} is not a {'text' if key in patterns else 'number'}"
+            )
+        if key in ("rtol", "atol", "ulp") and not value >= 0:
+            raise UsageError(f"{path}: rule {number}: {key} = {value!r} is no size")
     tolerance = Tolerance(**{k: float(v) for k, v in entry.items() if k in limits})
     if not tolerance.stated:
-        raise UsageError(f"{path}: rule {number} states no limit", hint=f"one of: {', '.join(sorted(limits))}")
+        raise UsageError(
+            f"{path}: rule {number} states no limit", hint=f"one of: {', '.join(sorted(limits))}"
+        )
     return Rule(tolerance, **{k: v for k, v in entry.items() if k in patterns})

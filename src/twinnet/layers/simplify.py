@@ -80,10 +80,10 @@ def _axes(work: _Work) -> None:
             continue
         attrs, inputs = dict(layer.attrs), layer.inputs
         given = work.constant(inputs[1]) if len(inputs) > 1 else None
+        shape = work.graph.shapes.get(inputs[0] or "") if inputs else None
         if given is not None:
             attrs["axes"] = tuple(int(n) for n in given.flatten().tolist())
             inputs = inputs[:1]
-        shape = work.graph.shapes.get(inputs[0] or "")
         if shape is not None and isinstance(attrs.get("axes"), tuple) and layer.kind != "unsqueeze":
             attrs["axes"] = tuple(sorted(n % max(len(shape), 1) for n in attrs["axes"]))
         work.layers[i] = replace(layer, attrs=attrs, inputs=inputs)

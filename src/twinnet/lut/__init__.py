@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from twinnet.lut.net import LutNet
     from twinnet.lut.onnx import to_onnx
     from twinnet.lut.plan import Plan, sites
+    from twinnet.lut.query import find_sites
     from twinnet.lut.rounding import ROUNDINGS
     from twinnet.lut.unit import Unit
 
@@ -33,12 +34,12 @@ _HOMES = {
     "units": "exporter", "use": "exporter", "save": "file", "Grid": "grid", "lower": "lowering",
     "raise_plan": "lowering",
     "LutModel": "model", "load": "model", "LutNet": "net", "to_onnx": "onnx", "Plan": "plan", "sites": "plan",
-    "ROUNDINGS": "rounding", "Unit": "unit",
+    "ROUNDINGS": "rounding", "Unit": "unit", "find_sites": "query",
 }  # fmt: skip
 
 __all__ = [
-    "ROUNDINGS", "Grid", "LutModel", "LutNet", "Plan", "Unit", "compress", "diff", "export", "load", "lower",
-    "network_hash", "raise_plan", "save", "sites", "tabulate", "to_onnx", "units", "use",
+    "ROUNDINGS", "Grid", "LutModel", "LutNet", "Plan", "Unit", "compress", "diff", "export", "find_sites",
+    "load", "lower", "network_hash", "raise_plan", "save", "sites", "tabulate", "to_onnx", "units", "use",
 ]  # fmt: skip
 
 

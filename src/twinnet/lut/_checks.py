@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinnet.errors import UsageError
 
 if TYPE_CHECKING:
-    from twinnet.lut.plan import Plan, Plane, Requant, Sample, Stage, Table, Term
+    from twinnet.lut.plan import Plan, Plane, Stage, Table, Term
 
-__all__ = ["finish_stage", "reach", "stage_from_dict"]
+__all__ = ["finish_stage", "reach"]
 
 COMPATS = ("", "srlut-2021")
+MAX_OFFSET = 4096
+"""Taps further away than this are a mistake, and would only make tiles overlap without end."""
 
 
 def _wrong(stage: Stage, term: Term | None, what: str) -> UsageError:
@@ -27,6 +29,8 @@ def _check_sample(stage: Stage, term: Term, axes: int) -> None:
         raise _wrong(stage, term, f"unknown padding {sample.padding!r}, use edge or reflect")
     if not sample.offsets or any(len(offset) != 2 for offset in sample.offsets):
         raise _wrong(stage, term, "offsets must be (dy, dx) pairs")
+    if any(type(d) is not int or abs(d) > MAX_OFFSET for offset in sample.offsets for d in offset):
+        raise _wrong(stage, term, f"offsets must be whole numbers of at most {MAX_OFFSET}")
     if sample.axes != axes:
         raise _wrong(stage, term, f"samples {sample.axes} values for a table of {axes} axes")
     if len(sample.planes) not in (1, len(sample.offsets)):
@@ -141,56 +145,3 @@ def reach(plan: Plan) -> int:
             most = max(most, edge / scale + max(far[plane.register] for plane in planes))
         far[stage.name] = most
     return math.ceil(far[plan.stages[-1].name])
-
-
-def _planes(data: Any) -> tuple[Plane, ...]:
-    from twinnet.lut.plan import Plane
-
-    return tuple(Plane(**plane) for plane in data)
-
-
-def _sample(data: Mapping[str, Any]) -> Sample:
-    from twinnet.lut.plan import Sample
-
-    weights = data["weights"]
-    return Sample(
-        planes=_planes(data["planes"]),
-        offsets=tuple((int(dy), int(dx)) for dy, dx in data["offsets"]),
-        padding=data["padding"],
-        weights=None if weights is None else tuple(tuple(int(w) for w in row) for row in weights),
-        weight_bits=int(data["weight_bits"]),
-        value_bits=int(data["value_bits"]),
-    )
-
-
-def _term(data: Mapping[str, Any]) -> Term:
-    from twinnet.lut.plan import Blend, Term
-
-    blend = data["blend"]
-    return Term(
-        **{
-            **data,
-            "sample": _sample(data["sample"]),
-            "rotations": tuple(data["rotations"]),
-            "blend": None
-            if blend is None
-            else Blend(
-                _planes(blend["planes"]), tuple(int(g) for g in blend["gains"]), int(blend["gain_bits"])
-            ),
-        }
-    )
-
-
-def _requant(data: Mapping[str, Any]) -> Requant:
-    from twinnet.lut.plan import Requant
-
-    return Requant(data["name"], tuple(tuple(step) for step in data["steps"]))
-
-
-def stage_from_dict(data: Mapping[str, Any]) -> Stage:
-    """A stage from its plain data."""
-    from twinnet.lut.plan import Stage
-
-    return Stage(
-        **{**data, "terms": tuple(_term(t) for t in data["terms"]), "requant": _requant(data["requant"])}
-    )

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.lut.plan import Plan, Table, plan_to_dict
+from twinnet.lut.plan import Plan, Table
 from twinnet.lut.reference import Visits, run_reference
+from twinnet.lut.serial import plan_to_dict
 
 __all__ = ["Cell", "Difference", "TableDifference", "diff", "lines", "to_dict"]
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.lut.plan import Plan, plan_from_dict, plan_to_dict
+from twinnet.lut.plan import Plan
+from twinnet.lut.serial import plan_from_dict, plan_to_dict
 
 if TYPE_CHECKING:
     from twinnet.lut.net import LutNet

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from twinnet.errors import UsageError
 
-__all__ = ["Grid", "infer_nodes"]
+__all__ = ["Grid", "default_value_bits", "infer_nodes"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,18 @@ class Grid:
         """
         index = np.unravel_index(np.arange(start, stop), (self.nodes,) * axes)
         return self.values()[np.stack(index, axis=1)]
+
+
+def default_value_bits(grid: Grid, axes: int, interpolation: str) -> int:
+    """Fraction bits for values that are not whole pixels, such that exact sums stay within a double.
+
+    >>> default_value_bits(Grid(), 4, "simplex"), default_value_bits(Grid(), 4, "multilinear")
+    (8, 6)
+    """
+    if interpolation == "simplex":
+        return 8
+    # Denominators are (step << bits)^axes; 40 bits of them leave room for entries, rotations and branches.
+    return max(0, min(8, int(40 / axes - math.log2(grid.step))))
 
 
 def infer_nodes(rows: int, axes: int | None = None) -> tuple[int, Grid]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from twinnet.errors import UsageError
-from twinnet.lut.nodes import LookupStage, place
+from twinnet.lut.nodes import AdaRL, LookupStage, place
 from twinnet.lut.plan import INPUT, Plane
 from twinnet.lut.rounding import ROUNDINGS, Rounding, requantise, rounding, ste_round
 
@@ -139,6 +139,10 @@ class LutNet(nn.Module):
         if as_table:
             work = torch.float64 if how == "C" else torch.float32
             planes = ste_round(planes.to(work) * 255)
+        if self.training:
+            for module in self.modules():
+                if isinstance(module, AdaRL):
+                    module.project()
         registers = {INPUT: planes}
         for name, stage in self.stages():
             last = name == self.stage_names[-1]

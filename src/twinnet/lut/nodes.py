@@ -130,7 +130,7 @@ class AutoSample(nn.Module):
 class AdaRL(nn.Module):
     """Adaptive residual: each axis mixes the sample with the same sample of an earlier image.
 
-    The weights live in [0, 1]; `forward` projects them there, as they are trained.
+    The weights live in [0, 1]: used clamped, and put back there by `project` before every training step.
     """
 
     def __init__(self, axes: int = 4) -> None:
@@ -144,8 +144,8 @@ class AdaRL(nn.Module):
 
     def forward(self, values: Tensor, previous: Tensor) -> Tensor:
         """Network mode."""
-        self.project()
-        w = self.weight.reshape(-1, *[1] * (values.ndim - 2))
+        inside = self.weight + (self.weight.clamp(0, 1) - self.weight).detach()
+        w = inside.reshape(-1, *[1] * (values.ndim - 2))
         return w * previous + (1 - w) * values
 
     def fixed_gains(self) -> np.ndarray:

@@ -86,7 +86,8 @@ def read_picture(path: str | Path) -> Picture:
             if getattr(image, "n_frames", 1) > 1:
                 raise UsageError(f"{source} is animated", hint="extract its frames first")
             image.load()
-            turned = ImageOps.exif_transpose(image)
+            ImageOps.exif_transpose(image, in_place=True)
+            return _picture(image)
     except UsageError:
         raise
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
@@ -95,11 +96,17 @@ def read_picture(path: str | Path) -> Picture:
         raise UsageError(f"{source} is truncated") from error
     finally:
         Image.MAX_IMAGE_PIXELS = limit
-    gray = turned.mode in ("1", "L", "LA", "La")
-    if turned.has_transparency_data:
-        full = np.asarray(turned.convert("LA" if gray else "RGBA"))
-        return Picture(full[..., 0] if gray else full[..., :3], full[..., -1])
-    return Picture(np.asarray(turned.convert("L" if gray else "RGB")))
+
+
+def _picture(image: Any) -> Picture:
+    gray = image.mode in ("1", "L", "LA", "La")
+    clear = image.has_transparency_data
+    mode = ("L" if gray else "RGB") + ("A" if clear else "")
+    # A large image is not copied once more only to stay what it is.
+    full = np.asarray(image if image.mode == mode else image.convert(mode))
+    if not clear:
+        return Picture(full)
+    return Picture(full[..., 0] if gray else full[..., :3], full[..., -1])
 
 
 def _alpha(alpha: np.ndarray, scale: int) -> np.ndarray:

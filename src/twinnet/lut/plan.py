@@ -83,7 +83,7 @@ divided by `Site.denominator`, is in pixel units.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -103,8 +103,6 @@ __all__ = [
     "Stage",
     "Table",
     "Term",
-    "plan_from_dict",
-    "plan_to_dict",
     "sites",
 ]  # fmt: skip
 
@@ -198,6 +196,9 @@ class Table:
 
     def check(self, name: str) -> None:
         """Raise `UsageError` unless every row the arithmetic can reach exists."""
+        facts = (self.axes, self.nodes, self.step, self.last, self.near, self.width, self.thin)
+        if not all(type(fact) is int and 0 <= fact < 1 << 16 for fact in facts) or self.axes > 16:
+            raise UsageError(f"table {name}: needs small whole numbers, at least 1 axis, 2 nodes and step 1")
         if self.axes < 1 or self.nodes < 2 or self.step < 1:
             raise UsageError(f"table {name}: needs at least 1 axis, 2 nodes and step 1")
         if (self.nodes - 1) * self.step < 255:
@@ -406,31 +407,3 @@ def sites(plan: Plan) -> Iterator[Site]:
             if group:
                 yield Site(prefix, stage.denominator, "group", stage.name)
         yield Site(stage.name, 1, "stage", stage.name)
-
-
-def plan_to_dict(plan: Plan) -> dict[str, Any]:
-    """The plan without its arrays, as plain JSON data; `plan_from_dict` with the arrays gives it back."""
-    tables = {
-        name: {
-            k: getattr(t, k) for k in ("axes", "nodes", "step", "last", "near", "width", "thin")
-        } for name, t in plan.tables.items()
-    }  # fmt: skip
-    return {"stages": [asdict(stage) for stage in plan.stages], "tables": tables}
-
-
-def plan_from_dict(data: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Plan:
-    """Rebuild and check a plan. Arrays are named `{table}`, and `{table}.coarse`, `{table}.index` for
-    banded ones."""
-    from twinnet.lut._checks import stage_from_dict
-
-    try:
-        tables = {
-            name: Table(
-                arrays[name], index=arrays.get(f"{name}.index"), coarse=arrays.get(f"{name}.coarse"), **facts
-            )
-            for name, facts in data["tables"].items()
-        }
-        stages = [stage_from_dict(stage) for stage in data["stages"]]
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"the description of this table network is damaged: {error!r}") from error
-    return Plan.build(stages, tables)

@@ -13,7 +13,7 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.lut.plan import INPUT, Blend, Plan, Plane, Sample, Stage, Table, Term
 
-__all__ = ["Record", "Visits", "run_reference"]
+__all__ = ["Record", "Visits", "lookup_term", "run_reference"]
 
 Record = Callable[[str, np.ndarray], None]
 """Called with a site's name and its integers, in the order of `twinnet.lut.plan.sites`."""
@@ -51,6 +51,11 @@ def run_reference(
     for stage in plan.stages:
         registers[stage.name] = _stage(plan, stage, registers, note, visits)
     return registers[plan.stages[-1].name].astype(np.uint8)
+
+
+def lookup_term(term: Term, table: Table, cell: int, registers: Registers, rotation: int) -> np.ndarray:
+    """Numerators of one term in one rotation: [payload, site rows, site columns]."""
+    return _lookup(term, table, _values(term, cell, registers, rotation), None)
 
 
 def _stage(plan: Plan, stage: Stage, registers: Registers, note: Record, visits: Visits | None) -> np.ndarray:

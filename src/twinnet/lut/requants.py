@@ -28,5 +28,5 @@ def direct(*divisors: int) -> Requant:
 
 
 def srlut_2021() -> Requant:
-    """SR-LUT's: through [0, 1] and back, which moves exact ties, so it is not the same as `direct`."""
+    """SR-LUT's: through [0, 1] and back in doubles, step by step as its tester does it."""
     return Requant("srlut-2021", (("div", 255), ("clip", 0, 1), ("mul", 255), ("round",)))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from twinnet.errors import UsageError
-from twinnet.lut.grid import Grid
+from twinnet.lut.grid import Grid, default_value_bits
 from twinnet.lut.interpolate import Rows, dense_rows, interpolate
 from twinnet.lut.plan import Interpolation, Table
 from twinnet.lut.rounding import ste_round
@@ -46,8 +46,8 @@ class Unit(nn.Module):
         self.axes, self.outputs = axes, outputs
         self.grid = grid if grid is not None else Grid()
         self.interpolation: Interpolation = interpolation
-        # Four axes of u^4 leave room for six fraction bits before an exact sum outgrows a double.
-        self.value_bits = value_bits if value_bits is not None else (8 if interpolation == "simplex" else 6)
+        bits = default_value_bits(self.grid, axes, interpolation)
+        self.value_bits = bits if value_bits is None else value_bits
         self.compat = compat
         self.near = self.width = 0
         self.thin = 1

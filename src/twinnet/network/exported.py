@@ -87,7 +87,7 @@ class ExportedNetwork(Network):
         """Run the program (or a cast or compiled form of it) without gradients; outputs by name."""
         args, kwargs = self.unflatten({name: to_tensor(value).clone() for name, value in inputs.items()})
         with torch.no_grad():
-            return name_tensors((module or self.module)(*args, **kwargs))
+            return name_tensors((self.module if module is None else module)(*args, **kwargs))
 
     def state(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers by name."""

@@ -105,6 +105,10 @@ def _from_file(path: Path, name: str) -> Network:
         return ExportedNetwork.load(path, name=name)
     if kind == "onnx" or path.suffix.lower() == ".onnx":
         return _onnx_class().load(path, name=name)
+    if path.name.endswith(".lut.safetensors"):
+        from twinnet.network.tables import TableNetwork
+
+        return TableNetwork.load(path, name=name)
     if path.suffix == ".py":
         raise UsageError(
             f"{path} is Python code: say which factory makes the network", hint=f"write {path}:NAME"

@@ -139,7 +139,7 @@ class TorchNetwork(Network):
         """Run the module as it is (or a cast or compiled form of it), without gradients; outputs by name."""
         args, kwargs = self.unflatten(_fresh(inputs))
         with torch.no_grad():
-            outputs = name_tensors((module or self.module)(*args, **kwargs))
+            outputs = name_tensors((self.module if module is None else module)(*args, **kwargs))
         self._learn({name: (value.dtype, value.shape) for name, value in outputs.items()})
         return outputs
 

@@ -41,7 +41,9 @@ def _alike(a: Site, b: Site) -> bool:
     return other in _SAME_OP.get(a.op.lower(), ()) or one in _SAME_OP.get(b.op.lower(), ())
 
 
-def by_name(sites: Sequence[Site], twin_sites: Sequence[Site], *, derived: bool) -> Iterator[tuple[str, str, float]]:
+def by_name(
+    sites: Sequence[Site], twin_sites: Sequence[Site], *, derived: bool
+) -> Iterator[tuple[str, str, float]]:
     """Sites with the same tensor name. Names of a twin made elsewhere count only where the operators agree too."""
     twins = {s.tensor: s for s in twin_sites}
     for site in sites:

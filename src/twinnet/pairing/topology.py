@@ -25,7 +25,9 @@ def _digest(graph: Graph, name: str, cache: dict[str, bytes]) -> bytes:
     return found
 
 
-def _key(layer: Layer, graph: Graph, names: Mapping[str, str], cache: dict[str, bytes]) -> tuple[object, ...] | None:
+def _key(
+    layer: Layer, graph: Graph, names: Mapping[str, str], cache: dict[str, bytes]
+) -> tuple[object, ...] | None:
     """Kind and operands of a layer in the network's names; None while an operand is not paired."""
     operands: list[object] = []
     for name in layer.inputs:
@@ -54,6 +56,7 @@ def by_topology(graph: Graph, twin_graph: Graph, start: Mapping[str, str]) -> It
             offered[key].append(layer)
             loose[_without_constants(key)].append(layer)
     used: set[int] = set()
+    theirs_have = {_weights_of(layer, twin_graph, twin_cache) for layer in twin_graph}
     for layer in twin_graph:
         if all(n in names for n in layer.outputs if n):
             continue
@@ -63,15 +66,33 @@ def by_topology(graph: Graph, twin_graph: Graph, start: Mapping[str, str]) -> It
         # Equal weights first; a twin with changed weights is still the same layer if no other could be meant.
         choices = [c for c in offered.get(key, ()) if id(c) not in used]
         if not choices:
-            choices = [c for c in loose.get(_without_constants(key), ()) if id(c) not in used]
+            choices = [
+                c
+                for c in loose.get(_without_constants(key), ())
+                if id(c) not in used and _weights_of(c, graph, cache) not in theirs_have
+            ]
             if len(choices) != 1:
                 continue
-        chosen = choices[0]
+        # Several of one kind on one operand (slices, pools): the one with the same attributes is meant.
+        chosen = next((c for c in choices if _same_attrs(c, layer)), choices[0])
         used.add(id(chosen))
         for ours, theirs in zip(chosen.outputs, layer.outputs, strict=False):
             if ours and theirs and theirs not in names:
                 names[theirs] = ours
                 yield ours, theirs
+
+
+def _weights_of(layer: Layer, graph: Graph, cache: dict[str, bytes]) -> tuple[object, ...]:
+    """What tells a layer's weights; a layer without any is like no other."""
+    held = tuple(_digest(graph, n, cache) for n in layer.inputs if n is not None and n in graph.constants)
+    return (layer.kind, *held) if held else (id(layer),)
+
+
+def _same_attrs(a: Layer, b: Layer) -> bool:
+    try:
+        return bool(a.attrs == b.attrs)
+    except (RuntimeError, ValueError):  # tensors among them
+        return False
 
 
 def _without_constants(key: tuple[object, ...]) -> tuple[object, ...]:

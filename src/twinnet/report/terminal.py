@@ -345,7 +345,7 @@ def _matrix(result: ResultSet, width: int) -> list[_Row]:
 def _matrix_cells(one: Result) -> tuple[str, str, str, str, str]:
     seconds = words.total_time(one)
     ratio = words.worst_ratio(one)
-    site = one.findings[0].site if one.findings else one.first_failing
+    site = one.findings[0].site if one.findings else one.first_failing if one.verdict == "FAIL" else None
     place = f"({words.clean(one.stage)})" if one.verdict == "ERROR" and one.stage else "-"
     return (
         words.clean(one.twin.spec or one.twin.name),

@@ -216,10 +216,11 @@ def differs(result: Result, output: PairResult) -> bool:
     """Whether an output is not what the network gives, be the error born in its last segment or inherited."""
     if output.status == "fail" or (output.ratio is not None and output.ratio > _CLEARLY):
         return True
-    from twinnet.engines.base import UNITS
+    from twinnet.engines.base import UNITS, coarser
     from twinnet.judge.aggregate import visible
 
-    return visible(output.difference, UNITS.get(result.twin.precision, UNITS["float32"]))
+    precision = coarser(result.network.precision, result.twin.precision)
+    return visible(output.difference, UNITS.get(precision, UNITS["float32"]))
 
 
 def _rank(value: float | None) -> float:
@@ -266,7 +267,9 @@ def _small(result: Result, output: PairResult) -> str:
         return f", within the stated tolerance ({clean(result.tolerance)})"
     if output.ratio is None:
         return ""
-    precision = clean(result.twin.precision)
+    from twinnet.engines.base import coarser
+
+    precision = clean(coarser(result.network.precision, result.twin.precision))
     if output.ratio <= 1:
         return f", {times(output.ratio)} what {precision} rounding can explain"
     return f", {times(output.ratio)} the network's own {precision} rounding"
@@ -327,7 +330,13 @@ def inherited_words(result: Result) -> str:
     seen = Counter(pair.status for pair in result.pairs)
     # A site that only passes an error on passes its own test; it does not agree with the network for that.
     agreeing = seen["pass"] + seen["fail"] - max(result.failing, seen["fail"])
-    if agreeing > 0:
+    if result.twin.engine.startswith("lut"):
+        exact = count(seen["pass"], "site holds", "sites hold")
+        parts.append(f"{exact} exactly what the tables give")
+        if result.contributors:
+            worst = result.contributors[0]
+            parts.append(f"tables approximate the network worst at {clean(worst.site.tensor)}: {figure(worst.error)} of 255")
+    elif agreeing > 0:
         parts.append(f"{count(agreeing, 'site agrees', 'sites agree')} within the noise floor")
     if seen["excused"]:
         parts.append(f"{grouped(seen['excused'])} excused")

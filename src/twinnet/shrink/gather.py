@@ -11,9 +11,10 @@ import numpy as np
 from twinnet.engines import Spec
 from twinnet.engines._export import OnnxArtefact, onnx_artefact
 from twinnet.engines._onnx_graph import OnnxGraph
-from twinnet.engines.base import UNITS, Session
+from twinnet.engines.base import UNITS, Session, SiteJudge
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.judge.aggregate import VISIBLE
+from twinnet.judge.born import BornTest
 from twinnet.pairing import Pair, Pairing
 from twinnet.result import PairResult
 from twinnet.shrink.cut import between, build
@@ -24,7 +25,6 @@ from twinnet.shrink.trial import Bench, Candidate, Outcome, exact_values, run
 if TYPE_CHECKING:
     import onnx
 
-    from twinnet.judge.born import BornTest
     from twinnet.judge.judgement import Judgement
     from twinnet.layers import Graph
 
@@ -42,7 +42,7 @@ class Gatherer:
         judgement: Judgement,
         sides: tuple[Session, Session],
         graph: Graph | None,
-        test: BornTest | None,
+        test: SiteJudge | None,
         pairing: Pairing,
         traces: tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]],
         sample: Mapping[str, np.ndarray],
@@ -51,7 +51,8 @@ class Gatherer:
         self._judgement = judgement
         self._net, self._twin = sides
         self._graph = graph
-        self._test = test
+        # A network with a judge of its own knows no segments: its values are kept as they are.
+        self._test = test if isinstance(test, BornTest) else None
         self._pairs = {p.site.tensor: p for p in pairing.pairs}
         self._trace, self._twin_trace = traces
         self._sample = sample
@@ -313,7 +314,7 @@ class Gatherer:
         finite = wide[np.isfinite(wide)] if wide.size else wide
         scale = float(np.abs(finite).max()) if finite.size else 0.0
         allowed = np.full(ours.shape, VISIBLE * 16 * self._unit * scale if wide is not ours else 0.0)
-        note = "the layers are not known: expected is what the network's side recorded"
+        note = "expected is what the network's side itself gave there, not an evaluation in float64"
         return replace(base, network_side=Runner(), expected=wide, allowed=allowed, note=note)
 
 

@@ -156,7 +156,7 @@ def _load(path: Path) -> Seed:
         if index["same_file"]:
             models["twin"] = models["network"]
         tensors = TensorFile(folder / "tensors.safetensors")
-        arrays = {name: np.array(tensors[name]) for name in tensors.keys()}
+        arrays = {name: np.array(tensors[name]) for name in tensors.keys()}  # noqa: SIM118 - not a mapping
         return Seed(
             kind=index["kind"],
             place=Place(**{**index["place"], "layers": tuple(index["place"]["layers"])}),

@@ -39,7 +39,7 @@ def run_onnx_reference(model: Any, options: dict[str, str], feeds: dict[str, Any
     evaluator = onnx.reference.ReferenceEvaluator(loaded)
     taken = {i.name for i in loaded.graph.input}
     results = evaluator.run(None, {n: v for n, v in feeds.items() if n in taken})
-    return dict(zip(evaluator.output_names, results))
+    return dict(zip([o.name for o in loaded.graph.output], results))
 
 
 SIDES: dict[str, Callable[[Any, dict[str, str], dict[str, Any]], dict[str, Any]]] = {

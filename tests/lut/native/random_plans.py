@@ -23,7 +23,7 @@ GRIDS = [
 
 
 def band_rows(nodes: int, near: int, width: int) -> tuple[np.ndarray, int]:
-    """Index of a band, [b0][offset mod diameter].., rows in lexicographic order; and how many rows there are."""
+    """Index of a band, [b0][offset mod diameter].., rows in lexicographic order; and their number."""
     diameter = 2 * width + 1
     index = np.full((nodes, *[diameter] * near), -1, np.int64)
     count = 0

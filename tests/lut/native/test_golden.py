@@ -52,6 +52,12 @@ def run(executor, image: np.ndarray) -> np.ndarray:
     return np.moveaxis(executor.run(np.moveaxis(image, -1, 0))[:, 0], 0, -1)
 
 
+def recorded(executor, plane: np.ndarray) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    executor.record(plane, lambda site, array: found.update({site: np.array(array)}))
+    return found
+
+
 @pytest.fixture(params=["native", "numpy"])
 def kind(request):
     if request.param == "native":
@@ -97,10 +103,7 @@ def test_srlut_with_the_correct_simplex_and_its_numerators(data, kind):
         for name in IMAGES if kind == "native" else IMAGES[2:3]:
             lr = golden[f"{name}_lr"]
             np.testing.assert_array_equal(run(executor, lr), golden[f"{name}_{suffix}"])
-        found = {}
-        executor.record(
-            golden["bird_lr"][..., 1], lambda site, array: found.setdefault(site, np.array(array))
-        )
+        found = recorded(executor, golden["bird_lr"][..., 1])
         np.testing.assert_array_equal(found["stage1.in_c0"][0], golden[f"bird_N_{suffix}"][1])
 
 
@@ -119,8 +122,7 @@ def test_mulut_and_its_first_stage(data, kind):
         np.testing.assert_array_equal(
             run(executor, golden[f"{name}_lr"]), golden[f"{name}_ref"], err_msg=name
         )
-    found = {}
-    executor.record(golden["bird_lr"][..., 0], lambda site, array: found.setdefault(site, np.array(array)))
+    found = recorded(executor, golden["bird_lr"][..., 0])
     stage1 = golden["bird_stage1"]
     np.testing.assert_array_equal(found["stage1"][0], stage1[0] if stage1.shape[0] == 3 else stage1[..., 0])
 

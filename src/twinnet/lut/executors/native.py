@@ -37,9 +37,9 @@ def _ints(values: Any, kind: type = np.int32) -> np.ndarray:
 class NativeExecutor:
     """Runs one plan natively, with the same integers as every other executor.
 
-    `threads` is how many threads a run may use (None: every processor this process may run on). `kernels` names an
-    instruction set (see `twinnet.lut.native.instruction_sets`); None takes the best. `engine` is a library other
-    than the installed one.
+    `threads` is how many threads a run may use (None: every processor this process may run on). `kernels`
+    names an instruction set (see `twinnet.lut.native.instruction_sets`); None takes the best. `engine` is a
+    library other than the installed one.
     """
 
     name = "native"
@@ -110,7 +110,7 @@ class NativeExecutor:
         return out
 
     def record(self, plane: np.ndarray, record: Record) -> np.ndarray:
-        """Like `run` for one [rows, columns], calling `record(name, integers)` in the order of `plan.sites`."""
+        """Like `run` for one [rows, columns], calling `record(name, integers)` in the order of `sites`."""
         check_planes(plane, 2)
         return record_plan(self.plan, np.ascontiguousarray(plane), record, self._lookup, self._run_stage)
 
@@ -134,8 +134,8 @@ class NativeExecutor:
         scale = self.plan.scales[stage.name]
         out = np.empty((stage.channels, rows * scale, columns * scale), np.uint8)
         status = self._engine.twl_run_stage(
-            self._handle, self._registers[stage.name] - 1, self._pointers(registers), rows, columns, _pointer(out),
-            self.threads,
+            self._handle, self._registers[stage.name] - 1, self._pointers(registers), rows, columns,
+            _pointer(out), self.threads,
         )  # fmt: skip
         self._check(status, "run")
         return out
@@ -152,8 +152,9 @@ class NativeExecutor:
         index = None if table.index is None else _ints(table.index, np.int64)
         coarse = None if table.coarse is None else np.ascontiguousarray(table.coarse)
         status = self._engine.twl_table(
-            self._handle, _pointer(values), values.shape[0], table.payload, table.axes, table.nodes, table.step,
-            table.near, table.width, table.thin, _pointer(index), 0 if index is None else index.size,
+            self._handle, _pointer(values), values.shape[0], table.payload, table.axes, table.nodes,
+            table.step, table.near, table.width, table.thin, _pointer(index),
+            0 if index is None else index.size,
             _pointer(coarse), 0 if coarse is None else coarse.shape[0],
         )  # fmt: skip
         return self._check(status, "load")
@@ -186,7 +187,8 @@ class NativeExecutor:
             self._handle, tables[term.table], int(sample.padding == "reflect"), count, _pointer(planes),
             _pointer(offsets), sample.axes, _pointer(weights), sample.weight_bits, sample.value_bits,
             _pointer(others), _pointer(gains), 0 if blend is None else blend.gain_bits,
-            int(term.interpolation == "multilinear"), int(bool(term.compat)), len(rotations), _pointer(rotations),
+            int(term.interpolation == "multilinear"), int(bool(term.compat)), len(rotations),
+            _pointer(rotations),
         )  # fmt: skip
         self._check(status, "load")
 

@@ -1,6 +1,6 @@
 """The native table engine: plain C++ behind a C interface (`engine.h`), loaded with ctypes.
 
-`library()` gives the loaded engine or says why there is none; `twinnet.lut.executors.native` runs plans with it.
+`library()` gives the loaded engine or says why there is none; `twinnet.lut.executors.native` runs plans.
 """
 
 from __future__ import annotations
@@ -25,13 +25,17 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     "twl_free": (None, (c_void_p,)),
     "twl_table": (
         c_int,
-        (c_void_p, POINTER(c_int8), c_int64, c_int64, *[c_int] * 6, POINTER(c_int64), c_int64, POINTER(c_int8), c_int64),
+        (
+            c_void_p, POINTER(c_int8), c_int64, c_int64, *[c_int] * 6, POINTER(c_int64), c_int64,
+            POINTER(c_int8), c_int64,
+        ),
     ),
     "twl_stage": (c_int, (c_void_p, c_int, c_int, c_int, c_int64, POINTER(c_int64), c_int64, c_int64)),
     "twl_term": (
         c_int,
         (
-            c_void_p, c_int, c_int, c_int, POINTER(c_int32), POINTER(c_int32), c_int, POINTER(c_int32), c_int, c_int,
+            c_void_p, c_int, c_int, c_int, POINTER(c_int32), POINTER(c_int32), c_int, POINTER(c_int32), c_int,
+            c_int,
             POINTER(c_int32), POINTER(c_int32), c_int, c_int, c_int, c_int, POINTER(c_int32),
         ),
     ),
@@ -87,7 +91,7 @@ def library() -> ctypes.CDLL:
     if path is None:
         raise EngineError(
             "the native table engine was not built", stage="load",
-            hint="install a C++ compiler (GCC 12 or newer) and run pip install again; the numpy path works without it",
+            hint="install a C++ compiler (GCC 12 or newer) and pip install again; the numpy path needs none",
         )  # fmt: skip
     return open_library(path)
 

@@ -1,33 +1,11 @@
-// Checks a plan and decides how each stage runs: table layouts, padding, passes, lane widths, rounding.
+// Checks a plan and decides how each stage runs: padding, passes, lane widths, rounding.
 #include <algorithm>
-#include <cstring>
 #include <map>
-#include <numeric>
 #include <tuple>
 
 #include "plan.hpp"
 
-#include <cstdlib>
-#include <new>
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
 namespace twl {
-
-RowMemory::RowMemory(int64_t bytes) {
-    const size_t page = bytes >= 1 << 18 ? size_t(1) << 21 : 64;
-    const size_t size = (static_cast<size_t>(bytes) + page - 1) / page * page;
-    data_.reset(static_cast<int8_t*>(std::aligned_alloc(page, size)));
-    if (!data_) throw std::bad_alloc();
-#ifdef __linux__
-    if (page > 64) madvise(data_.get(), size, MADV_HUGEPAGE);  // a wish; without it all works the same
-#endif
-    std::memset(data_.get(), 0, size);
-}
-
-void RowMemory::Free::operator()(int8_t* p) const { std::free(p); }
-
 namespace {
 
 constexpr int MAX_OFFSET = 4096;
@@ -37,148 +15,12 @@ constexpr int64_t LEVELS_MAX = int64_t(1) << 20;
 
 [[noreturn]] void fail(const std::string& where, const std::string& what) { throw Error(where + ": " + what); }
 
-int64_t power(int64_t base, int exponent) {
-    int64_t value = 1;
-    for (int i = 0; i < exponent; i++) {
-        value *= base;
-        if (value > (int64_t(1) << 40)) throw Error("a table of this many nodes and axes does not fit in memory");
-    }
-    return value;
+int64_t linear_scale(int64_t denominator, int64_t units, int axes) {
+    for (int k = 0; k < axes; k++) denominator /= units;
+    return denominator;
 }
 
 int floor_div(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-
-void check_table(const Table& t, const std::string& name) {
-    if (t.axes < 1 || t.axes > MAX_AXES) fail(name, "the engine knows 1 to 8 axes");
-    if (t.nodes < 2 || t.nodes > 65536 || t.step < 1 || t.step > 4096 || int64_t(t.nodes - 1) * t.step < 255)
-        fail(name, "its nodes do not cover the pixel values 0..255");
-    if (t.payload < 1 || t.payload > 65536) fail(name, "bad number of values per row");
-    const int64_t rows = static_cast<int64_t>(t.values.size()) / t.payload;
-    if (!t.banded()) {
-        if (rows != power(t.nodes, t.axes)) fail(name, "its rows do not fill its grid");
-        return;
-    }
-    if (t.near >= t.axes || t.width < 1 || t.width > t.nodes || t.thin < 2 || (t.nodes - 1) % t.thin)
-        fail(name, "impossible band");
-    const int64_t rest = power(t.nodes, t.axes - 1 - t.near), band = t.nodes * power(2 * t.width + 1, t.near);
-    if (static_cast<int64_t>(t.index.size()) != band) fail(name, "the band index has the wrong size");
-    for (int64_t entry : t.index)
-        if (entry < -1 || entry >= rows / rest) fail(name, "the band index points outside the rows");
-    if (rows % rest || static_cast<int64_t>(t.coarse.size()) != power(t.coarse_nodes(), t.axes) * t.payload)
-        fail(name, "the off-band rows do not fill their grid");
-}
-
-// Where element p of a row comes from when the block is turned back by rotation r.
-std::vector<int64_t> turned(int channels, int n, int r) {
-    std::vector<int64_t> from;
-    for (int c = 0; c < channels; c++)
-        for (int row = 0; row < n; row++)
-            for (int col = 0; col < n; col++) {
-                const int uv[4][2] = {{row, col}, {n - 1 - col, row}, {n - 1 - row, n - 1 - col}, {col, n - 1 - row}};
-                from.push_back((int64_t(c) * n + uv[r][0]) * n + uv[r][1]);
-            }
-    return from;
-}
-
-// Steps from the first vertex, for every order of up to four axes.
-void fill_steps(Layout& layout, int axes, bool banded) {
-    layout.steps.assign(CODES * AXES, 0);
-    if (axes > AXES) return;
-    for (int code = 0; code < CODES; code++) {
-        const int64_t* stride = code >= 64 ? layout.coarse_stride : layout.stride;
-        if (code >= 64 && !banded) continue;
-        int used = 0;
-        int64_t at = 0, all = 0;
-        bool real = true;
-        int32_t* step = &layout.steps[code * AXES];
-        for (int k = 0; k < axes; k++) all += stride[k];
-        for (int k = 0; k + 1 < axes; k++) {
-            const int axis = (code >> (2 * k)) & 3;
-            real = real && axis < axes && !(used >> axis & 1);
-            if (!real) break;
-            used |= 1 << axis;
-            at += stride[axis];
-            step[k] = static_cast<int32_t>(at);
-        }
-        if (real) step[axes - 1] = static_cast<int32_t>(all);
-        else std::fill(step, step + AXES, 0);
-    }
-    if (axes == 4) {
-        const int64_t* s = layout.stride;
-        const int64_t slip[4] = {s[2], s[0] + s[2], s[0] + s[2] + s[3], s[0] + s[1] + s[2] + s[3]};
-        for (int k = 0; k < 4; k++) layout.steps[SLIP_CODE * AXES + k] = static_cast<int32_t>(slip[k]);
-    }
-}
-
-std::shared_ptr<Layout> lay_out(const Table& t, int channels, int upscale, bool copies) {
-    auto layout = std::make_shared<Layout>();
-    const int64_t payload = t.payload;
-    std::vector<int8_t> one;
-    if (!t.banded()) {
-        int64_t stride = payload;
-        for (int k = t.axes - 1; k >= 0; k--) {
-            layout->stride[k] = stride;
-            stride *= t.nodes;
-        }
-        one = t.values;
-    } else {
-        const int64_t rest = power(t.nodes, t.axes - 1 - t.near) * payload, wide = 2 * t.width + 1;
-        int64_t stride = payload;
-        for (int k = t.axes - 1; k > t.near; k--) {
-            layout->stride[k] = stride;
-            stride *= t.nodes;
-        }
-        int64_t near_sum = 0;
-        for (int k = t.near; k >= 1; k--) {
-            layout->stride[k] = stride;
-            near_sum += stride;
-            stride *= wide;
-        }
-        layout->stride[0] = stride - near_sum;
-        layout->origin = t.width * near_sum;
-        one.assign(static_cast<size_t>(t.nodes * stride), 0);
-        std::vector<int64_t> digits(t.near);
-        const int64_t per_node = stride / rest;
-        for (int64_t b = 0; b < t.nodes; b++)
-            for (int64_t cell = 0; cell < per_node; cell++) {
-                int64_t left = cell, from = 0, scale = 1;
-                for (int k = t.near - 1; k >= 0; k--) {
-                    digits[k] = left % wide;
-                    left /= wide;
-                }
-                for (int k = t.near - 1; k >= 0; k--) {
-                    from += ((digits[k] - t.width + wide) % wide) * scale;
-                    scale *= wide;
-                }
-                const int64_t row = t.index[b * scale + from];
-                if (row >= 0) std::memcpy(&one[(b * per_node + cell) * rest], &t.values[row * rest], rest);
-            }
-        layout->coarse_origin = static_cast<int64_t>(one.size());
-        one.insert(one.end(), t.coarse.begin(), t.coarse.end());
-        stride = payload;
-        for (int k = t.axes - 1; k >= 0; k--) {
-            layout->coarse_stride[k] = stride;
-            stride *= t.coarse_nodes();
-        }
-    }
-    const int64_t size = static_cast<int64_t>(one.size()), count = copies ? 4 : 1;
-    if (size * count > INT_MAX_ - 4096) throw Error("a table is larger than 2 GB");
-    layout->bytes = RowMemory(size * count + 64);  // vectors may read past the last row
-    layout->copy_bytes = copies ? size : 0;
-    layout->size = size * count;
-    for (int r = 0; r < count; r++) {
-        const std::vector<int64_t> from = turned(channels, upscale, r);
-        int8_t* to = layout->bytes.data() + r * size;
-        if (r == 0) {
-            std::memcpy(to, one.data(), one.size());
-            continue;
-        }
-        for (int64_t row = 0; row < size; row += payload)
-            for (int64_t p = 0; p < payload; p++) to[row + p] = one[row + from[p]];
-    }
-    fill_steps(*layout, t.axes, t.banded());
-    return layout;
-}
 
 struct Builder {
     twl_plan& plan;
@@ -300,6 +142,7 @@ struct Builder {
         job.limit = static_cast<int32_t>(std::min<int64_t>(t.units * table.width, INT_MAX_));
         job.scale = static_cast<int32_t>(s.denominator / t.units);
         job.coarse_scale = static_cast<int32_t>(s.denominator / (t.units * table.thin));
+        if (t.multilinear) job.scale = static_cast<int32_t>(linear_scale(s.denominator, t.units, table.axes));
         for (int r = 0; r < 4; r++) {
             t.jobs[r] = job;
             t.jobs[r].origin += static_cast<uint32_t>(layout->copy_bytes * r);
@@ -329,7 +172,7 @@ struct Builder {
     }
 
     void choose_lanes(Stage& s) {
-        bool valued = false, fits = true;
+        bool valued = false, fits = true, linear = false;
         for (const Term& t : s.terms) {
             const Table& table = plan.tables[t.table];
             if (s.denominator > INT_MAX_) fits = false;
@@ -337,7 +180,8 @@ struct Builder {
             const bool weighted = !t.weights.empty() || !t.gains.empty();
             valued = valued || weighted;
             // 255 << 16 is still exact in a float
-            if (table.axes > AXES || t.multilinear || (weighted && (t.slip || t.weight_bits > 16))) s.scalar = true;
+            if (table.axes > AXES || (weighted && (t.slip || t.multilinear || t.weight_bits > 16))) s.scalar = true;
+            linear = linear || t.multilinear;
         }
         if (!fits || s.bound > INT_MAX_) {
             s.scalar = true;
@@ -351,10 +195,10 @@ struct Builder {
                 if (s.bound > INT64_MAX / 2) throw Error("the exact sum does not fit 64 bits");
             }
         }
-        s.lanes = s.bound <= SHORT_MAX && !valued ? SHORT : INT;
+        s.lanes = s.bound <= SHORT_MAX && !valued && !linear ? SHORT : INT;
         if (s.upscale > 1 && s.channels == 1 && s.upscale <= 4)
             s.turn = s.upscale == 2 ? TURN2 : s.upscale == 3 ? TURN3 : TURN4;
-        if (s.payload <= 2 && s.upscale == 1) {
+        if (s.payload <= 2 && s.upscale == 1 && !linear) {
             s.width = 1;
         } else {
             s.width = s.payload <= 8 ? 8 : 16;
@@ -367,11 +211,11 @@ struct Builder {
         const int64_t quad = SLOTS * lookup_bound(s, t);
         Lanes lanes = s.lanes;
         int most = MAX_TERMS;
-        if (s.lanes != SHORT && !t.valued && quad <= SHORT_MAX) {
+        if (s.lanes != SHORT && !t.valued && !t.multilinear && quad <= SHORT_MAX) {
             lanes = SHORT_TO_INT;
             most = static_cast<int>(std::min<int64_t>(2, SHORT_MAX / quad));
         }
-        if (lanes == INT || s.width == 1 || plan.tables[t.table].axes < AXES) most = 1;
+        if (lanes == INT || t.multilinear || s.width == 1 || plan.tables[t.table].axes < AXES) most = 1;
         // Tables of one pass are read in turn for every site: together they should fit the second cache.
         int64_t bytes = t.layout->size;
         if (!s.passes.empty()) {
@@ -393,6 +237,7 @@ struct Builder {
         std::copy(slots, slots + SLOTS, pass.slots[0]);
         pass.count = 1;
         pass.lanes = lanes;
+        pass.linear = t.multilinear;
         s.passes.push_back(pass);
     }
 
@@ -418,34 +263,35 @@ struct Builder {
         }
     }
 
-    int divided(const Stage& s, int64_t n) const {
+    int divided(const Stage& s, int64_t n, bool wide) const {
         uint8_t out = 0;
         if (s.lanes == SHORT) {
             const int16_t in = static_cast<int16_t>(n);
             plan.kernels->divide16(&in, &out, 1, static_cast<int>(s.divisor), static_cast<int>(s.offset));
         } else {
             const int32_t in = static_cast<int32_t>(n);
-            plan.kernels->divide32(&in, &out, 1, static_cast<int>(s.divisor), static_cast<int>(s.offset));
+            const auto divide = wide ? plan.kernels->divide32_wide : plan.kernels->divide32;
+            divide(&in, &out, 1, static_cast<int>(s.divisor), static_cast<int>(s.offset));
         }
         return out;
     }
 
     // Requantisation is monotone, so it equals the division iff both cross every level at the same numerator.
-    bool division_fits(const Stage& s) const {
-        if (s.scalar || s.divisor < 2 || s.divisor % 2 || s.divisor > 1 << 24 || s.offset < -256 || s.offset > 256) return false;
+    bool division_fits(const Stage& s, bool wide) const {
+        if (s.scalar || s.divisor < 2 || s.divisor % 2 || s.divisor > 1 << 22 || s.offset < -256 || s.offset > 256) return false;
         if (s.lanes == SHORT) {
             int64_t odd = s.divisor, shift = 0;
             while (odd % 2 == 0 && shift < 8) odd /= 2, shift++;
             if (s.divisor > 255 || s.offset < 0 || s.offset * s.divisor > SHORT_MAX) return false;
             if (s.bound + s.offset * s.divisor + s.divisor / 2 > 65535) return false;
             if (odd != 1 && (65535 >> shift) * ((65536 / odd + 1) * odd - 65536) >= 65536) return false;
-        } else if (s.bound + (std::abs(s.offset) + 257) * s.divisor >= 1 << 24) {
+        } else if (s.bound + (std::abs(s.offset) + 257) * s.divisor >= int64_t(1) << (wide ? 31 : 24)) {
             return false;
         }
         for (int v = 1; v < 256; v++) {
             const int64_t from = s.thresholds[v - 1];
-            if (from <= s.bound && divided(s, std::max(from, -s.bound)) < v) return false;
-            if (from > -s.bound && divided(s, std::min(from - 1, s.bound)) >= v) return false;
+            if (from <= s.bound && divided(s, std::max(from, -s.bound), wide) < v) return false;
+            if (from > -s.bound && divided(s, std::min(from - 1, s.bound), wide) >= v) return false;
         }
         return true;
     }
@@ -453,8 +299,10 @@ struct Builder {
     void choose_rounding(Stage& s) {
         for (int v = 1; v < 255; v++)
             if (s.thresholds[v] < s.thresholds[v - 1]) throw Error("requantisation levels are out of order");
-        if (division_fits(s)) {
+        if (division_fits(s, false)) {
             s.rounding = Rounding::divide;
+        } else if (s.lanes != SHORT && division_fits(s, true)) {
+            s.rounding = Rounding::divide_wide;
         } else if (!s.scalar && s.bound <= LEVELS_MAX) {
             s.rounding = Rounding::table;
             s.levels.resize(static_cast<size_t>(2 * s.bound + 1));
@@ -484,7 +332,7 @@ struct Builder {
         for (Term& t : s.terms) compile_term(s, t);
         make_passes(s);
         choose_rounding(s);
-        const char* rounding[] = {"divide", "table", "search"};
+        const char* rounding[] = {"divide", "divide wide", "table", "search"};
         s.about = s.scalar ? "scalar" : s.lanes == SHORT ? "int16" : s.passes[0].lanes == SHORT_TO_INT ? "int16+32" : "int32";
         s.about += ", " + std::to_string(s.passes.size()) + " passes, " + rounding[static_cast<int>(s.rounding)];
         scales.push_back(s.scale);

@@ -45,6 +45,22 @@ struct IndexJob {
     int32_t near, limit;
 };
 
+// The same for multilinear interpolation, where all corners of a cell count. Corner bit k: up along axis k.
+struct alignas(64) LinearBlock {
+    uint32_t base[TILE];
+    int32_t w[1 << AXES][TILE];
+};
+
+struct LinearJob {
+    const LinearBlock* blocks;  // SLOTS
+    const int8_t* table;
+    const int32_t* corners;  // bytes from the first vertex
+    int32_t* sums;           // [n][lanes]
+    int n;
+    bool first;        // store instead of adding up
+    bool used[SLOTS];  // slots without a rotation are left out
+};
+
 struct BlendJob {
     const IndexBlock* blocks;  // SLOTS per term
     const int8_t* table[MAX_TERMS];
@@ -77,6 +93,8 @@ enum Lanes { SHORT, SHORT_TO_INT, INT, LANE_KINDS };  // sums in registers and i
 enum Turn { NONE, TURN2, TURN3, TURN4, TURNS };       // output blocks turned in registers, by upscale
 
 using IndexFn = void (*)(const IndexJob&, const IndexRows&, IndexBlock&);
+using LinearIndexFn = void (*)(const IndexJob&, const IndexRows&, LinearBlock&);
+using LinearFn = void (*)(const LinearJob&);
 using BlendFn = void (*)(const BlendJob&);
 using NarrowFn = void (*)(const NarrowJob&);
 
@@ -86,11 +104,14 @@ struct Kernels {
     IndexFn value[AXES][2];                                     // [axes - 1][plain or band]
     BlendFn blend[AXES][LANE_KINDS][TURNS][2][MAX_TERMS];       // [axes - 1][..][..][8 or 16 lanes][terms - 1], or null
     NarrowFn narrow[AXES][LANE_KINDS][2];                       // [axes - 1][..][payload - 1]
+    LinearIndexFn linear_index[AXES];                           // [axes - 1]
+    LinearFn linear[AXES][TURNS][2];                            // [axes - 1][..][8 or 16 lanes]
     void (*window)(const WindowJob&);
     void (*mix)(int32_t* value, const int32_t* other, int32_t gain, int bits, bool small);
     // sums -> 8 bit as round_half_even(N / divisor) + offset, clipped
     void (*divide16)(const int16_t*, uint8_t*, int count, int divisor, int offset);
     void (*divide32)(const int32_t*, uint8_t*, int count, int divisor, int offset);
+    void (*divide32_wide)(const int32_t*, uint8_t*, int count, int divisor, int offset);
     void (*place4)(const uint8_t* blocks, uint8_t* to, int64_t row, int n);
     void (*place2)(const uint8_t* blocks, uint8_t* to, int64_t row, int n);
     void (*split_row)(const uint8_t*, uint8_t* bin, uint8_t* frac, int64_t count, int shift);

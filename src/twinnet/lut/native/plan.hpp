@@ -51,7 +51,8 @@ struct Layout {
     int64_t copy_bytes = 0;  // distance between the copies for rotations 0..3; 0 if there is only one copy
     int64_t stride[MAX_AXES] = {}, coarse_stride[MAX_AXES] = {};
     int64_t origin = 0, coarse_origin = 0;
-    std::vector<int32_t> steps;  // [CODES][AXES]
+    std::vector<int32_t> steps;    // [CODES][AXES]
+    std::vector<int32_t> corners;  // [1 << AXES]
 };
 
 struct PlaneRef {
@@ -100,9 +101,10 @@ struct Pass {
     int slots[MAX_TERMS][SLOTS] = {};
     int count = 0;
     Lanes lanes = SHORT;
+    bool linear = false;  // one multilinear term
 };
 
-enum class Rounding { divide, table, search };
+enum class Rounding { divide, divide_wide, table, search };
 
 struct Stage {
     int channels = 1, upscale = 1, cell = 1;
@@ -136,6 +138,10 @@ struct twl_plan {
 };
 
 namespace twl {
+
+// layout.cpp: with `copies`, one copy of the rows per rotation, blocks turned back. Both throw Error.
+void check_table(const Table&, const std::string& name);
+std::shared_ptr<Layout> lay_out(const Table&, int channels, int upscale, bool copies);
 
 // finish.cpp: check everything and lay it out. Throws Error.
 void finish(twl_plan&, const Kernels*);

@@ -11,9 +11,10 @@
 namespace twl {
 namespace {
 
-// Sites of a strip. Large, because a strip goes through its tables one after the other and each of them has to be
-// fetched again; but its padded rows and its part of the output should stay in the second cache.
+// Sites of a strip, over the planes that go together. Large, because a strip goes through its tables one after the
+// other and each of them has to be fetched again; but what it reads and writes should stay in the second cache.
 constexpr int64_t STRIP_SITES = 1 << 14;
+constexpr int64_t GROUP = 4;  // planes that go together: the colours of an image
 
 // Runs task(0) .. task(count - 1) on up to `threads` threads, each with its own worker object.
 template <class Make>
@@ -46,12 +47,12 @@ void share_out(int64_t count, int threads, Make make_worker) {
     if (error) std::rethrow_exception(error);
 }
 
-// Rows of a strip: neither so many that threads idle nor so few that padding dominates. `shares` strips cover the
-// same rows, one per plane.
-int64_t strip_rows(const Stage& stage, int64_t rows, int64_t columns, int64_t shares, int threads) {
+// Rows of a strip: neither so many that threads idle nor so few that padding dominates. `groups` strips cover the same
+// rows, each of `planes` planes.
+int64_t strip_rows(const Stage& stage, int64_t rows, int64_t columns, int64_t planes, int64_t groups, int threads) {
     const int64_t halo = (stage.top + stage.bottom) / stage.cell;
-    const int64_t best = std::max(STRIP_SITES / columns, std::max<int64_t>(8, 2 * halo));
-    const int64_t fair = threads > 1 ? std::max<int64_t>(rows * shares / (4 * threads), std::max<int64_t>(4, halo)) : rows;
+    const int64_t best = std::max(STRIP_SITES / columns / planes, std::max<int64_t>(8, 2 * halo));
+    const int64_t fair = threads > 1 ? std::max<int64_t>(rows * groups / (4 * threads), std::max<int64_t>(4, halo)) : rows;
     const int64_t height = std::max<int64_t>(1, std::min(std::min(best, fair), rows));
     // As many strips as the threads can share evenly, all about equally high.
     const int64_t strips = ((rows + height - 1) / height + threads - 1) / threads * threads;
@@ -62,18 +63,19 @@ int64_t strip_rows(const Stage& stage, int64_t rows, int64_t columns, int64_t sh
 
 void run_stage(const twl_plan& plan, const Stage& stage, const std::vector<View>& registers, int64_t count, int64_t rows,
                int64_t columns, const Target& out, int threads) {
-    const int64_t site_rows = rows * stage.site_scale;
-    const int64_t height = strip_rows(stage, site_rows, columns * stage.site_scale, out.column == 1 ? count : 1, threads);
+    const int64_t site_rows = rows * stage.site_scale, out_columns = columns * stage.scale;
+    const bool woven = out.column != 1;
+    const int64_t group = std::min(count, GROUP), groups = woven ? 1 : (count + group - 1) / group;
+    const int64_t height = strip_rows(stage, site_rows, columns * stage.site_scale, group, groups, threads);
     const int64_t strips = (site_rows + height - 1) / height;
-    const int64_t out_columns = columns * stage.scale;
-    if (out.column == 1) {
-        share_out(strips * count, threads, [&] {
+    if (!woven) {
+        share_out(strips * groups, threads, [&] {
             auto strip = std::make_shared<Strip>(stage, plan.tables, *plan.kernels, registers, rows, columns);
             return [&, strip](int64_t task) {
-                const int64_t image = task / strips, first = task % strips * height;
-                Target plane = out;
-                plane.data += image * out.image;
-                strip->run(image, first, std::min(first + height, site_rows), plane, 0);
+                const int64_t image = task / strips * group, first = task % strips * height;
+                Target planes = out;
+                planes.data += image * out.image;
+                strip->run(image, std::min(image + group, count), first, std::min(first + height, site_rows), planes, 0);
             };
         });
         return;
@@ -87,12 +89,9 @@ void run_stage(const twl_plan& plan, const Stage& stage, const std::vector<View>
             const int64_t out_rows = (last - first) * stage.upscale, planes = count * stage.channels;
             const int64_t plane = out_rows * out_columns;
             uint8_t* buffer = local->get(plane * planes);
-            Target to;
-            to.channel = plane;
-            to.row = out_columns;
-            for (int64_t image = 0; image < count; image++) {
-                to.data = buffer + image * stage.channels * plane;
-                strip->run(image, first, last, to, first);
+            for (int64_t image = 0; image < count; image += group) {
+                const Target to{buffer + image * stage.channels * plane, stage.channels * plane, plane, out_columns, 1};
+                strip->run(image, std::min(image + group, count), first, last, to, first);
             }
             for (int64_t y = 0; y < out_rows; y++) {
                 uint8_t* row = out.data + (first * stage.upscale + y) * out.row;
@@ -137,7 +136,7 @@ void run_lookup(const twl_plan& plan, const Stage& stage, int term, int rotation
                 int64_t rows, int64_t columns, int64_t* out) {
     Strip strip(stage, plan.tables, *plan.kernels, registers, rows, columns);
     const int64_t site_rows = rows * stage.site_scale;
-    const int64_t height = strip_rows(stage, site_rows, columns * stage.site_scale, 1, 1);
+    const int64_t height = strip_rows(stage, site_rows, columns * stage.site_scale, 1, 1, 1);
     for (int64_t y = 0; y < site_rows; y += height) strip.lookup(term, rotation, y, std::min(y + height, site_rows), out);
 }
 

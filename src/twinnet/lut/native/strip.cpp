@@ -1,3 +1,4 @@
+// A strip with vector kernels: passes over blocks of tiles, rounding, placing.
 #include "strip.hpp"
 
 #include <algorithm>
@@ -8,132 +9,7 @@ namespace {
 
 constexpr int64_t BLOCK_BYTES = 1 << 19;  // of sums: with one table they fit the second cache
 
-constexpr int64_t up64(int64_t n) { return (n + 63) / 64 * 64; }
-
-int64_t inside(int64_t i, int64_t n, bool reflect) {
-    if (i >= 0 && i < n) return i;
-    if (!reflect) return i < 0 ? 0 : n - 1;
-    if (n == 1) return 0;
-    const int64_t period = 2 * (n - 1);
-    int64_t folded = i % period;
-    if (folded < 0) folded += period;
-    return folded < n ? folded : period - folded;
-}
-
 }  // namespace
-
-uint8_t* Aligned::get(int64_t bytes) {
-    if (static_cast<int64_t>(store.size()) < bytes + 64) store.assign(static_cast<size_t>(bytes + 64), 0);
-    const uintptr_t at = reinterpret_cast<uintptr_t>(store.data());
-    return store.data() + (64 - at % 64) % 64;
-}
-
-Strip::Strip(const Stage& stage, const std::vector<Table>& tables, const Kernels& kernels,
-             const std::vector<View>& registers, int64_t rows, int64_t columns)
-    : stage_(stage),
-      tables_(tables),
-      kernels_(kernels),
-      registers_(registers),
-      source_rows_(rows * stage.source_scale),
-      source_columns_(columns * stage.source_scale),
-      site_rows_(rows * stage.site_scale),
-      site_columns_(columns * stage.site_scale) {
-    // Tiles are always read whole, so every row has a tile of slack to its right.
-    pitch_ = up64(stage.left + site_columns_ + stage.right + TILE);
-    tile_bytes_ = int64_t(TILE) * (stage.width == 1 ? stage.payload : stage.width) * stage.slices * (stage.lanes == SHORT ? 2 : 4);
-    for (int mode = 0; mode < 2; mode++) {
-        bool used = false;
-        for (const Source& s : stage.sources) used = used || s.reflect == (mode == 1);
-        if (!used) continue;
-        column_map_[mode].assign(static_cast<size_t>(pitch_ * stage.cell), -1);
-        for (int phase = 0; phase < stage.cell; phase++)
-            for (int64_t q = 0; q < stage.left + site_columns_ + stage.right; q++)
-                column_map_[mode][phase * pitch_ + q] =
-                    inside((q - stage.left) * stage.cell + phase, source_columns_, mode == 1);
-    }
-}
-
-// One padded row, all its phases.
-void Strip::fill_row(const Source& source, const View& view, int64_t image, int64_t row, uint8_t* to) const {
-    const uint8_t* from = view.data + image * view.image + source.plane.channel * view.channel +
-                          inside(row, source_rows_, source.reflect) * view.row;
-    const std::vector<int64_t>& map = column_map_[source.reflect ? 1 : 0];
-    const int64_t inner_first = stage_.left, inner_last = stage_.left + site_columns_;
-    for (int phase = 0; phase < stage_.cell; phase++, to += pitch_) {
-        const int64_t* columns = &map[static_cast<size_t>(phase * pitch_)];
-        for (int64_t q = 0; q < inner_first; q++) to[q] = from[columns[q] * view.column];
-        if (stage_.cell == 1 && view.column == 1) {
-            std::memcpy(to + inner_first, from, static_cast<size_t>(site_columns_));
-        } else {
-            const int64_t step = stage_.cell * view.column;
-            const uint8_t* p = from + phase * view.column;
-            for (int64_t q = 0; q < site_columns_; q++) to[inner_first + q] = p[q * step];
-        }
-        for (int64_t q = inner_last; q < pitch_; q++) to[q] = columns[q] < 0 ? 0 : from[columns[q] * view.column];
-    }
-}
-
-void Strip::prepare(int64_t image, int64_t first, int64_t last) {
-    const int64_t rows = (last - first - 1) * stage_.cell + 1 + stage_.top + stage_.bottom;
-    const int64_t row_bytes = pitch_ * stage_.cell, plane = rows * row_bytes;
-    int64_t bytes = 0;
-    for (const Source& s : stage_.sources) bytes += s.floats ? 4 * plane : s.banded ? 5 * plane : 2 * plane;
-    uint8_t* free = planes_.get(bytes);
-    uint8_t* line = row_.get(row_bytes);
-    prepared_.clear();
-    first_ = first;
-    for (const Source& s : stage_.sources) {
-        Prepared p = {};
-        auto take = [&](int64_t size) {
-            uint8_t* at = free;
-            free += size;
-            return at;
-        };
-        if (s.floats) {
-            p.floats = reinterpret_cast<float*>(take(4 * plane));
-        } else {
-            p.bin = take(plane);
-            p.frac = take(plane);
-            if (s.banded) {
-                p.raw = take(plane);
-                p.coarse_bin = take(plane);
-                p.coarse_frac = take(plane);
-            }
-        }
-        uint8_t bins[2][256], fracs[2][256];
-        for (int coarse = 0; coarse < 2 && !s.floats; coarse++)
-            for (int v = 0; v < 256; v++) {
-                const int step = s.step * (coarse ? s.thin : 1), nodes = coarse ? (s.nodes - 1) / s.thin + 1 : s.nodes;
-                const int bin = std::min(v / step, nodes - 2);
-                bins[coarse][v] = static_cast<uint8_t>(bin);
-                fracs[coarse][v] = static_cast<uint8_t>(v - bin * step);
-            }
-        for (int64_t i = 0; i < rows; i++) {
-            fill_row(s, registers_[s.plane.reg], image, first * stage_.cell - stage_.top + i, line);
-            const int64_t at = i * row_bytes;
-            if (s.floats) {
-                for (int64_t x = 0; x < row_bytes; x++) p.floats[at + x] = line[x];
-                continue;
-            }
-            if (s.shift >= 0) {
-                kernels_.split_row(line, p.bin + at, p.frac + at, row_bytes, s.shift);
-            } else {
-                for (int64_t x = 0; x < row_bytes; x++) {
-                    p.bin[at + x] = bins[0][line[x]];
-                    p.frac[at + x] = fracs[0][line[x]];
-                }
-            }
-            if (s.banded) {
-                std::memcpy(p.raw + at, line, static_cast<size_t>(row_bytes));
-                for (int64_t x = 0; x < row_bytes; x++) {
-                    p.coarse_bin[at + x] = bins[1][line[x]];
-                    p.coarse_frac[at + x] = fracs[1][line[x]];
-                }
-            }
-        }
-        prepared_.push_back(p);
-    }
-}
 
 // Fixed-point values of a tile: weighted windows, then the residual.
 void Strip::values(const Term& term, int rotation, int64_t y, int64_t x, int32_t (&out)[AXES][TILE]) {
@@ -141,7 +17,7 @@ void Strip::values(const Term& term, int rotation, int64_t y, int64_t x, int32_t
     const int axes = tables_[term.table].axes;
     auto sample = [&](const std::vector<Tap>& taps, int32_t (*to)[TILE]) {
         rows_.clear();
-        for (const Tap& tap : taps) rows_.push_back(prepared_[tap.source].floats + at(tap, y, x));
+        for (const Tap& tap : taps) rows_.push_back(active_[tap.source].floats + at(tap, y, x));
         WindowJob job;
         job.rows = rows_.data();
         job.weights = term.window.data();
@@ -159,32 +35,59 @@ void Strip::values(const Term& term, int rotation, int64_t y, int64_t x, int32_t
         kernels_.mix(out[k], other[k], term.gains[k], term.gain_bits, 8 + term.value_bits + term.gain_bits <= 30);
 }
 
-void Strip::index(const Term& term, const IndexJob& job, int rotation, int64_t y, int64_t x, WeightKind weights,
-                  IndexBlock& block) {
+IndexRows Strip::pixels(const Term& term, int rotation, int64_t y, int64_t x) const {
     const Table& table = tables_[term.table];
-    const bool band = table.banded();
     IndexRows rows = {};
-    if (term.valued) {
-        alignas(64) int32_t value[AXES][TILE];
-        values(term, rotation, y, x, value);
-        for (int k = 0; k < table.axes; k++) rows.value[k] = value[k];
-        kernels_.value[table.axes - 1][band ? BAND : PLAIN](job, rows, block);
-        return;
-    }
     for (int k = 0; k < table.axes; k++) {
         const Tap& tap = term.taps[rotation][k];
-        const Prepared& p = prepared_[tap.source];
+        const Prepared& p = active_[tap.source];
         const int64_t from = at(tap, y, x);
         rows.bin[k] = p.bin + from;
         rows.frac[k] = p.frac + from;
-        if (band) {
+        if (table.banded()) {
             rows.raw[k] = p.raw + from;
             rows.coarse_bin[k] = p.coarse_bin + from;
             rows.coarse_frac[k] = p.coarse_frac + from;
         }
     }
-    const Flavour flavour = term.slip ? SLIP : band ? BAND : PLAIN;
-    kernels_.split[term.wide_key][weights][table.axes - 1][flavour](job, rows, block);
+    return rows;
+}
+
+void Strip::index(const Term& term, const IndexJob& job, int rotation, int64_t y, int64_t x, WeightKind weights,
+                  IndexBlock& block) {
+    const Table& table = tables_[term.table];
+    const Flavour flavour = term.slip ? SLIP : table.banded() ? BAND : PLAIN;
+    if (!term.valued) {
+        kernels_.split[term.wide_key][weights][table.axes - 1][flavour](job, pixels(term, rotation, y, x), block);
+        return;
+    }
+    alignas(64) int32_t value[AXES][TILE];
+    values(term, rotation, y, x, value);
+    IndexRows rows = {};
+    for (int k = 0; k < table.axes; k++) rows.value[k] = value[k];
+    kernels_.value[table.axes - 1][flavour](job, rows, block);
+}
+
+// All corners of the cells of one tile, for up to SLOTS rotations.
+void Strip::linear(const Term& term, const IndexJob* jobs, const int (&slots)[SLOTS], const Tile& tile, Turn turn, bool first,
+                   uint8_t* sums) {
+    LinearBlock* blocks = reinterpret_cast<LinearBlock*>(linear_blocks_.get(sizeof(LinearBlock) * SLOTS));
+    const int axes = tables_[term.table].axes;
+    LinearJob job = {};
+    job.blocks = blocks;
+    job.corners = term.layout->corners.data();
+    job.n = tile.n;
+    job.first = first;
+    for (int slot = 0; slot < SLOTS; slot++) {
+        job.used[slot] = slots[slot] >= 0;
+        if (!job.used[slot]) continue;
+        kernels_.linear_index[axes - 1](jobs[slots[slot]], pixels(term, slots[slot], tile.y, tile.x), blocks[slot]);
+    }
+    for (int slice = 0; slice < stage_.slices; slice++) {
+        job.sums = reinterpret_cast<int32_t*>(sums + tile_bytes_ / stage_.slices * slice);
+        job.table = term.layout->bytes.data() + 16 * slice;
+        kernels_.linear[axes - 1][turn][stage_.width == 16](job);
+    }
 }
 
 // One pass over a block of tiles, so that the tables of the pass stay in the cache while the block lasts.
@@ -195,7 +98,13 @@ void Strip::pass(const Pass& pass, const std::vector<Tile>& tiles) {
     const bool first = &pass == &stage_.passes.front();
     for (size_t i = 0; i < tiles.size(); i++) {
         const Tile& tile = tiles[i];
+        activate(tile.image);
         uint8_t* sums = sums_.get(0) + static_cast<int64_t>(i) * tile_bytes_;
+        if (pass.linear) {
+            const Term& term = stage_.terms[pass.terms[0]];
+            linear(term, term.jobs, pass.slots[0], tile, stage_.turn, first, sums);
+            continue;
+        }
         for (int t = 0; t < pass.count; t++) {
             const Term& term = stage_.terms[pass.terms[t]];
             for (int slot = 0; slot < SLOTS; slot++) {
@@ -231,125 +140,6 @@ void Strip::pass(const Pass& pass, const std::vector<Tile>& tiles) {
     }
 }
 
-void Strip::scalar_values(const Term& term, int rotation, int64_t y, int64_t x, int64_t (&out)[MAX_AXES]) const {
-    const int axes = tables_[term.table].axes, count = term.offset_count();
-    auto sample = [&](const std::vector<Tap>& taps, int64_t (&to)[MAX_AXES]) {
-        const int shift = term.weight_bits - term.value_bits;
-        for (int k = 0; k < axes; k++) {
-            auto pixel = [&](int p) { return static_cast<int64_t>(prepared_[taps[p].source].floats[at(taps[p], y, x)]); };
-            if (term.weights.empty()) {
-                to[k] = pixel(k) << term.value_bits;
-                continue;
-            }
-            int64_t sum = shift > 0 ? int64_t(1) << (shift - 1) : 0;
-            for (int p = 0; p < count; p++) sum += term.weights[k * count + p] * pixel(p);
-            to[k] = sum >> shift;
-        }
-    };
-    sample(term.taps[rotation], out);
-    if (term.gains.empty()) return;
-    int64_t other[MAX_AXES];
-    sample(term.blend_taps[rotation], other);
-    const int64_t one = int64_t(1) << term.gain_bits;
-    for (int k = 0; k < axes; k++)
-        out[k] = (term.gains[k] * other[k] + (one - term.gains[k]) * out[k] + one / 2) >> term.gain_bits;
-}
-
-// Any number of axes, either interpolation, 64-bit sums.
-void Strip::scalar_lookup(const Term& term, int rotation, int64_t y, int64_t x, int64_t denominator, bool copies,
-                          int64_t* sums) {
-    const Table& table = tables_[term.table];
-    const Layout& layout = *term.layout;
-    const int axes = table.axes;
-    int64_t value[MAX_AXES], frac[MAX_AXES] = {};
-    scalar_values(term, rotation, y, x, value);
-    int64_t units = int64_t(table.step) << term.value_bits;
-    bool in = true;
-    for (int k = 1; k <= table.near; k++) in = in && std::abs(value[k] - value[0]) <= table.width * units;
-    if (!in) units *= table.thin;
-    const int64_t* stride = in ? layout.stride : layout.coarse_stride;
-    int64_t base = (in ? layout.origin : layout.coarse_origin) + (copies ? layout.copy_bytes * rotation : 0);
-    for (int k = 0; k < axes; k++) {
-        const int64_t bin = std::min<int64_t>(value[k] / units, (in ? table.nodes : table.coarse_nodes()) - 2);
-        frac[k] = value[k] - bin * units;
-        base += bin * stride[k];
-    }
-    auto add = [&](int64_t at, int64_t weight) {
-        const int8_t* row = layout.bytes.data() + at;
-        for (int64_t p = 0; p < stage_.payload; p++) sums[p] += weight * row[p];
-    };
-    if (term.multilinear) {
-        int64_t scale = denominator;
-        for (int k = 0; k < axes; k++) scale /= units;
-        for (int corner = 0; corner < 1 << axes; corner++) {
-            int64_t at = base, weight = scale;
-            for (int k = 0; k < axes; k++) {
-                const bool up = corner >> k & 1;
-                at += up ? stride[k] : 0;
-                weight *= up ? frac[k] : units - frac[k];
-            }
-            if (weight) add(at, weight);
-        }
-        return;
-    }
-    const int64_t scale = denominator / units;
-    if (term.slip && frac[2] >= frac[0] && frac[0] > frac[1] && frac[2] > frac[3] && frac[3] > frac[0]) {
-        const int64_t a = frac[0], b = frac[1], c = frac[2], d = frac[3];
-        add(base, (units - c) * scale);
-        add(base += stride[2], (c - a) * scale);
-        add(base += stride[0], (a - d) * scale);
-        add(base += stride[3], (d - b) * scale);
-        add(base += stride[1], b * scale);
-        return;
-    }
-    int order[MAX_AXES];
-    for (int k = 0; k < axes; k++) {  // insertion sort, largest fraction first
-        int place = k;
-        for (; place > 0 && frac[order[place - 1]] < frac[k]; place--) order[place] = order[place - 1];
-        order[place] = k;
-    }
-    int64_t before = units;
-    for (int k = 0; k < axes; k++) {
-        add(base, (before - frac[order[k]]) * scale);
-        before = frac[order[k]];
-        base += stride[order[k]];
-    }
-    add(base, before * scale);
-}
-
-void Strip::scalar_tile(int64_t y, int64_t x, int n) {
-    const int64_t payload = stage_.payload;
-    int64_t* sums = reinterpret_cast<int64_t*>(sums_.get(payload * TILE * 8));
-    uint8_t* bytes = bytes_.get(int64_t(TILE) * 16 * ((payload + 15) / 16));
-    std::vector<int64_t> unturned(static_cast<size_t>(payload));
-    const int up = stage_.upscale;
-    for (int i = 0; i < n; i++) {
-        int64_t* sum = sums + i * payload;
-        std::fill(sum, sum + payload, 0);
-        for (const Term& term : stage_.terms)
-            for (int r : term.rotations) {
-                if (stage_.turn == NONE) {
-                    scalar_lookup(term, r, y, x + i, stage_.denominator, true, sum);
-                    continue;
-                }
-                std::fill(unturned.begin(), unturned.end(), 0);
-                scalar_lookup(term, r, y, x + i, stage_.denominator, false, unturned.data());
-                for (int row = 0; row < up; row++)
-                    for (int col = 0; col < up; col++) {
-                        const int from[4] = {row * up + col, (up - 1 - col) * up + row,
-                                             (up - 1 - row) * up + up - 1 - col, col * up + up - 1 - row};
-                        sum[row * up + col] += unturned[static_cast<size_t>(from[r])];
-                    }
-            }
-        for (int64_t p = 0; p < payload; p++) {
-            const int64_t* end = stage_.thresholds + 255;
-            const uint8_t level = static_cast<uint8_t>(std::upper_bound(stage_.thresholds, end, sum[p]) - stage_.thresholds);
-            if (stage_.width == 1) bytes[p * TILE + i] = level;
-            else bytes[(p / 16) * TILE * stage_.width + i * stage_.width + p % 16] = level;
-        }
-    }
-}
-
 void Strip::round(const uint8_t* all_sums, int n) {
     const int64_t per_slice = int64_t(TILE) * (stage_.width == 1 ? stage_.payload : stage_.width);
     uint8_t* out = bytes_.get(per_slice * stage_.slices);
@@ -358,7 +148,7 @@ void Strip::round(const uint8_t* all_sums, int n) {
     for (int slice = 0; slice < stage_.slices; slice++) {
         uint8_t* to = out + slice * per_slice;
         auto each = [&](const auto* sums, auto divide) {
-            if (stage_.rounding == Rounding::divide) {
+            if (stage_.rounding == Rounding::divide || stage_.rounding == Rounding::divide_wide) {
                 divide(sums, to, count, static_cast<int>(stage_.divisor), static_cast<int>(stage_.offset));
             } else if (stage_.rounding == Rounding::table) {
                 const int64_t bound = stage_.bound;
@@ -373,7 +163,8 @@ void Strip::round(const uint8_t* all_sums, int n) {
         if (stage_.lanes == SHORT)
             each(reinterpret_cast<const int16_t*>(all_sums) + slice * per_slice, kernels_.divide16);
         else
-            each(reinterpret_cast<const int32_t*>(all_sums) + slice * per_slice, kernels_.divide32);
+            each(reinterpret_cast<const int32_t*>(all_sums) + slice * per_slice,
+                 stage_.rounding == Rounding::divide_wide ? kernels_.divide32_wide : kernels_.divide32);
     }
 }
 
@@ -381,7 +172,7 @@ void Strip::place(const Tile& tile, const Target& out, int64_t out_first) const 
     const int up = stage_.upscale;
     const uint8_t* bytes = const_cast<Aligned&>(bytes_).get(0);
     const int n = tile.n;
-    uint8_t* corner = out.data + (tile.y - out_first) * up * out.row + tile.x * up;
+    uint8_t* corner = out.data + tile.image * out.image + (tile.y - out_first) * up * out.row + tile.x * up;
     if (stage_.width == 1) {
         for (int64_t p = 0; p < stage_.payload; p++) std::memcpy(corner + p * out.channel, bytes + p * TILE, static_cast<size_t>(n));
         return;
@@ -397,8 +188,8 @@ void Strip::place(const Tile& tile, const Target& out, int64_t out_first) const 
     }
 }
 
-void Strip::run(int64_t image, int64_t first, int64_t last, const Target& out, int64_t out_first) {
-    prepare(image, first, last);
+void Strip::run(int64_t image_first, int64_t image_last, int64_t first, int64_t last, const Target& out, int64_t out_first) {
+    prepare(image_first, image_last, first, last);
     const size_t most = static_cast<size_t>(std::max<int64_t>(1, BLOCK_BYTES / tile_bytes_));
     sums_.get(tile_bytes_ * static_cast<int64_t>(most));
     auto flush = [&] {
@@ -409,24 +200,27 @@ void Strip::run(int64_t image, int64_t first, int64_t last, const Target& out, i
         }
         tiles_.clear();
     };
-    for (int64_t y = first; y < last; y++)
-        for (int64_t x = 0; x < site_columns_; x += TILE) {
-            const Tile tile{y, x, static_cast<int>(std::min<int64_t>(TILE, site_columns_ - x))};
-            if (stage_.scalar) {
-                scalar_tile(y, x, tile.n);
-                place(tile, out, out_first);
-                continue;
+    for (int64_t image = 0; image < image_last - image_first; image++)
+        for (int64_t y = first; y < last; y++)
+            for (int64_t x = 0; x < site_columns_; x += TILE) {
+                const Tile tile{image, y, x, static_cast<int>(std::min<int64_t>(TILE, site_columns_ - x))};
+                if (stage_.scalar) {
+                    activate(image);
+                    scalar_tile(y, x, tile.n);
+                    place(tile, out, out_first);
+                    continue;
+                }
+                tiles_.push_back(tile);
+                if (tiles_.size() == most) flush();
             }
-            tiles_.push_back(tile);
-            if (tiles_.size() == most) flush();
-        }
     flush();
 }
 
 void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_t* out) {
     const Term& term = stage_.terms[number];
     const Table& table = tables_[term.table];
-    prepare(0, first, last);
+    prepare(0, 1, first, last);
+    activate(0);
     int64_t denominator = int64_t(table.step) << term.value_bits;
     if (table.banded()) denominator *= table.thin;
     const int64_t base = denominator;
@@ -437,6 +231,12 @@ void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_
     IndexJob own = term.jobs[0];
     own.scale = static_cast<int32_t>(denominator / term.units);
     own.coarse_scale = static_cast<int32_t>(denominator / (term.units * table.thin));
+    if (term.multilinear) {
+        int64_t scale = denominator;
+        for (int k = 0; k < table.axes; k++) scale /= term.units;
+        own.scale = static_cast<int32_t>(scale);
+    }
+    const IndexJob jobs[4] = {own, own, own, own};
     for (int64_t y = first; y < last; y++)
         for (int64_t x = 0; x < site_columns_; x += TILE) {
             const int n = static_cast<int>(std::min<int64_t>(TILE, site_columns_ - x));
@@ -447,6 +247,15 @@ void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_
                     scalar_lookup(term, rotation, y, x + i, denominator, false, sum.data());
                     for (int64_t p = 0; p < payload; p++) to[p * plane + i] = sum[static_cast<size_t>(p)];
                 }
+                continue;
+            }
+            if (term.multilinear) {
+                const int slots[SLOTS] = {rotation, -1, -1, -1};
+                const int32_t* sums = reinterpret_cast<const int32_t*>(sums_.get(tile_bytes_));
+                linear(term, jobs, slots, {0, y, x, n}, NONE, true, sums_.get(tile_bytes_));
+                for (int64_t p = 0; p < payload; p++)
+                    for (int i = 0; i < n; i++)
+                        to[p * plane + i] = sums[(p / 16) * TILE * stage_.width + i * stage_.width + p % 16];
                 continue;
             }
             std::memset(static_cast<void*>(blocks), 0, sizeof(IndexBlock) * SLOTS);

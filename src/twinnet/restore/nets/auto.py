@@ -10,7 +10,7 @@ from torch import Tensor
 
 from twinnet.errors import UsageError
 from twinnet.lut.bodies import DenseBody
-from twinnet.lut.grid import Grid
+from twinnet.lut.grid import Grid, default_value_bits
 from twinnet.lut.net import LutNet
 from twinnet.lut.nodes import AdaRL, AutoSample, Branch, LookupStage
 from twinnet.lut.plan import INPUT, Interpolation, Padding, Plane
@@ -26,10 +26,6 @@ def _count(branches: int | str) -> int:
     if count < 1:
         raise UsageError("an AutoLUT network needs at least one branch")
     return count
-
-
-def _bits(interpolation: Interpolation) -> int:
-    return 8 if interpolation == "simplex" else 6
 
 
 def build_mulut(
@@ -52,6 +48,7 @@ def build_mulut(
     count = _count(branches)
     if stages < 1 or scale < 1:
         raise UsageError("a network needs at least one stage, and a scale of at least 1")
+    bits = default_value_bits(grid or Grid(), 4, interpolation)
     built: dict[str, LookupStage] = {}
     sources = [INPUT]
     for number in range(1, stages + 1):
@@ -59,7 +56,7 @@ def build_mulut(
         outputs = scale**2 if last else 1
         group = [
             Branch(
-                AutoSample(window, value_bits=_bits(interpolation)),
+                AutoSample(window, value_bits=bits),
                 Unit(DenseBody(4, outputs, width, activation), 4, outputs, grid, interpolation),
                 [Plane(sources[-1])],
                 [Plane(sources[-2])] if number > 1 else [],
@@ -92,7 +89,7 @@ def build_spf(
     'convblock2.in_c0.input.prev_x'
     """
     count = _count(branches)
-    bits = _bits(interpolation)
+    bits = default_value_bits(grid or Grid(), 4, interpolation)
     samplers: list[spf.Sampler] = [lambda: AutoSample(window, value_bits=bits)] * count
     return spf.assemble(
         samplers,

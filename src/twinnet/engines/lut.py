@@ -1,0 +1,340 @@
+"""Lookup tables as twins: the tables in torch (`lut`) and the native integer engine (`lut-native`).
+
+A LUT network is judged in integers. Every site of the twin is recomputed from the twin's own inputs to it, by the
+meaning of the plan (`twinnet.lut.plan`), with the tables that the network's Units give: arithmetic must be exact, an
+entry may be off by one unit where it was tabulated elsewhere. How far the interpolated tables are from the network
+itself is approximation: reported beside each site, never a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
+from twinnet.errors import TwinnetError, UsageError
+from twinnet.judge.verdicts import Born
+from twinnet.lut.exact import Expected
+from twinnet.lut.plan import Plan
+from twinnet.lut.plan import sites as plan_sites
+from twinnet.site import Site
+from twinnet.trace import Trace, TraceBuilder
+
+if TYPE_CHECKING:
+    from twinnet.network import Network
+    from twinnet.pairing import Pair
+
+__all__ = ["LutEngine", "LutNativeEngine", "NetworkSites"]
+
+
+class LutEngine(Engine):
+    """The tables of a LUT network, run by the plain interpreter or in torch."""
+
+    name: ClassVar[str] = "lut"
+    summary: ClassVar[str] = "lookup tables, exact integers"
+    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", note="all sites, in pixel units")
+    options: ClassVar[Mapping[str, str]] = {"executor": "torch|numpy|reference (default torch)"}
+    executor: ClassVar[str] = "torch"
+
+    def version(self) -> str:
+        from twinnet import __version__
+
+        return __version__
+
+    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+        chosen = read_options(self, options, executor=_executor, threads=int)
+        plan = plan_of(network, file, job)
+        return TableSession(plan, chosen.get("executor", self.executor), chosen.get("threads", job.threads), job, self)
+
+
+class LutNativeEngine(LutEngine):
+    """The tables of a LUT network in the native engine, as deployed."""
+
+    name: ClassVar[str] = "lut-native"
+    summary: ClassVar[str] = "lookup tables, native integer engine"
+    options: ClassVar[Mapping[str, str]] = {"threads": "a number (default: all cores)"}
+    executor: ClassVar[str] = "native"
+
+
+def _executor(text: str) -> str:
+    if text not in ("torch", "numpy", "reference"):
+        raise ValueError(text)
+    return text
+
+
+def plan_of(network: Any, file: str | None, job: Job) -> Plan:
+    """The plan to run: that of `file`, else the network's own tables, else those its Units export now."""
+    from twinnet.lut.model import open_tables
+
+    if file is not None:
+        return open_tables(Path(file)).plan
+    net = lut_net(network)
+    if net is None:
+        tables = getattr(network, "plan", None)
+        if isinstance(tables, Plan):
+            return tables
+        raise UsageError(
+            "the lut engines need a LUT network, or a file of tables",
+            hint="a factory that returns a twinnet.lut.LutNet, a .lut.safetensors file, or --twin lut:FILE",
+        )
+    return exported_plan(net, job)
+
+
+def exported_plan(net: Any, job: Job) -> Plan:
+    """The plan of a LUT network: as it is in table mode, else from a copy whose Units are tabulated now."""
+    import copy
+
+    from twinnet.lut import export, lower
+
+    if net.mode == "table":
+        return lower(net)
+    with job.step("tabulate"):
+        return lower(export(copy.deepcopy(net)))
+
+
+def lut_net(network: Any) -> Any:
+    """The `LutNet` behind a torch network, or None."""
+    module = getattr(network, "module", None)
+    if module is None:
+        return None
+    from twinnet.lut import LutNet
+
+    return module if isinstance(module, LutNet) else None
+
+
+def planes_of(inputs: Arrays) -> np.ndarray:
+    """The 8-bit planes a table network reads: images in [0, 1] of [batch, colours, rows, columns]."""
+    if len(inputs) != 1:
+        raise UsageError(f"a LUT network has one input, not {len(inputs)}")
+    image = np.asarray(next(iter(inputs.values())))
+    if image.ndim != 4:
+        raise UsageError(f"a LUT network takes [batch, colours, rows, columns], not {list(image.shape)}")
+    pixels = image if image.dtype == np.uint8 else np.rint(np.clip(image, 0, 1).astype(np.float64) * 255)
+    return pixels.reshape(-1, *image.shape[2:]).astype(np.uint8)
+
+
+class TableSession(Session):
+    """A plan behind the session contract. Traces are in pixel units, one leading axis for the planes."""
+
+    precision = "float32"
+
+    def __init__(self, plan: Plan, executor: str, threads: int | None, job: Job, engine: LutEngine) -> None:
+        from twinnet.lut.executors import make
+        from twinnet.signature import Signature
+
+        self.engine = engine.name
+        self.version = engine.version()
+        self.plan = plan
+        self._job = job
+        self.signature = Signature(())
+        self._inputs = {name: name for name in job.inputs}
+        try:
+            self._runner = TorchTables(plan) if executor == "torch" else make(plan, executor, threads)
+        except TwinnetError:
+            raise
+        except Exception as error:
+            raise failed("load the tables", self.engine, error) from error
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        return self._inputs
+
+    @property
+    def output_tensors(self) -> tuple[str, ...]:
+        return (self.plan.stages[-1].name,)
+
+    @cached_property
+    def scales(self) -> dict[str, float]:
+        """From recorded integers to pixel units, by site."""
+        return {s.name: 1.0 / s.denominator for s in plan_sites(self.plan)}
+
+    @cached_property
+    def _sites(self) -> tuple[Site, ...]:
+        last = self.plan.stages[-1].name
+        return tuple(
+            Site(
+                tensor=s.name,
+                node=s.name,
+                op=s.kind,
+                module=s.name.removesuffix(".sr"),
+                role="output" if s.name == last else "inner",
+            )
+            for s in plan_sites(self.plan)
+        )
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        return self._sites
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        with self._job.step("run"):
+            out = self._runner.run(planes_of(inputs))
+        # As at the sites: pixel units, one leading axis for the planes.
+        return {"output": out.astype(np.float64)}
+
+    def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        for name, array in inputs.items():
+            builder.add(name, np.asarray(array))
+        seen: dict[str, list[np.ndarray]] = {}
+        with self._job.step("run"):
+            for plane in planes_of(inputs):
+                self._runner.record(np.ascontiguousarray(plane), lambda n, a: seen.setdefault(n, []).append(np.array(a)))
+        for name, planes in seen.items():
+            if name in watch or name in self.output_tensors:
+                builder.add(name, np.stack(planes) * self.scales[name])
+        return builder.done()
+
+    def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> Any:
+        """Judges a twin that runs tables: against these tables, exactly."""
+        return PlanJudge(self.plan, pairs, twin, slack=0) if isinstance(twin, TableSession) else None
+
+
+class TorchTables:
+    """The torch form of a plan (`raise_plan`), rounding C, behind the executors' interface."""
+
+    name = "torch"
+
+    def __init__(self, plan: Plan) -> None:
+        from twinnet.lut import raise_plan
+
+        self.plan = plan
+        self._net = raise_plan(plan).eval()
+
+    def run(self, planes: np.ndarray) -> np.ndarray:
+        """8-bit planes to 8-bit planes."""
+        import torch
+
+        with torch.no_grad():
+            out = self._net(torch.from_numpy(np.ascontiguousarray(planes))[:, None].double() / 255)
+        return torch.round(out * 255).to(torch.uint8).numpy()
+
+    def record(self, plane: np.ndarray, record: Callable[[str, np.ndarray], None]) -> np.ndarray:
+        """One plane, every site reported in integers."""
+        import torch
+
+        def note(name: str, tensor: torch.Tensor) -> None:
+            record(name, np.rint(tensor[0].double().numpy()).astype(np.int64))
+
+        with torch.no_grad():
+            out = self._net(torch.from_numpy(np.ascontiguousarray(plane))[None, None].double() / 255, note)
+        return torch.round(out * 255).to(torch.uint8).numpy()[0]
+
+
+class NetworkSites(Session):
+    """A LUT network as a network: its sites in pixel units, under the names the tables use."""
+
+    engine = "torch"
+
+    def __init__(self, network: Any, job: Job) -> None:
+        import torch
+
+        self.version = torch.__version__
+        self.network = network
+        self.signature = network.signature
+        self.net = lut_net(network)
+        self._job = job
+        self._inputs = {name: name for name in job.inputs}
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        return self._inputs
+
+    @property
+    def output_tensors(self) -> tuple[str, ...]:
+        return (self.net.stage_names[-1],)
+
+    @cached_property
+    def _scales(self) -> dict[str, float]:
+        return {s.name: s.scale for s in self.net.sites()}
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        last = self.output_tensors[0]
+        return tuple(
+            Site(s.name, s.name, s.kind, s.name.removesuffix(".sr"), role="output" if s.name == last else "inner")
+            for s in self.net.sites()
+        )
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        with self._job.step("run"):
+            (out,) = self.network.call(inputs).values()
+        rows, columns = out.shape[-2:]
+        return {"output": out.double().numpy().reshape(-1, 1, rows, columns) * 255.0}
+
+    def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        import torch
+
+        from twinnet.network.arrays import to_tensor
+
+        for name, array in inputs.items():
+            builder.add(name, np.asarray(array))
+        image = to_tensor(np.array(next(iter(inputs.values())))).float()
+
+        def note(name: str, tensor: torch.Tensor) -> None:
+            if name in watch or name in self.output_tensors:
+                builder.add(name, tensor.double().numpy() * self._scales[name])
+
+        with self._job.step("run"), torch.no_grad():
+            self.net(image, note)
+        return builder.done()
+
+    def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> Any:
+        """Judges tables against the exact interpolation of this network sampled at its nodes."""
+        if not isinstance(twin, TableSession):
+            return None
+        return PlanJudge(exported_plan(self.net, self._job), pairs, twin, slack=1)
+
+
+class PlanJudge:
+    """The born test of table networks: every site recomputed in integers from the twin's own inputs to it."""
+
+    def __init__(self, plan: Plan, pairs: Sequence[Pair], twin: TableSession, *, slack: int) -> None:
+        self._expected = Expected(plan, slack)
+        self._twin = twin
+        self.inputs: dict[str, str] = {}
+        self.shape_values: frozenset[str] = frozenset()
+
+    def segment(self, tensor: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Names of the sites a site is computed from."""
+        return (), self._expected.sources(tensor)
+
+    def labels(self, tensor: str) -> tuple[str, ...]:
+        return (tensor,)
+
+    def on(self, sample: Arrays, network_trace: Arrays, twin_trace: Arrays) -> Callable[[Pair], Born]:
+        """A judge of pairs for one sample."""
+        planes = planes_of(sample)
+
+        def integers(name: str) -> np.ndarray:
+            return np.rint(twin_trace[name] / self._twin.scales[name]).astype(np.int64)
+
+        def judge(pair: Pair) -> Born:
+            name = pair.twin_site.tensor
+            if name not in self._twin.scales:
+                return Born("not judged", reason="not a site of the tables")
+            worst = Born("pass", 0.0, 0.0, 0.0, segment=(name,), limit=1.0)
+            missing = [s for s in self._expected.sources(name) if s not in twin_trace]
+            if missing:
+                return Born("not judged", reason=f"{missing[0]} was not watched", segment=(name,))
+            for index, plane in enumerate(planes):
+                found = self._expected.at(name, plane, lambda n, i=index: integers(n)[i])
+                got = integers(name)[index]
+                if found.value.shape != got.shape:
+                    return Born("fail", reason=f"shape {got.shape} where the tables give {found.value.shape}", segment=(name,))
+                off = np.abs(got - found.value)
+                most = int(off.max()) if off.size else 0
+                scale = self._twin.scales[name]
+                if most > found.slack:
+                    wrong = int((off > found.slack).sum())
+                    allowed = "exact" if found.slack == 0 else "one unit per entry"
+                    reason = f"{wrong} of {off.size} values are not what the tables give ({allowed})"
+                    return Born("fail", most / max(found.slack, 1), most * scale, found.slack * scale, reason, (name,), 1.0)
+                if found.slack and most / found.slack > (worst.ratio or 0.0):
+                    worst = Born("pass", most / found.slack, most * scale, found.slack * scale, "", (name,), 1.0)
+            return worst
+
+        return judge

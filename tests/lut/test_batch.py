@@ -1,0 +1,138 @@
+"""Image files, folders and videos in and out."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.lut.zoo import random_net
+from twinnet import lut
+from twinnet.errors import MissingExtra, UsageError
+from twinnet.lut.batch import jobs, run_files
+from twinnet.lut.pictures import read_picture
+from twinnet.lut.png import write_png
+
+
+@pytest.fixture(scope="module")
+def model():
+    return lut.LutModel(lut.lower(random_net("srlut-S")))
+
+
+@pytest.fixture
+def colour():
+    return np.random.default_rng(0).integers(0, 256, (11, 13, 3), np.uint8)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_png_strips_are_what_pillow_reads(channels):
+    image = np.random.default_rng(0).integers(0, 256, (10, 7, channels), np.uint8)
+    buffer = io.BytesIO()
+    write_png(buffer, 10, 7, channels, [image[:1], image[1:6], image[6:]])
+    found = np.asarray(Image.open(buffer))
+    assert np.array_equal(found.reshape(image.shape), image)
+    with pytest.raises(UsageError, match="9 rows were given"):
+        write_png(io.BytesIO(), 10, 7, channels, [image[:9]])
+
+
+def test_a_folder_keeps_names(model, tmp_path, colour):
+    source, out = tmp_path / "in", tmp_path / "new" / "out"
+    source.mkdir()
+    Image.fromarray(colour).save(source / "a.png")
+    Image.fromarray(colour).save(source / "b.bmp")
+    Image.fromarray(colour[..., 0]).save(source / "gray.tif")
+    Image.fromarray(colour).save(source / "a.jpg")
+    (source / "notes.txt").write_text("no image")
+    (source / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    shares: list[float] = []
+    outcome = run_files(model, source, out, lambda name, share: shares.append(share))
+    assert sorted(p.name for p in out.iterdir()) == ["a.jpg.png", "a.png", "b.png", "gray.png"]
+    assert [p.name for p in outcome.failed] == ["broken.png"] and shares[-1] == 1.0
+    assert np.array_equal(np.asarray(Image.open(out / "b.png")), model(colour))
+    assert np.array_equal(np.asarray(Image.open(out / "gray.png")), model(colour[..., 0]))
+
+
+def test_alpha_palettes_and_bilevel(model, tmp_path, colour):
+    alpha = np.linspace(0, 255, 11 * 13).reshape(11, 13, 1).astype(np.uint8)
+    Image.fromarray(np.concatenate([colour, alpha], axis=2)).save(tmp_path / "rgba.png")
+    run_files(model, tmp_path / "rgba.png", tmp_path / "out.png")
+    found = Image.open(tmp_path / "out.png")
+    assert found.mode == "RGBA" and np.array_equal(np.asarray(found)[..., :3], model(colour))
+    resized = Image.fromarray(alpha[..., 0]).resize((26, 22), Image.Resampling.BICUBIC)
+    assert np.array_equal(np.asarray(found)[..., 3], np.asarray(resized))
+    palette = Image.fromarray(colour).quantize(8)
+    palette.save(tmp_path / "p.png")
+    assert np.array_equal(read_picture(tmp_path / "p.png").pixels, np.asarray(palette.convert("RGB")))
+    Image.fromarray(colour[..., 0] > 128).save(tmp_path / "one.png")
+    assert set(np.unique(read_picture(tmp_path / "one.png").pixels)) == {0, 255}
+
+
+def test_sixteen_bits_are_refused(tmp_path):
+    deep = np.arange(64, dtype=np.uint16).reshape(8, 8) * 900
+    Image.fromarray(deep).save(tmp_path / "deep.png")
+    Image.fromarray(deep).save(tmp_path / "deep.tif")
+    Image.fromarray(deep.astype(np.float32)).save(tmp_path / "float.tif")
+    cv2 = pytest.importorskip("cv2", reason="opencv writes 16-bit colour")
+    cv2.imwrite(str(tmp_path / "colour.png"), np.stack([deep] * 3, axis=-1))
+    for name in ("deep.png", "deep.tif", "float.tif", "colour.png"):
+        with pytest.raises(UsageError, match="more than 8 bits"):
+            read_picture(tmp_path / name)
+
+
+def test_what_cannot_be_run(model, tmp_path, colour):
+    Image.fromarray(colour).save(tmp_path / "a.png")
+    cases = [
+        (tmp_path / "missing.png", tmp_path / "o", "no such file"),
+        (tmp_path / "a.png", tmp_path / "a.png", "the input itself"),
+        (tmp_path / "a.png", tmp_path / "o.xyz", "cannot write images of type .xyz"),
+    ]
+    (tmp_path / "empty").mkdir()
+    cases.append((tmp_path / "empty", tmp_path / "o", "holds no images"))
+    for source, target, message in cases:
+        with pytest.raises(UsageError, match=message):
+            run_files(model, source, target)
+    with pytest.raises(UsageError, match="is a file, but"):
+        jobs(tmp_path, tmp_path / "a.png")
+    whole = (tmp_path / "a.png").read_bytes()
+    (tmp_path / "cut.png").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UsageError, match="not a readable image"):
+        run_files(model, tmp_path / "cut.png", tmp_path / "o.png")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.png", "cut.png", "empty"] or not list(
+        tmp_path.glob(".*")
+    )
+
+
+def test_other_formats(model, tmp_path, colour):
+    Image.fromarray(colour).save(tmp_path / "a.png")
+    run_files(model, tmp_path / "a.png", tmp_path / "b.bmp")
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "b.bmp")), model(colour))
+
+
+def test_a_strip_never_holds_the_whole_of_a_large_image(model):
+    small = lut.LutModel(model.plan, tile=64)
+    image = np.random.default_rng(0).integers(0, 256, (300, 500), np.uint8)
+    strips = list(small.strips(image))
+    assert max(len(s) for s in strips) <= 2 * 64 and np.array_equal(np.concatenate(strips), model(image))
+
+
+def test_videos(model, tmp_path, colour):
+    try:
+        import av
+    except ImportError:
+        (tmp_path / "a.mp4").write_bytes(b"")
+        with pytest.raises(MissingExtra, match="twinnet\\[video\\]"):
+            run_files(model, tmp_path / "a.mp4", tmp_path / "out")
+        return
+    frames = np.random.default_rng(0).integers(0, 256, (5, 16, 18, 3), np.uint8)
+    with av.open(str(tmp_path / "a.mkv"), "w") as writer:
+        stream = writer.add_stream("ffv1", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 18, 16, "bgr0"
+        for frame in frames:
+            writer.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        writer.mux(stream.encode())
+    run_files(model, tmp_path / "a.mkv", tmp_path / "out")
+    with av.open(str(tmp_path / "out" / "a.mkv")) as reader:
+        found = [f.to_ndarray(format="rgb24") for f in reader.decode(video=0)]
+    assert len(found) == 5 and found[0].shape == (32, 36, 3)
