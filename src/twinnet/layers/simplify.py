@@ -94,19 +94,17 @@ def _products(work: _Work) -> None:
     for i, layer in enumerate(work.layers):
         if layer is None or layer.kind not in ("gemm", "matmul") or layer.attrs.get("trans_a"):
             continue
-        weight = work.constant(layer.inputs[1])
-        if weight is None or weight.dim() != 2 or layer.inputs[0] in work.constants:
+        source, name, *rest = layer.inputs
+        weight = work.constant(name)
+        if weight is None or name is None or weight.dim() != 2 or source in work.constants:
             continue
         scale, beta = layer.attrs.get("alpha", 1.0), layer.attrs.get("beta", 1.0)
         if scale != 1.0 or beta != 1.0:
             continue
-        name = layer.inputs[1]
-        assert name is not None
         if not layer.attrs.get("trans_b"):
             name = f"{name}.T"
             work.constants[name] = weight.t().contiguous()
-        bias = layer.inputs[2] if len(layer.inputs) > 2 else None
-        work.layers[i] = replace(layer, kind="linear", inputs=(layer.inputs[0], name, bias), attrs={})
+        work.layers[i] = replace(layer, kind="linear", inputs=(source, name, rest[0] if rest else None), attrs={})
     uses, makers = work.uses(), work.makers()
     for i, layer in enumerate(work.layers):
         if layer is None or layer.kind != "add":
@@ -171,7 +169,7 @@ def _batch_norm(work: _Work) -> None:
         work.constants.update(zip(names, (folded, offset), strict=True))
         assert at is not None
         work.layers[at] = None
-        work.layers[i] = replace(before, inputs=(before.inputs[0], *names), outputs=layer.outputs[:1])
+        work.layers[i] = replace(before, inputs=(*before.inputs[:1], *names), outputs=layer.outputs[:1])
 
 
 def _first_axis(weight: torch.Tensor, rate: torch.Tensor, attrs: Mapping[str, Any]) -> torch.Tensor | None:

@@ -76,7 +76,7 @@ class LayerMatch:
     @staticmethod
     def _detailed(graph: Graph, index: int) -> tuple[Any, ...]:
         layer = graph.layers[index]
-        shapes = tuple(tuple(graph.constants[n].shape) for n in layer.inputs if n in graph.constants)
+        shapes = tuple(tuple(graph.constants[n].shape) for n in layer.inputs if n and n in graph.constants)
         return (layer.kind, shapes)
 
     @staticmethod
