@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from twinnet.errors import EngineError, TwinnetError, UsageError
     from twinnet.recording import compare, record
     from twinnet.result import Result, ResultSet
+    from twinnet.shrink.make import repro
+    from twinnet.structure import diff
 
 __all__ = [
     "EngineError",
@@ -27,7 +29,9 @@ __all__ = [
     "__version__",
     "check",
     "compare",
+    "diff",
     "record",
+    "repro",
 ]
 
 __version__ = "0.1.0"
@@ -40,7 +44,9 @@ _HOMES = {
     "UsageError": "twinnet.errors",
     "check": "twinnet.check",
     "compare": "twinnet.recording",
+    "diff": "twinnet.structure",
     "record": "twinnet.recording",
+    "repro": "twinnet.shrink.make",
 }
 
 

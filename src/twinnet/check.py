@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from twinnet.engines.spec import Spec
     from twinnet.judge.judgement import Judgement
     from twinnet.network import Network
+    from twinnet.shrink.seed import Seed
 
 __all__ = ["CheckOptions", "check", "default_spec", "run_folder", "run_judgement"]
 
@@ -198,10 +199,13 @@ def run_judgement(judgement: Judgement, settings: CheckOptions, folder: Path | N
     from twinnet.environment import environment
 
     start = time.perf_counter()
+    seeds: Sequence[Seed] = ()
     try:
         result = judgement.result()
+        seeds = _in_order(judgement.seeds, result)
     except EngineError as error:
         result = _error_result(judgement, judgement.feed.info, error)
+        seeds = _error_seeds(judgement, error)
     finally:
         judgement.close()
     result = replace(
@@ -222,7 +226,27 @@ def run_judgement(judgement: Judgement, settings: CheckOptions, folder: Path | N
         settings.progress("writing the report", None)
         write_run(result, folder, judgement.kept)
         save_tensors(folder, judgement.kept)
+        if seeds or (folder / "seeds").exists():
+            from twinnet.shrink.seed import save_seeds
+
+            save_seeds(folder, seeds)
+    object.__setattr__(result, "_seeds", tuple(seeds))  # for twinnet.repro; no part of result.json
     return result
+
+
+def _in_order(seeds: Mapping[str, Seed], result: Result) -> list[Seed]:
+    """Seeds in the order of the findings they belong to."""
+    order = {f.site.tensor: i for i, f in enumerate(result.findings)}
+    return [seeds[name] for name in sorted(seeds, key=lambda n: order.get(n, len(order)))]
+
+
+def _error_seeds(judgement: Judgement, error: EngineError) -> list[Seed]:
+    try:
+        from twinnet.shrink.gather import error_seed
+    except ImportError:  # without onnx there is nothing to cut
+        return []
+    seed = error_seed(judgement, error) if judgement.settings.keep != "none" else None
+    return [] if seed is None else [seed]
 
 
 def _error_result(judgement: Judgement, inputs: InputsInfo, error: EngineError) -> Result:

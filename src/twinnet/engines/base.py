@@ -21,6 +21,7 @@ from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
+    from twinnet.engines._export import OnnxArtefact
     from twinnet.judge.verdicts import Born
     from twinnet.layers import Graph
     from twinnet.network import Network
@@ -122,6 +123,11 @@ class Session(ABC):
     @abstractmethod
     def output_tensors(self) -> tuple[str, ...]:
         """The outputs in order, as `Site.tensor` calls them."""
+
+    @property
+    def artefact(self) -> OnnxArtefact | None:
+        """The ONNX model that runs here, where one does: what a repro is cut from."""
+        return None
 
     @property
     def provenance(self) -> Mapping[str, str] | None:

@@ -81,6 +81,10 @@ class OnnxReferenceSession(Session):
         return self._cut.outputs
 
     @property
+    def artefact(self) -> OnnxArtefact:
+        return self._artefact
+
+    @property
     def provenance(self) -> dict[str, str] | None:
         return self._artefact.provenance
 

@@ -180,6 +180,10 @@ class OnnxRuntimeSession(Session):
         return self._cut.outputs
 
     @property
+    def artefact(self) -> OnnxArtefact:
+        return self._artefact
+
+    @property
     def provenance(self) -> dict[str, str] | None:
         return self._artefact.provenance
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from twinnet.judge import guards
 from twinnet.judge.again import restated
 from twinnet.judge.aggregate import findings_of, merge, verdict_of, visible
 from twinnet.judge.metrics import compare, dtype_class
+from twinnet.judge.other import refuse_inputs, refuse_other
 from twinnet.judge.parallel import workers
 from twinnet.judge.task import load_metric, mean_metric, task_metric
 from twinnet.judge.tolerance import Tolerance, Tolerances, by_tolerance, read_rules
@@ -39,6 +40,9 @@ from twinnet.site import Site
 from twinnet.store import dtype_name
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
+if TYPE_CHECKING:
+    from twinnet.shrink.seed import Seed
+
 __all__ = ["Judgement"]
 
 _KEPT = 8
@@ -57,6 +61,7 @@ class Judgement:
         self.kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._reference = reference
         self._twin_spec = twin
+        self.seeds: dict[str, Seed] = {}
         self._sessions: list[Session] = []
         self._by_network = False
         self._net: Session | None = None
@@ -147,7 +152,10 @@ class Judgement:
         plain = net.run(self._first)
         twin = self._twin = self._open(self._twin_spec, "twin")
         _refuse_random("twin", twin, None)
+        refuse_inputs(twin, self._first)
         twin_plain = twin.run(self._first)
+        derived = isinstance(self._twin_spec, Spec) and self._twin_spec.file is None
+        refuse_other(net, twin, None if derived else graph, plain, twin_plain)
         self._aligned = _aligned(net, plain, twin, twin_plain)
         pairing = self._pair(net, twin, graph)
         unit = UNITS.get(twin.precision, UNITS["float32"])
@@ -178,6 +186,8 @@ class Judgement:
                 before = results.get(pair.site.tensor)
                 results[pair.site.tensor] = pair if before is None else merge(before, pair)
             self._keep(judged, pairing, trace, twin_trace)
+            if self.settings.keep != "none" and any(p.status == "fail" for p in judged):
+                self._seed(judged, net, twin, graph, pairing, trace, twin_trace, sample, unit)
             trace.close()
             twin_trace.close()
         ordered = [results[p.site.tensor] for p in pairing.pairs]
@@ -192,7 +202,6 @@ class Judgement:
         settings = self.settings
         # A twin that was converted from this network, or replays one that was, says where each value came from.
         derived = isinstance(self._twin_spec, Spec) and self._twin_spec.file is None
-        loose = not twin.output_tensors or twin.engine == "callable"
         outputs = [(row.tensor, row.twin_tensor) for row in self._aligned]
         inputs = [(ours, twin.inputs[name]) for name, ours in net.inputs.items() if name in twin.inputs]
         pairing = pair_sites(
@@ -206,12 +215,6 @@ class Judgement:
             outputs=outputs,
             inputs=inputs,
         )
-        if len(net.output_tensors) != len(twin.output_tensors) and not loose:
-            raise EngineError(
-                f"the network has {len(net.output_tensors)} outputs, the twin {len(twin.output_tensors)}: "
-                "they are not the same network",
-                stage="pair",
-            )
         if settings.level == "outputs":
             wanted = set(net.output_tensors)
             pairing = pairing.without({p.site.tensor for p in pairing.pairs} - wanted)
@@ -478,6 +481,29 @@ class Judgement:
         if self.settings.keep != "all" and len(self.kept) > 2 * _KEPT:
             for name in list(self.kept)[2 * _KEPT :]:
                 del self.kept[name]
+
+    def _seed(
+        self,
+        judged: Sequence[PairResult],
+        net: Session,
+        twin: Session,
+        graph: Graph | None,
+        pairing: Pairing,
+        trace: Trace,
+        twin_trace: Trace,
+        sample: Mapping[str, np.ndarray],
+        unit: float,
+    ) -> None:
+        """What a repro of the findings will be made from, while the tensors are there."""
+        try:
+            from twinnet.shrink.gather import Gatherer
+        except ImportError:  # two recordings are compared without onnx and torch
+            return
+        self.settings.progress("keeping the findings for a repro", None)
+        with self._job.step("repro"):
+            test = self._test(graph, pairing, unit)
+            gatherer = Gatherer(self, (net, twin), graph, test, pairing, (trace, twin_trace), sample, unit)
+            gatherer.add(judged, self.seeds)
 
     def _conclude(
         self,

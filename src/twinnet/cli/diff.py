@@ -1,0 +1,31 @@
+"""`twinnet diff`: two networks side by side, without running them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from twinnet.cli import options as o
+
+__all__ = ["command"]
+
+
+def command(
+    a: Annotated[str, typer.Argument(metavar="A", help="A network: file.py:factory, .onnx or .pt2.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The other network, of any format.")],
+    shape: o.Shape = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare two networks without running them: layers, attributes, weights, inputs and outputs.
+
+    Exit codes: 0 the same, 1 different, 2 a side cannot be read.
+
+    Example: twinnet diff model.py:build exported.onnx
+    """
+    from twinnet.network.shapes import parse_shapes
+    from twinnet.structure import diff, render
+
+    found = diff(a, b, shapes=parse_shapes(shape or ()) or None)
+    typer.echo(found.to_json() if as_json else render(found))
+    raise typer.Exit(found.exit_code)

@@ -1,0 +1,86 @@
+"""Structure first: two networks that cannot be the same are not compared number by number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from twinnet.engines.base import Session
+from twinnet.errors import EngineError
+from twinnet.layers.graph import Graph
+from twinnet.pairing.transforms import candidates
+
+__all__ = ["refuse_inputs", "refuse_other"]
+
+
+def refuse_inputs(twin: Session, sample: Mapping[str, np.ndarray]) -> None:
+    """Raise EngineError where a file takes inputs of other shapes than the network is given."""
+    if twin.artefact is None:
+        return
+    declared = {spec.name: spec for spec in twin.signature.inputs}
+    said = []
+    for name, array in sample.items():
+        spec = declared.get(twin.inputs.get(name, ""))
+        if spec is None or spec.shape is None:
+            continue
+        have = np.shape(array)
+        fits = len(have) == len(spec.shape) and all(
+            want == n for want, n in zip(spec.shape, have, strict=True) if isinstance(want, int)
+        )
+        if not fits:
+            said.append(f"input {spec.name} is {_dims(have)}, the twin takes {_dims(spec.shape)}")
+    if said:
+        raise EngineError(
+            f"the twin does not fit the network: {'; '.join(said)}",
+            stage="pair",
+            hint="if it is the same network, give its shapes (--shape); twinnet diff NETWORK TWIN compares the two",
+        )
+
+
+def refuse_other(
+    net: Session,
+    twin: Session,
+    graph: Graph | None,
+    plain: Mapping[str, np.ndarray],
+    twin_plain: Mapping[str, np.ndarray],
+) -> None:
+    """Raise EngineError, saying what differs, where the outputs or the weights cannot be those of one network.
+
+    `graph` holds the network's layers, None for a twin that was made from this very network. An output of another
+    shape alone is no reason: a wrong stride gives that too, and is better found where it is born.
+    """
+    said: list[str] = []
+    loose = not twin.output_tensors or twin.engine == "callable"
+    counts = len(net.output_tensors), len(twin.output_tensors)
+    if counts[0] != counts[1] and not loose:
+        said.append(f"the network has {counts[0]} outputs, the twin {counts[1]}")
+    twin_graph = twin.graph() if graph is not None else None
+    if graph is not None and twin_graph is not None:
+        outputs = zip(plain.values(), twin_plain.values(), strict=False)
+        apart = [(a.shape, b.shape) for a, b in outputs if not candidates(a.shape, b.shape)]
+        if said or apart or _sizes_differ(graph, twin_graph):
+            from twinnet.structure import not_the_same
+
+            reason = not_the_same(graph, twin_graph)
+            if reason:
+                said += [f"output {_dims(b)} where the network has {_dims(a)}" for a, b in apart[:1]]
+                said.append(f"{reason} (A is the network, B the twin)")
+    if said:
+        raise EngineError(
+            f"they are not the same network: {'; '.join(said)}",
+            stage="pair",
+            hint="twinnet diff NETWORK TWIN lists everything that differs",
+        )
+
+
+def _sizes_differ(graph: Graph, twin: Graph) -> bool:
+    """Whether the two hold clearly different amounts of weights; folding changes only a few."""
+    ours, theirs = (
+        sum(t.numel() for t in g.constants.values() if hasattr(t, "numel")) for g in (graph, twin)
+    )
+    return abs(ours - theirs) > 0.05 * max(ours, theirs)
+
+
+def _dims(shape: Sequence[int | str]) -> str:
+    return "x".join(map(str, shape)) or "scalar"

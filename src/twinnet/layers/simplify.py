@@ -1,0 +1,191 @@
+"""One form for what formats write in several ways, so that graphs of different origin can be laid side by side.
+
+Exporters fold batch norm into the convolution before it, write swish as two operators, give axes as an operand and
+transpose the weights of a matrix product. None of that changes what is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from twinnet.layers.graph import Graph, Layer
+
+__all__ = ["simplified"]
+
+_COPIES = {"identity", "dropout", "contiguous", "clone", "detach"}
+_WITH_AXES = ("reduce_", "squeeze", "unsqueeze")
+
+
+def simplified(graph: Graph) -> Graph:
+    """The same computation in fewer forms; weights that were computed here are float64.
+
+    >>> layers = (Layer("sigmoid", ("x",), ("s",)), Layer("mul", ("x", "s"), ("y",)))
+    >>> [layer.kind for layer in simplified(Graph(layers, ("x",), ("y",)))]
+    ['swish']
+    """
+    work = _Work(graph)
+    for rule in (_copies, _axes, _products, _swish, _batch_norm):
+        rule(work)
+    return replace(
+        graph, layers=tuple(layer for layer in work.layers if layer is not None), constants=work.constants
+    )
+
+
+class _Work:
+    """A graph being rewritten; a removed layer is None."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.layers: list[Layer | None] = list(graph.layers)
+        self.constants: dict[str, Any] = dict(graph.constants)
+
+    def uses(self) -> dict[str, int]:
+        found: dict[str, int] = dict.fromkeys(self.graph.outputs, 1)
+        for layer in self.layers:
+            for name in layer.inputs if layer else ():
+                if name is not None:
+                    found[name] = found.get(name, 0) + 1
+        return found
+
+    def makers(self) -> dict[str, int]:
+        return {n: i for i, layer in enumerate(self.layers) if layer for n in layer.outputs if n}
+
+    def constant(self, name: str | None) -> torch.Tensor | None:
+        value = self.constants.get(name) if name is not None else None
+        return value if isinstance(value, torch.Tensor) else None
+
+
+def _copies(work: _Work) -> None:
+    same: dict[str, str] = {}
+    for i, layer in enumerate(work.layers):
+        if layer is None:
+            continue
+        inputs = tuple(same.get(n, n) if n is not None else None for n in layer.inputs)
+        source = inputs[0] if inputs else None
+        if layer.kind in _COPIES and source is not None and layer.outputs[0] not in work.graph.outputs:
+            same[layer.outputs[0]] = source
+            work.layers[i] = None
+        else:
+            work.layers[i] = replace(layer, inputs=inputs)
+
+
+def _axes(work: _Work) -> None:
+    """Axes as an attribute, counted from the front where the rank is known."""
+    for i, layer in enumerate(work.layers):
+        if layer is None or not layer.kind.startswith(_WITH_AXES):
+            continue
+        attrs, inputs = dict(layer.attrs), layer.inputs
+        given = work.constant(inputs[1]) if len(inputs) > 1 else None
+        shape = work.graph.shapes.get(inputs[0] or "") if inputs else None
+        if given is not None:
+            attrs["axes"] = tuple(int(n) for n in given.flatten().tolist())
+            inputs = inputs[:1]
+        if shape is not None and isinstance(attrs.get("axes"), tuple) and layer.kind != "unsqueeze":
+            attrs["axes"] = tuple(sorted(n % max(len(shape), 1) for n in attrs["axes"]))
+        work.layers[i] = replace(layer, attrs=attrs, inputs=inputs)
+
+
+def _products(work: _Work) -> None:
+    """Matrix products with a constant matrix as `linear`: weight (out, in), then the bias."""
+    for i, layer in enumerate(work.layers):
+        if layer is None or layer.kind not in ("gemm", "matmul") or layer.attrs.get("trans_a"):
+            continue
+        source, name, *rest = layer.inputs
+        weight = work.constant(name)
+        if weight is None or name is None or weight.dim() != 2 or source in work.constants:
+            continue
+        scale, beta = layer.attrs.get("alpha", 1.0), layer.attrs.get("beta", 1.0)
+        if scale != 1.0 or beta != 1.0:
+            continue
+        if not layer.attrs.get("trans_b"):
+            name = f"{name}.T"
+            work.constants[name] = weight.t().contiguous()
+        work.layers[i] = replace(layer, kind="linear", inputs=(source, name, rest[0] if rest else None), attrs={})
+    uses, makers = work.uses(), work.makers()
+    for i, layer in enumerate(work.layers):
+        if layer is None or layer.kind != "add":
+            continue
+        for source, other in (layer.inputs[:2], layer.inputs[1::-1]):
+            bias, at = work.constant(other), makers.get(source or "")
+            product = work.layers[at] if at is not None else None
+            if bias is None or product is None or product.kind != "linear" or product.inputs[2] is not None:
+                continue
+            if bias.dim() == 1 and uses.get(source or "") == 1:
+                assert at is not None
+                work.layers[at] = None
+                work.layers[i] = replace(product, inputs=(*product.inputs[:2], other), outputs=layer.outputs)
+                break
+
+
+def _swish(work: _Work) -> None:
+    uses, makers = work.uses(), work.makers()
+    for i, layer in enumerate(work.layers):
+        if layer is None or layer.kind != "mul":
+            continue
+        for x, gate in (layer.inputs[:2], layer.inputs[1::-1]):
+            at = makers.get(gate or "")
+            other = work.layers[at] if at is not None else None
+            if (
+                other is not None
+                and other.kind == "sigmoid"
+                and other.inputs[0] == x
+                and uses.get(gate or "") == 1
+            ):
+                assert at is not None
+                work.layers[at] = None
+                work.layers[i] = replace(layer, kind="swish", inputs=(x,), attrs={})
+                break
+
+
+def _batch_norm(work: _Work) -> None:
+    """Batch norm with fixed statistics, folded into the only layer it follows."""
+    uses, makers = work.uses(), work.makers()
+    for i, layer in enumerate(work.layers):
+        if layer is None or layer.kind != "batch_norm" or len(layer.inputs) < 5:
+            continue
+        at = makers.get(layer.inputs[0] or "")
+        before = work.layers[at] if at is not None else None
+        if before is None or before.kind not in _FOLDS or uses.get(layer.inputs[0] or "") != 1:
+            continue
+        scale, shift, mean, var = (work.constant(n) for n in layer.inputs[1:5])
+        weight = work.constant(before.inputs[1])
+        bias = work.constant(before.inputs[2]) if len(before.inputs) > 2 else None
+        unknown = len(before.inputs) > 2 and before.inputs[2] is not None and bias is None
+        if weight is None or mean is None or var is None or unknown:
+            continue
+        rate = (var.double() + layer.attrs.get("eps", 1e-5)).rsqrt() * (
+            1.0 if scale is None else scale.double()
+        )
+        moved = -mean.double() if bias is None else bias.double() - mean.double()
+        offset = moved * rate + (0.0 if shift is None else shift.double())
+        folded = _FOLDS[before.kind](weight.double(), rate, before.attrs)
+        if folded is None:
+            continue
+        names = (f"{layer.outputs[0]}.weight", f"{layer.outputs[0]}.bias")
+        work.constants.update(zip(names, (folded, offset), strict=True))
+        assert at is not None
+        work.layers[at] = None
+        work.layers[i] = replace(before, inputs=(*before.inputs[:1], *names), outputs=layer.outputs[:1])
+
+
+def _first_axis(weight: torch.Tensor, rate: torch.Tensor, attrs: Mapping[str, Any]) -> torch.Tensor | None:
+    return (
+        weight * rate.reshape((-1,) + (1,) * (weight.dim() - 1)) if weight.shape[0] == rate.numel() else None
+    )
+
+
+def _second_axis(weight: torch.Tensor, rate: torch.Tensor, attrs: Mapping[str, Any]) -> torch.Tensor | None:
+    if attrs.get("group", 1) != 1 or weight.shape[1] != rate.numel():
+        return None
+    return weight * rate.reshape((1, -1) + (1,) * (weight.dim() - 2))
+
+
+_FOLDS: dict[str, Callable[[torch.Tensor, torch.Tensor, Mapping[str, Any]], torch.Tensor | None]] = {
+    "conv": _first_axis,
+    "linear": _first_axis,
+    "conv_transpose": _second_axis,
+}

@@ -1,0 +1,18 @@
+"""The smallest network and input that still show a finding, as one runnable file."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twinnet.shrink.make import Repro, repro
+
+__all__ = ["Repro", "repro"]
+
+
+def __getattr__(name: str) -> Any:
+    # A check takes seeds from here without loading what makes repros of them.
+    if name in __all__:
+        return getattr(import_module("twinnet.shrink.make"), name)
+    raise AttributeError(f"module 'twinnet.shrink' has no attribute {name!r}")

@@ -1,0 +1,170 @@
+"""The folder of a repro: networks, inputs, expected values, `repro.py` and `ISSUE.md`."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import pprint
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from twinnet.errors import UsageError
+from twinnet.shrink import script
+from twinnet.shrink.seed import Runner
+from twinnet.shrink.sides import SIDES
+from twinnet.store import atomic_write
+
+__all__ = ["Contents", "check_target", "describe", "start", "write_folder"]
+
+_PACKAGES = {"onnxruntime": "onnxruntime", "onnx-reference": "onnx"}
+_OURS = {"repro.py", "ISSUE.md", "network.onnx", "twin.onnx", "inputs.npz", "expected.npz", "observed.npz"}
+
+
+@dataclass
+class Contents:
+    """What goes into the folder. `spec` is what `repro.py` is told; `body` the function it calls."""
+
+    title: str
+    issue: str
+    spec: dict[str, Any]
+    body: Callable[..., int]
+    about: str
+    inputs: Mapping[str, np.ndarray]
+    network: onnx.ModelProto | None = None
+    twin: onnx.ModelProto | None = None
+    arrays: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
+    engines: Sequence[str] = ()
+
+
+def check_target(folder: Path) -> None:
+    """Refuse a folder that holds something else: nothing of the user's is overwritten."""
+    if folder.is_file():
+        raise UsageError(f"{folder} is a file", hint="choose another folder with -o")
+    strange = sorted({p.name for p in folder.iterdir()} - _OURS - {"__pycache__"}) if folder.is_dir() else []
+    if strange:
+        raise UsageError(f"{folder} holds other files ({strange[0]})", hint="choose another folder with -o")
+
+
+def write_folder(folder: Path, contents: Contents) -> list[Path]:
+    """Write every file under a temporary name first; `repro.py` comes last."""
+    for stale in _OURS:
+        (folder / stale).unlink(missing_ok=True)
+    written = []
+    for name, model in (("network.onnx", contents.network), ("twin.onnx", contents.twin)):
+        if model is not None:
+            written.append(atomic_write(folder / name, [model.SerializeToString()]))
+    written.append(_npz(folder / "inputs.npz", contents.inputs))
+    for name, arrays in contents.arrays.items():
+        written.append(_npz(folder / name, arrays))
+    written.append(atomic_write(folder / "ISSUE.md", [contents.issue.encode()]))
+    written.append(atomic_write(folder / "repro.py", [_program(contents).encode()]))
+    return written
+
+
+def _npz(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiubc":
+            raise UsageError(f"{name} has dtype {array.dtype}, which a .npz file cannot hold")
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    return atomic_write(path, [buffer.getvalue()])
+
+
+def _program(contents: Contents) -> str:
+    sides = {name: SIDES[name] for name in contents.engines}
+    helpers = [script.beyond, script.report, script.turned]
+    if contents.body is script.expect_refusal:
+        helpers = [script.normalised]
+    sources = [inspect.getsource(f) for f in (*sides.values(), *helpers, contents.body)]
+    table = "{" + ", ".join(f'"{name}": {f.__name__}' for name, f in sides.items()) + "}"
+    about = textwrap.fill(contents.about, 110)
+    return "\n".join(
+        [
+            f'"""{contents.title}',
+            "",
+            about,
+            "",
+            "Exit code: 1 while the fault exists, 0 when it is gone, 3 if a side cannot run.",
+            '"""',
+            "",
+            "import sys",
+            "from pathlib import Path",
+            "from typing import Any",
+            "",
+            "try:",
+            "    import numpy as np",
+            "except ImportError as error:",
+            '    print(f"it cannot run: {error}")',
+            "    sys.exit(3)",
+            "",
+            f"SPEC: dict[str, Any] = {pprint.pformat(contents.spec, width=108, sort_dicts=False)}",
+            "",
+            "",
+            "\n\n".join(sources),
+            "",
+            'if __name__ == "__main__":',
+            "    try:",
+            f"        code = {contents.body.__name__}(SPEC, {table}, Path(__file__).resolve().parent)",
+            "    except Exception as error:  # Python's own exit code for this is 1, which here means something else",
+            '        print(f"it cannot run: {type(error).__name__}: {error}")',
+            "        code = 3",
+            "    sys.exit(code)",
+            "",
+        ]
+    )
+
+
+def start(folder: Path) -> tuple[int, str]:
+    """Run the `repro.py` of a folder as anyone would: its exit code and what it says."""
+    command = [sys.executable, "-I", str(folder / "repro.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def describe(model: onnx.ModelProto, limit: int = 12) -> str:
+    """The nodes of a small network as text, with the shapes of its weights."""
+    shapes = {t.name: "x".join(map(str, t.dims)) or "scalar" for t in model.graph.initializer}
+    lines = [f"{i.name}: input {_tensor(i.type.tensor_type)}" for i in model.graph.input]
+    lines += [f"{name}: weight {dims}" for name, dims in list(shapes.items())[:limit]]
+    for node in list(model.graph.node)[:limit]:
+        attributes = ", ".join(f"{a.name}={_attribute(a)}" for a in node.attribute)
+        domain = f"{node.domain}." if node.domain not in ("", "ai.onnx") else ""
+        lines.append(
+            f"{', '.join(node.output)} = {domain}{node.op_type}({', '.join(node.input)})"
+            + (f" <{attributes}>" if attributes else "")
+        )
+    if len(model.graph.node) > limit:
+        lines.append(f"... and {len(model.graph.node) - limit} more nodes")
+    opsets = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in model.opset_import)
+    return "\n".join([*lines, f"opset {opsets}"])
+
+
+def _tensor(kind: onnx.TypeProto.Tensor) -> str:
+    dims = "x".join(str(d.dim_value) for d in kind.shape.dim) or "scalar"
+    return f"{onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name} {dims}"
+
+
+def _attribute(attribute: onnx.AttributeProto) -> str:
+    if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.TENSOR, onnx.AttributeProto.GRAPHS):
+        return "..."
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return str(list(value)) if hasattr(value, "__len__") and not isinstance(value, str) else str(value)
+
+
+def packages(sides: Sequence[Runner]) -> dict[str, str]:
+    """The packages that `repro.py` needs, with their versions."""
+    found = {"numpy": np.__version__}
+    for side in sides:
+        if side.engine in _PACKAGES:
+            found[_PACKAGES[side.engine]] = side.version.split()[-1] if side.version else ""
+    return found

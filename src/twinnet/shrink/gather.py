@@ -1,0 +1,360 @@
+"""Taking seeds from a check while its tensors are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twinnet.engines import Spec
+from twinnet.engines._export import OnnxArtefact, onnx_artefact
+from twinnet.engines._onnx_graph import OnnxGraph
+from twinnet.engines.base import UNITS, Session, SiteJudge
+from twinnet.errors import EngineError, TwinnetError
+from twinnet.judge.aggregate import VISIBLE
+from twinnet.judge.born import BornTest
+from twinnet.pairing import Pair, Pairing
+from twinnet.result import PairResult
+from twinnet.shrink.cut import between, build
+from twinnet.shrink.seed import LARGEST, Link, Place, Runner, Seed
+from twinnet.shrink.sides import SIDES
+from twinnet.shrink.trial import Bench, Candidate, Outcome, exact_values, run
+
+if TYPE_CHECKING:
+    import onnx
+
+    from twinnet.judge.judgement import Judgement
+    from twinnet.layers import Graph
+
+__all__ = ["Gatherer", "error_seed"]
+
+_SEEDS = 2
+_WIDER = 5
+
+
+class Gatherer:
+    """Makes seeds of the failing pairs of one sample. `seeds` of earlier samples give way to worse ones."""
+
+    def __init__(
+        self,
+        judgement: Judgement,
+        sides: tuple[Session, Session],
+        graph: Graph | None,
+        test: SiteJudge | None,
+        pairing: Pairing,
+        traces: tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]],
+        sample: Mapping[str, np.ndarray],
+        unit: float,
+    ) -> None:
+        self._judgement = judgement
+        self._net, self._twin = sides
+        self._graph = graph
+        # A network with a judge of its own knows no segments: its values are kept as they are.
+        self._test = test if isinstance(test, BornTest) else None
+        self._pairs = {p.site.tensor: p for p in pairing.pairs}
+        self._trace, self._twin_trace = traces
+        self._sample = sample
+        self._unit = unit
+
+    def add(self, judged: Sequence[PairResult], seeds: dict[str, Seed]) -> None:
+        """Seeds for the first failing pairs and for the worst ones."""
+        failing = [p for p in judged if p.status == "fail"]
+        worst = sorted(failing, key=lambda p: p.ratio if p.ratio is not None else np.inf, reverse=True)
+        chosen = {p.site.tensor: p for p in (*failing[:_SEEDS], *worst[:_SEEDS])}
+        for tensor, pair in chosen.items():
+            before = seeds.get(tensor)
+            if before is not None and before.ratio >= (pair.ratio or 0.0):
+                continue
+            try:
+                seed = self._seed(pair)
+            except TwinnetError:
+                continue  # a repro is an extra: the verdict stands without it
+            if seed is not None and seed.nbytes <= LARGEST:
+                seeds[tensor] = seed
+
+    # -- one finding ---------------------------------------------------------------------------------------------
+
+    def _seed(self, result: PairResult) -> Seed | None:
+        pair = self._pairs[result.site.tensor]
+        spec = self._judgement._reference
+        base = Seed(
+            kind="stored",
+            place=Place(
+                result.site.tensor, result.site.label, result.site.module, result.site.source, result.segment
+            ),
+            network_side=Runner(self._net.engine, _options(spec), self._net.version),
+            twin_side=Runner(self._twin.engine, _options(self._judgement._twin_spec), self._twin.version),
+            output=result.site.tensor,
+            unit=self._unit,
+            limit=result.limit,
+            ratio=result.ratio if result.ratio is not None else float("inf"),
+            observed=np.array(pair.transform.to_network(self._twin_trace[pair.twin_site.tensor])),
+        )
+        if self._graph is None or self._test is None or result.site.tensor not in self._graph.producer:
+            return self._recorded(base, result)
+        values, expected, allowed = self._exact(result.site.tensor, base)
+        twin = self._twin.artefact if self._twin.engine in SIDES else None
+        network = self._network_artefact()
+        if twin is not None:
+            live = self._live(base, pair, network, twin, expected, allowed) if network is not None else None
+            if live is not None:
+                return live
+            alone = self._against_expected(base, pair, twin, values, expected, allowed)
+            if alone is not None:
+                return alone
+        found = replace(base, inputs=values, expected=expected, allowed=allowed)
+        return self._with_network(found, network, values)
+
+    def _network_artefact(self) -> OnnxArtefact | None:
+        """The network as ONNX: itself, or what it is exported to."""
+        if self._net.artefact is not None:
+            return self._net.artefact
+        spec = self._judgement._twin_spec
+        if isinstance(spec, Spec) and spec.file is None and self._twin.artefact is not None:
+            return self._twin.artefact
+        if not hasattr(self._judgement.network, "exported") or self._twin.engine not in SIDES:
+            return None
+        try:
+            return onnx_artefact(self._judgement.network, None, self._judgement._job)
+        except TwinnetError:
+            return None
+
+    def _value(self, name: str) -> np.ndarray:
+        """A value as the twin had it, in the network's form."""
+        assert self._test is not None
+        if name in self._test.inputs:
+            return np.asarray(self._sample[self._test.inputs[name]])
+        pair = self._pairs.get(name)
+        if pair is not None:
+            return np.asarray(pair.transform.to_network(self._twin_trace[pair.twin_site.tensor]))
+        return np.asarray(self._trace[name])
+
+    def _exact(self, tensor: str, base: Seed) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+        assert self._graph is not None and self._test is not None
+        _, frontier = self._test.segment(tensor)
+        values = {n: self._value(n) for n in frontier}
+        expected, allowed = exact_values(self._graph, values, tensor, base.unit, base.limit)
+        return values, expected, allowed
+
+    # -- both sides as ONNX --------------------------------------------------------------------------------------
+
+    def _links(self, network: OnnxArtefact) -> dict[str, tuple[str, Link]]:
+        """For each known value of the network's graph: its name as ONNX, and the twin's value beside it."""
+        assert self._test is not None
+        as_onnx: Mapping[str, str] | None = None
+        if network is not self._net.artefact and network is not self._twin.artefact:
+            as_onnx = {ours: theirs for theirs, ours in reversed(list((network.provenance or {}).items()))}
+        found: dict[str, tuple[str, Link]] = {}
+        for tensor, pair in self._pairs.items():
+            if network is self._net.artefact:
+                name = tensor
+            elif as_onnx is None:
+                name = pair.twin_site.tensor
+            elif tensor in as_onnx:
+                name = as_onnx[tensor]
+            else:
+                continue
+            found[tensor] = (name, Link(name, pair.twin_site.tensor, pair.transform))
+        for name, sample_name in self._test.inputs.items():
+            ours = network.inputs.get(sample_name)
+            theirs = self._twin.inputs.get(sample_name)
+            if ours is not None and theirs is not None:
+                found[name] = (ours, Link(ours, theirs))
+        return found
+
+    def _live(
+        self,
+        base: Seed,
+        pair: Pair,
+        network: OnnxArtefact,
+        twin: OnnxArtefact,
+        expected: np.ndarray,
+        allowed: np.ndarray,
+    ) -> Seed | None:
+        links = self._links(network)
+        target = links.get(pair.site.tensor)
+        if target is None:
+            return None
+        own = network is self._net.artefact and self._net.engine in SIDES
+        base = replace(
+            base, network_side=base.network_side if own else Runner(), kind="live", output=target[0]
+        )
+        ours, theirs = OnnxGraph(network.model), OnnxGraph(twin.model)
+        fed = {n: link for n, link in links.items() if n != pair.site.tensor}
+        assert self._test is not None
+        for step in range(_WIDER + 1):
+            if step == _WIDER:  # from the very inputs
+                fed = {n: link for n, link in fed.items() if n in self._test.inputs}
+            made = self._candidate(target[1], fed, ours, theirs, network, twin)
+            bench = Bench(base.network_side, base.twin_side, base.unit, base.limit)
+            found = bench.shows(made) if made is not None else None
+            if made is not None and found is not None:
+                if not own and step == 0 and not self._faithful(made, base, expected, allowed):
+                    return None
+                return replace(
+                    base,
+                    network=made.network,
+                    twin=made.twin,
+                    inputs={n: np.array(a) for n, a in made.feeds.items()},
+                    links=tuple(made.links.values()),
+                    observed=np.array(found.observed),
+                    ratio=_ratio(found),
+                )
+            read = set() if made is None else set(made.feeds)
+            fed = {n: link for n, link in fed.items() if link[0] not in read or n in self._test.inputs}
+        return None
+
+    def _candidate(
+        self,
+        target: Link,
+        fed: Mapping[str, tuple[str, Link]],
+        ours: OnnxGraph,
+        theirs: OnnxGraph,
+        network: OnnxArtefact,
+        twin: OnnxArtefact,
+    ) -> Candidate | None:
+        by_name = {link.network: name for name, (_, link) in fed.items()}
+        by_twin = {link.twin: link.network for _, link in fed.values()}
+        try:
+            nodes, read = between(ours, [target.network], set(by_name))
+            twin_nodes, twin_read = between(theirs, [target.twin], set(by_twin))
+        except EngineError:
+            return None
+        names = dict.fromkeys([*read, *(by_twin[n] for n in twin_read)])
+        feeds = {n: self._value(by_name[n]) for n in names}
+        links = {n: fed[by_name[n]][1] for n in names} | {target.network: target}
+        same = ours.model is theirs.model and all(k.network == k.twin for k in links.values())
+        model = build(ours, nodes, feeds, [target.network], network.network.weights())
+        if same and nodes == twin_nodes:
+            return Candidate.of(model, model, feeds, links)
+        twin_feeds = {k.twin: k.transform.to_twin(feeds[n]) for n, k in links.items() if n in feeds}
+        twin_model = build(theirs, twin_nodes, twin_feeds, [target.twin], twin.network.weights())
+        return Candidate.of(model, twin_model, feeds, links)
+
+    def _faithful(self, made: Candidate, base: Seed, expected: np.ndarray, allowed: np.ndarray) -> bool:
+        """Whether the exported part is the network's own: in float64 it gives what the network's layers give."""
+        from twinnet.layers.read_onnx import read_onnx
+
+        found, _ = exact_values(read_onnx(made.network), made.feeds, base.output, base.unit, base.limit)
+        if found.shape != expected.shape:
+            return False
+        if not np.issubdtype(expected.dtype, np.floating):
+            return bool(np.array_equal(found, expected))
+        with np.errstate(invalid="ignore"):
+            off = np.abs(found - expected)
+        return bool(np.all((off <= allowed) | ~np.isfinite(expected)))
+
+    # -- one side, or none ---------------------------------------------------------------------------------------
+
+    def _against_expected(
+        self,
+        base: Seed,
+        pair: Pair,
+        twin: OnnxArtefact,
+        values: Mapping[str, np.ndarray],
+        expected: np.ndarray,
+        allowed: np.ndarray,
+    ) -> Seed | None:
+        """The twin's part alone, compared with what the network's layers give."""
+        assert self._test is not None
+        known = {p.twin_site.tensor: p for p in self._pairs.values() if p is not pair}
+        theirs = OnnxGraph(twin.model)
+        inputs = {self._twin.inputs[s]: s for s in self._test.inputs.values() if s in self._twin.inputs}
+        fed = (set(known) | set(inputs)) - {pair.twin_site.tensor}
+        try:
+            nodes, read = between(theirs, [pair.twin_site.tensor], fed)
+        except EngineError:
+            return None
+        feeds = {
+            n: np.asarray(self._sample[inputs[n]]) if n in inputs else np.asarray(self._twin_trace[n])
+            for n in read
+        }
+        model = build(theirs, nodes, feeds, [pair.twin_site.tensor], twin.network.weights())
+        try:
+            got = pair.transform.to_network(run(base.twin_side, model, feeds)[pair.twin_site.tensor])
+        except Exception:  # the part cannot be run alone: the stored values remain
+            return None
+        if got.shape != expected.shape or not _beyond(got, expected, allowed):
+            return None
+        return replace(
+            base,
+            kind="expected",
+            twin=model,
+            network_side=Runner(),
+            inputs={n: np.array(a) for n, a in feeds.items()},
+            output=pair.twin_site.tensor,
+            links=(Link(pair.twin_site.tensor, pair.twin_site.tensor, pair.transform),),
+            observed=np.array(got),
+            expected=expected,
+            allowed=allowed,
+        )
+
+    def _with_network(
+        self, seed: Seed, network: OnnxArtefact | None, values: Mapping[str, np.ndarray]
+    ) -> Seed:
+        """With the network's part beside the stored values, where it is ONNX."""
+        if network is None or network is not self._net.artefact or self._net.engine not in SIDES:
+            return replace(seed, network_side=Runner())
+        graph = OnnxGraph(network.model)
+        try:
+            nodes, read = between(graph, [seed.output], set(values))
+            model = build(
+                graph, nodes, {n: values[n] for n in read}, [seed.output], network.network.weights()
+            )
+        except EngineError:
+            return replace(seed, network_side=Runner())
+        return replace(seed, network=model)
+
+    def _recorded(self, base: Seed, result: PairResult) -> Seed:
+        """Two recordings and no layers: the network's tensor is what is expected, judged by its range."""
+        ours = np.array(self._trace[result.site.tensor])
+        wide = ours.astype(np.float64) if np.issubdtype(ours.dtype, np.floating) else ours
+        finite = wide[np.isfinite(wide)] if wide.size else wide
+        scale = float(np.abs(finite).max()) if finite.size else 0.0
+        allowed = np.full(ours.shape, VISIBLE * 16 * self._unit * scale if wide is not ours else 0.0)
+        note = "expected is what the network's side itself gave there, not an evaluation in float64"
+        return replace(base, network_side=Runner(), expected=wide, allowed=allowed, note=note)
+
+
+def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
+    """The ONNX network that an engine refused, as a seed; None where the refusal came from elsewhere."""
+    spec: Any = judgement._reference if judgement._net is None else judgement._twin_spec
+    refused = bool(error.log) and error.stage.startswith(("load", "run"))
+    if not refused or not isinstance(spec, Spec) or spec.engine not in SIDES:
+        return None
+    try:
+        artefact = onnx_artefact(judgement.network, spec.file, judgement._job)
+        if sum(f.stat().st_size for f in artefact.network.external) > LARGEST:
+            return None
+        model: onnx.ModelProto = artefact.network.complete()
+    except TwinnetError:
+        return None
+    from twinnet.engines import find_engine
+
+    seed = Seed(
+        kind="error",
+        place=Place("", judgement.network.name),
+        network_side=Runner(),
+        twin_side=Runner(spec.engine, dict(spec.options), find_engine(spec.engine).version()),
+        twin=model,
+        inputs={n: np.array(a) for n, a in artefact.feeds(judgement._first).items()},
+        unit=UNITS["float32"],
+        error=error.log or error.what,
+    )
+    return seed if seed.nbytes <= LARGEST else None
+
+
+def _options(spec: Any) -> dict[str, str]:
+    return dict(spec.options) if isinstance(spec, Spec) else {}
+
+
+def _ratio(found: Outcome) -> float:
+    return found.born.ratio if found.born.ratio is not None else float("inf")
+
+
+def _beyond(got: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> bool:
+    from twinnet.shrink.script import beyond
+
+    return bool(beyond(got, expected, allowed).any())

@@ -1,0 +1,194 @@
+"""A repro whose sides both run: made smaller, then written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+
+from twinnet.errors import EngineError
+from twinnet.shrink import script
+from twinnet.shrink.confidential import anonymous, hide, hide_model
+from twinnet.shrink.folder import Contents
+from twinnet.shrink.inputs import simpler_values, smaller_input
+from twinnet.shrink.issue import networks, numbers, write_issue
+from twinnet.shrink.nodes import fewer_nodes
+from twinnet.shrink.seed import Link, Seed
+from twinnet.shrink.trial import Bench, Candidate, exact_values, run
+from twinnet.shrink.words import counted, form_of, hidden_words, origin_words, side_spec
+
+__all__ = ["smallest_live"]
+
+Progress = Callable[[str, float | None], None]
+
+
+def smallest_live(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str, Any], Contents]:
+    assert seed.network is not None and seed.twin is not None
+    links = {k.network: k for k in seed.links}
+    candidate = Candidate.of(
+        seed.network, seed.network if seed.twin is seed.network else seed.twin, seed.inputs, links
+    )
+    bench = Bench(seed.network_side, seed.twin_side, seed.unit, seed.limit)
+    if bench.shows(candidate) is None:
+        raise EngineError(
+            f"{seed.place.label}: the difference does not show any more",
+            hint=f"the run was made with {seed.twin_side}; run the check again",
+        )
+    progress("leaving out nodes", None)
+    candidate = fewer_nodes(bench, candidate)
+    progress("cropping the input", None)
+    candidate = smaller_input(bench, candidate)
+    candidate = simpler_values(bench, candidate)
+    kept: tuple[str, ...] = ()
+    if confidential:
+        progress("randomising weights and data", None)
+        # An allowance of its own: what is hidden matters more than what is small.
+        fresh = Bench(seed.network_side, seed.twin_side, seed.unit, seed.limit, first=bench.first)
+        hidden = hide(fresh, candidate)
+        candidate, kept = hidden.candidate, hidden.kept
+        names: dict[str, str] = {}
+        hide_model(candidate.network, names)
+        candidate = anonymous(candidate)
+        kept = tuple(names.get(n, "a weight of the twin") for n in kept)
+    return _written_live(seed, bench, candidate, confidential, kept)
+
+
+def _written_live(
+    seed: Seed, bench: Bench, candidate: Candidate, confidential: bool, kept: tuple[str, ...]
+) -> tuple[dict[str, Any], Contents]:
+    from twinnet.layers.read_onnx import read_onnx
+
+    found = bench.judge(candidate)
+    if found is None:
+        raise EngineError("the smallest part does not show the difference any more", stage="shrink")
+    output = found.output
+    link = candidate.links.get(output, Link(output, output))
+    expected, allowed = exact_values(
+        read_onnx(candidate.network), candidate.feeds, output, seed.unit, seed.limit
+    )
+    own: np.ndarray | None = None
+    if seed.network_side.engine:
+        own = np.asarray(run(seed.network_side, candidate.network, candidate.feeds)[output])
+        if not np.issubdtype(expected.dtype, np.floating) and own.shape == expected.shape:
+            allowed = np.where(
+                own != expected, 1.0, allowed
+            )  # a tie that the network itself decides either way
+    network, twin = _typed(candidate, output, link, expected, found.observed)
+    keys = {name: f"in{i}" for i, name in enumerate(candidate.feeds)}
+    held = {i.name for i in network.graph.input}
+    spec: dict[str, Any] = {"network": None, "twin": None}
+    if seed.network_side.engine:
+        inputs = {n: k for n, k in keys.items() if n in held}
+        spec["network"] = side_spec("network.onnx", seed.network_side, inputs, output, {}, {})
+    needed = {i.name for i in twin.graph.input}
+    by_twin = {candidate.links.get(n, Link(n, n)).twin: n for n in keys}
+    forms = {
+        t: form_of(candidate.links[n].transform, to_twin=True)
+        for t, n in by_twin.items()
+        if n in candidate.links and not candidate.links[n].transform.is_identity
+    }
+    form = {} if link.transform.is_identity else {link.twin: form_of(link.transform, to_twin=False)}
+    file = "network.onnx" if candidate.same_file else "twin.onnx"
+    twin_inputs = {t: keys[n] for t, n in by_twin.items() if t in needed}
+    spec["twin"] = side_spec(file, seed.twin_side, twin_inputs, link.twin, forms, form)
+    count = len(network.graph.node)
+    ops = ", ".join(dict.fromkeys(n.op_type for n in network.graph.node))
+    size = f"{found.born.born:.3g}" if found.born.born is not None else found.born.reason
+    times = (
+        f", {found.born.ratio:.3g} x what rounding can explain"
+        if found.born.ratio not in (None, np.inf)
+        else ""
+    )
+    subject = ops if count <= 4 else counted(count, "node")
+    title = f"{subject}: {seed.twin_side} gives other values than it should"
+    if not candidate.same_file:
+        title = f"{subject}: the twin's file computes something else than the network"
+    what = (
+        f"A network of {counted(count, 'node')} ({ops}) on {counted(candidate.size, 'input element')}: "
+        f"the twin's result is off by {size}{times}.\n\n" + _sides_words(seed, candidate)
+    )
+    sections = [
+        ("Expected and observed", numbers(found.observed, expected, allowed)),
+        ("The network", networks(network, None if candidate.same_file else twin)),
+        ("What differs between the files", "" if candidate.same_file else _file_difference(network, twin)),
+        ("Where it comes from", "" if confidential else origin_words(seed)),
+        ("What was hidden", hidden_words(kept) if confidential else ""),
+    ]
+    about = (
+        f"The twin ({seed.twin_side}, {file}) is compared with expected.npz: network.onnx evaluated in float64 on "
+        "inputs.npz, and how far float rounding may move each element (a running error bound times "
+        f"{seed.limit:g}). "
+        + (
+            f"The network's own engine ({seed.network_side}) runs beside it, to show that it agrees."
+            if seed.network_side.engine
+            else "The network was not made with ONNX: network.onnx is what it exports to, and its side is these "
+            "stored values."
+        )
+    )
+    contents = Contents(
+        title=title,
+        issue=write_issue(
+            title, what, [s for s in (seed.network_side, seed.twin_side) if s.engine], sections
+        ),
+        spec=spec,
+        body=script.compare_sides,
+        about=about,
+        inputs={keys[n]: a for n, a in candidate.feeds.items()},
+        network=network,
+        twin=None if candidate.same_file else twin,
+        arrays={"expected.npz": {"expected": expected, "allowed": allowed}},
+        engines=list(dict.fromkeys(s.engine for s in (seed.network_side, seed.twin_side) if s.engine)),
+    )
+    sentence = (
+        f"{counted(count, 'node')} ({ops}), {counted(candidate.size, 'input element')}: off by {size}{times}"
+    )
+    made = {
+        "sentence": sentence,
+        "nodes": count,
+        "elements": candidate.size,
+        "trials": bench.ran,
+        "failed_trials": bench.failed,
+        "kept": kept,
+    }
+    return made, contents
+
+
+def _typed(
+    candidate: Candidate, output: str, link: Link, expected: np.ndarray, observed: np.ndarray
+) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """The models with the types of their outputs declared, as the specification asks."""
+
+    def declared(model: onnx.ModelProto, name: str, shape: tuple[int, ...], dtype: Any) -> onnx.ModelProto:
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        del copy.graph.output[:]
+        kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        copy.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, shape))
+        return copy
+
+    theirs = link.transform.to_twin(observed)
+    twin = declared(candidate.twin, link.twin, theirs.shape, observed.dtype)
+    if candidate.same_file:
+        return twin, twin
+    return declared(candidate.network, output, expected.shape, observed.dtype), twin
+
+
+def _sides_words(seed: Seed, candidate: Candidate) -> str:
+    ours = (
+        f"- network: `network.onnx` under {seed.network_side}"
+        if seed.network_side.engine
+        else "- network: stored values of `expected.npz` (`network.onnx` evaluated in float64)"
+    )
+    file = "network.onnx" if candidate.same_file else "twin.onnx"
+    return f"{ours}\n- twin: `{file}` under {seed.twin_side}"
+
+
+def _file_difference(network: onnx.ModelProto, twin: onnx.ModelProto) -> str:
+    from twinnet.layers.read_onnx import read_onnx
+    from twinnet.structure import compare_graphs
+
+    found = compare_graphs(read_onnx(network), read_onnx(twin))
+    lines = [f"- {c.sentence}" for c in found.changes[:8]]
+    return "(A is `network.onnx`, B is `twin.onnx`)\n\n" + "\n".join(lines) if lines else ""

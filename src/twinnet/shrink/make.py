@@ -1,0 +1,129 @@
+"""From a run to a repro."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from twinnet.errors import UsageError
+from twinnet.result import Result, ResultSet
+from twinnet.shrink.folder import check_target, start, write_folder
+from twinnet.shrink.live import smallest_live
+from twinnet.shrink.refused import refused_network
+from twinnet.shrink.seed import Seed, load_seeds
+from twinnet.shrink.stored import stored_values
+
+__all__ = ["Repro", "repro"]
+
+Progress = Callable[[str, float | None], None]
+
+
+@dataclass(frozen=True)
+class Repro:
+    """A repro as it was written. `confirmed`: its `repro.py` was started and showed the fault."""
+
+    folder: Path
+    kind: str
+    sentence: str
+    nodes: int
+    elements: int
+    trials: int = 0
+    failed_trials: int = 0
+    kept: tuple[str, ...] = ()
+    confirmed: bool = False
+    said: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"repro    {self.sentence}"]
+        if self.trials:
+            crashed = f", {self.failed_trials} of them could not run" if self.failed_trials else ""
+            lines.append(f"tried    {self.trials} smaller ones{crashed}")
+        if self.kept:
+            lines.append(f"kept     {', '.join(self.kept)} as in your network: the fault needs it")
+        lines.append(
+            "check    repro.py exits with 1: it shows the fault"
+            if self.confirmed
+            else f"check    repro.py does NOT show the fault here: {self.said.splitlines()[-1] if self.said else ''}"
+        )
+        lines.append(f"files    {self.folder}/repro.py, {self.folder}/ISSUE.md")
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """Machine-readable form."""
+        return json.dumps({**asdict(self), "folder": str(self.folder)}, indent=1)
+
+
+def repro(
+    run: Any,
+    out: str | Path | None = None,
+    *,
+    confidential: bool = False,
+    finding: int = 0,
+    progress: Progress = lambda step, share: None,
+) -> Repro:
+    """Write the smallest network and input that still show a finding of `run`, and one file that runs them.
+
+    `run` is a run folder or the result of a check. The folder `out` (default `repro` in the run folder) gets
+    `repro.py`, which needs neither twinnet nor the user's code, the network, the inputs and `ISSUE.md`.
+
+    >>> import tempfile, torch, twinnet
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    >>> found = twinnet.check(net, torch.ones(1, 4), lambda x: {"output": x * 0 - 1})
+    >>> repro(found, tempfile.mkdtemp()).kind
+    'stored'
+    """
+    seeds, folder = _seeds(run)
+    target = Path(out) if out is not None else folder / "repro" if folder is not None else None
+    if target is None:
+        raise UsageError("no folder for the repro is named", hint="repro(result, DIR)")
+    check_target(target)
+    if not 0 <= finding < len(seeds):
+        raise UsageError(
+            f"this run has no finding {finding + 1} that a repro can be made of",
+            hint=f"it has {len(seeds)}, the first in the network first",
+        )
+    seed = seeds[finding]
+    if seed.kind == "error":
+        made, contents = refused_network(seed, confidential, progress)
+    elif seed.kind == "live":
+        made, contents = smallest_live(seed, confidential, progress)
+    else:
+        made, contents = stored_values(seed, confidential)
+    progress("writing", None)
+    write_folder(target, contents)
+    exit_code, said = start(target)
+    return Repro(target, seed.kind, said=said, confirmed=exit_code == 1, **made)
+
+
+def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None]:
+    if isinstance(run, ResultSet):
+        failing = [r for r in run if r.verdict != "PASS"]
+        if not failing:
+            raise UsageError("every twin passed: there is nothing to reproduce")
+        run = failing[0]
+    if isinstance(run, Result):
+        result, folder = run, Path(run.folder) if run.folder else None
+    else:
+        loaded = Result.load(run)
+        if isinstance(loaded, ResultSet):
+            places = ", ".join(r.folder or r.twin.spec for r in loaded if r.verdict != "PASS")
+            raise UsageError(
+                "this folder holds several runs", hint=f"name one of them: {places or 'all passed'}"
+            )
+        result, folder = loaded, Path(run) if Path(run).is_dir() else Path(run).parent
+    if result.verdict == "PASS":
+        raise UsageError("this run passed: there is nothing to reproduce")
+    seeds = getattr(result, "_seeds", ()) or (load_seeds(folder) if folder is not None else ())
+    if not seeds:
+        why = (
+            f"the ERROR came from {result.stage or 'elsewhere'}, before an engine had an ONNX network to refuse"
+            if result.verdict == "ERROR"
+            else "the tensors of its findings were not kept (--keep none, a stated tolerance, or a very large part)"
+        )
+        raise UsageError(
+            f"this run holds nothing that a repro can be made of: {why}", hint="run the check again"
+        )
+    return tuple(seeds), folder

@@ -1,0 +1,145 @@
+"""The smallest set of nodes that still shows the fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from twinnet.engines._onnx_graph import OnnxGraph
+from twinnet.errors import TwinnetError
+from twinnet.layers.read_onnx import read_onnx
+from twinnet.pairing.topology import by_topology
+from twinnet.shrink.cut import between, build, fold_static
+from twinnet.shrink.ddmin import ddmin
+from twinnet.shrink.seed import Link
+from twinnet.shrink.sides import run_onnxruntime
+from twinnet.shrink.trial import Bench, Candidate
+
+__all__ = ["fewer_nodes"]
+
+
+def fewer_nodes(bench: Bench, candidate: Candidate) -> Candidate:
+    """Leave out nodes, feeding what they would have made, while the fault still shows."""
+    parts = _Parts(candidate)
+    nodes = parts.nodes
+    if len(nodes) > 1:
+        kept = ddmin(nodes, lambda part: bench.shows(parts.candidate(part)) is not None)
+        if kept != nodes:
+            smaller = parts.candidate(kept)
+            if smaller is not None:
+                candidate = smaller
+    candidate = _one_output(bench, candidate)
+    return _folded(bench, candidate)
+
+
+class _Parts:
+    """Candidates made of some of the nodes of another."""
+
+    def __init__(self, whole: Candidate) -> None:
+        self._whole = whole
+        self._graph = OnnxGraph(whole.network)
+        self._twin = self._graph if whole.same_file else OnnxGraph(whole.twin)
+        self._links = dict(whole.links)
+        if not whole.same_file:
+            self._links.update(_inner_links(whole))
+        static = self._graph.static
+        self.nodes = tuple(
+            i for i, n in enumerate(self._graph.nodes) if any(o and o not in static for o in n.output)
+        )
+        self._values = dict(whole.feeds) | _all_values(whole.network, self._graph, whole)
+
+    def candidate(self, nodes: Sequence[int]) -> Candidate | None:
+        """The part made of these nodes, each value it lacks fed; None where the twin cannot be cut alike."""
+        chosen = set(nodes)
+        graph = self._graph
+        made = {o for i in chosen for o in graph.nodes[i].output if o}
+        read = {n for i in chosen for n in graph.reads[i]}
+        inputs = [n for n in read - made if n not in graph.static]
+        outputs = [o for i in sorted(chosen) for o in graph.nodes[i].output if o and o not in read]
+        outputs = [o for o in outputs if o in self._values or o in graph.outputs]
+        if not outputs or any(n not in self._values for n in inputs):
+            return None
+        feeds = {n: self._values[n] for n in sorted(inputs)}
+        try:
+            kept, _ = between(graph, outputs, set(inputs))
+            model = build(graph, kept, feeds, outputs)
+            if self._whole.same_file:
+                return Candidate.of(
+                    model, model, feeds, {n: self._links.get(n, Link(n, n)) for n in (*feeds, *outputs)}
+                )
+            if any(n not in self._links for n in (*inputs, *outputs)):
+                return None
+            links = {n: self._links[n] for n in (*inputs, *outputs)}
+            twin_outputs = [links[n].twin for n in outputs]
+            theirs, _ = between(self._twin, twin_outputs, {links[n].twin for n in inputs})
+            twin_feeds = {links[n].twin: links[n].transform.to_twin(feeds[n]) for n in inputs}
+            return Candidate.of(model, build(self._twin, theirs, twin_feeds, twin_outputs), feeds, links)
+        except TwinnetError:
+            return None
+
+
+def _all_values(model: onnx.ModelProto, graph: OnnxGraph, whole: Candidate) -> dict[str, np.ndarray]:
+    """Every value of the network's part, run without optimisation on what is fed."""
+    names = [n for n in graph.observable if n not in graph.outputs]
+    tapped = graph.with_outputs(names)
+    try:
+        found = run_onnxruntime(tapped.SerializeToString(), {"opt": "off"}, dict(whole.feeds))
+    except Exception:  # an operator that only another engine knows: parts are then fed from the ends only
+        return {}
+    return {n: v for n, v in found.items() if isinstance(v, np.ndarray) and v.dtype != object}
+
+
+def _inner_links(whole: Candidate) -> dict[str, Link]:
+    """Values of two different files that carry the same tensor: same name and operator, or same place."""
+    ours = {o: n for n in whole.network.graph.node for o in n.output if o}
+    theirs = {o: n for n in whole.twin.graph.node for o in n.output if o}
+    found = {n: Link(n, n) for n in ours if n in theirs and ours[n].op_type == theirs[n].op_type}
+    start = {link.twin: name for name, link in whole.links.items()}
+    start.update({n: n for n in found})
+    try:
+        pairs = list(by_topology(read_onnx(whole.network), read_onnx(whole.twin), start))
+    except TwinnetError:
+        return found
+    for name, twin in pairs:
+        if name in ours and twin in theirs:
+            found.setdefault(name, Link(name, twin))
+    return found
+
+
+def _one_output(bench: Bench, candidate: Candidate) -> Candidate:
+    """Only the output that differs most, and what it needs."""
+    if len(candidate.outputs) < 2:
+        return candidate
+    found = bench.shows(candidate)
+    if found is None:
+        return candidate
+    link = candidate.links.get(found.output, Link(found.output, found.output))
+
+    def only(
+        model: onnx.ModelProto, output: str, fed: set[str], feeds: dict[str, np.ndarray]
+    ) -> onnx.ModelProto:
+        graph = OnnxGraph(model)
+        return build(graph, between(graph, [output], fed)[0], feeds, [output])
+
+    network = only(candidate.network, found.output, set(candidate.feeds), dict(candidate.feeds))
+    twin_feeds = candidate.twin_feeds()
+    twin = network if candidate.same_file else only(candidate.twin, link.twin, set(twin_feeds), twin_feeds)
+    smaller = Candidate.of(network, twin, candidate.feeds, candidate.links)
+    return smaller if bench.shows(smaller) else candidate
+
+
+def _folded(bench: Bench, candidate: Candidate) -> Candidate:
+    """With what depends on no input computed beforehand, if the fault is not in that."""
+    try:
+        network = fold_static(candidate.network)
+        twin = network if candidate.same_file else fold_static(candidate.twin)
+    except Exception:  # an engine that cannot compute it: it stays
+        return candidate
+    if network is None and twin is None:
+        return candidate
+    smaller = Candidate.of(
+        network or candidate.network, twin or candidate.twin, candidate.feeds, candidate.links
+    )
+    return smaller if bench.shows(smaller) else candidate

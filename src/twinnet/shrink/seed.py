@@ -1,0 +1,186 @@
+"""Seeds: what a check keeps of a finding so that a repro can be made from it later, without the user's code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from twinnet.errors import UsageError
+from twinnet.pairing import IDENTITY, Transform
+from twinnet.store import TensorFile, atomic_write, write_tensors
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["Link", "Place", "Runner", "Seed", "load_seeds", "save_seeds"]
+
+SCHEMA = 1
+FOLDER = "seeds"
+LARGEST = 128 << 20
+"""Bytes one seed may have; a finding in a larger part of a network gets none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A value of the network's part and the value of the twin's part that must carry the same tensor."""
+
+    network: str
+    twin: str
+    transform: Transform = IDENTITY
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """What runs a side: an engine and its options. `engine` is empty where the side cannot be run alone."""
+
+    engine: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+
+    def __str__(self) -> str:
+        return " ".join([self.engine, self.version, *(f"{k}={v}" for k, v in self.options.items())]).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the finding is, in the network's words."""
+
+    tensor: str
+    label: str = ""
+    module: str = ""
+    source: str = ""
+    layers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Seed:
+    """One finding, or one ERROR, ready to be made smaller.
+
+    `kind` "live": both parts are ONNX models and the twin's can be run. "expected": the twin's part can be run, and
+    is compared with stored values. "stored": neither can be run alone; the values are all there is. "error": an
+    engine refuses `twin`. `inputs` are by the network's names and in its form, as the twin itself had them.
+    `links` begin with the inputs; `output` is the value that differs, `observed` what the twin made of it.
+    """
+
+    kind: Literal["live", "expected", "stored", "error"]
+    place: Place
+    network_side: Runner
+    twin_side: Runner
+    network: onnx.ModelProto | None = None
+    twin: onnx.ModelProto | None = None
+    links: tuple[Link, ...] = ()
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    output: str = ""
+    observed: np.ndarray | None = None
+    expected: np.ndarray | None = None
+    allowed: np.ndarray | None = None
+    unit: float = 2.0**-24
+    limit: float = 4.0
+    ratio: float = 0.0
+    error: str = ""
+    note: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory or disk it takes."""
+        arrays = [*self.inputs.values(), self.observed, self.expected, self.allowed]
+        models = [m for m in {id(m): m for m in (self.network, self.twin)}.values() if m is not None]
+        return sum(a.nbytes for a in arrays if a is not None) + sum(m.ByteSize() for m in models)
+
+
+def save_seeds(folder: Path, seeds: Sequence[Seed]) -> None:
+    """Keep seeds in a run folder; those of an earlier run there are removed first."""
+    home = folder / FOLDER
+    if home.is_dir():
+        for old in sorted(home.glob("*/*")):
+            if old.name in ("seed.json", "network.onnx", "twin.onnx", "tensors.safetensors"):
+                old.unlink()
+    for number, seed in enumerate(seeds):
+        _save(home / str(number), seed)
+
+
+def _save(folder: Path, seed: Seed) -> None:
+    tensors = {f"input:{n}": a for n, a in seed.inputs.items()}
+    for name in ("observed", "expected", "allowed"):
+        array = getattr(seed, name)
+        if array is not None:
+            tensors[name] = array
+    write_tensors(folder / "tensors.safetensors", tensors)
+    if seed.network is not None:
+        atomic_write(folder / "network.onnx", [seed.network.SerializeToString()])
+    if seed.twin is not None and seed.twin is not seed.network:
+        atomic_write(folder / "twin.onnx", [seed.twin.SerializeToString()])
+    plain = {
+        name: getattr(seed, name) for name in ("kind", "output", "unit", "limit", "ratio", "error", "note")
+    }
+    index = {
+        "schema": SCHEMA,
+        **plain,
+        "ratio": repr(seed.ratio),
+        "same_file": seed.twin is seed.network and seed.twin is not None,
+        "place": asdict(seed.place),
+        "network_side": asdict(seed.network_side),
+        "twin_side": asdict(seed.twin_side),
+        "links": [asdict(link) for link in seed.links],
+    }
+    # The index comes last: where it stands, the rest stands too.
+    atomic_write(folder / "seed.json", [json.dumps(index, indent=1).encode()])
+
+
+def load_seeds(folder: str | Path) -> tuple[Seed, ...]:
+    """The seeds of a run folder, in the order of the findings."""
+    home = Path(folder) / FOLDER
+    files = sorted(
+        home.glob("*/seed.json"), key=lambda p: int(p.parent.name) if p.parent.name.isdigit() else 0
+    )
+    return tuple(_load(path) for path in files)
+
+
+def _load(path: Path) -> Seed:
+    import onnx
+
+    folder = path.parent
+    try:
+        index: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if index["schema"] > SCHEMA:
+            raise UsageError(f"{path} was written by a newer twinnet (schema {index['schema']})")
+        models: dict[str, Any] = {}
+        for name in ("network", "twin"):
+            file = folder / f"{name}.onnx"
+            models[name] = onnx.load(str(file), load_external_data=False) if file.exists() else None
+        if index["same_file"]:
+            models["twin"] = models["network"]
+        tensors = TensorFile(folder / "tensors.safetensors")
+        arrays = {name: np.array(tensors[name]) for name in tensors.keys()}  # noqa: SIM118 - not a mapping
+        return Seed(
+            kind=index["kind"],
+            place=Place(**{**index["place"], "layers": tuple(index["place"]["layers"])}),
+            network_side=Runner(**index["network_side"]),
+            twin_side=Runner(**index["twin_side"]),
+            network=models["network"],
+            twin=models["twin"],
+            links=tuple(Link(k["network"], k["twin"], _transform(k["transform"])) for k in index["links"]),
+            inputs={n.removeprefix("input:"): a for n, a in arrays.items() if n.startswith("input:")},
+            output=index["output"],
+            observed=arrays.get("observed"),
+            expected=arrays.get("expected"),
+            allowed=arrays.get("allowed"),
+            unit=float(index["unit"]),
+            limit=float(index["limit"]),
+            ratio=float(index["ratio"]),
+            error=index["error"],
+            note=index["note"],
+        )
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{folder} is not a readable seed of a repro: {error}") from None
+
+
+def _transform(fields: Mapping[str, Any]) -> Transform:
+    return Transform(**{k: None if v is None else tuple(v) for k, v in fields.items()})

@@ -1,0 +1,49 @@
+"""How a side of a repro is run. The source of these functions goes into `repro.py` as it stands.
+
+So they import nothing of twinnet, and what a trial ran while the network was made smaller is what the file runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["SIDES", "run_onnx_reference", "run_onnxruntime"]
+
+
+def run_onnxruntime(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
+    """Outputs of an ONNX file (a path or its bytes) under ONNX Runtime's CPU provider."""
+    import onnxruntime
+
+    levels = {"off": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED"}
+    chosen = onnxruntime.SessionOptions()
+    chosen.log_severity_level = 4
+    level = levels.get(options.get("opt", "all"), "ORT_ENABLE_ALL")
+    chosen.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    chosen.intra_op_num_threads = int(options.get("threads", 1))
+    for key, value in options.items():
+        if key.startswith("config."):
+            chosen.add_session_config_entry(key.partition(".")[2], value)
+    session = onnxruntime.InferenceSession(model, chosen, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    taken = {i.name for i in session.get_inputs()}
+    return dict(zip(names, session.run(names, {n: v for n, v in feeds.items() if n in taken})))
+
+
+def run_onnx_reference(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
+    """Outputs of an ONNX file (a path or its bytes) under the reference evaluator of the onnx package."""
+    import onnx
+    import onnx.reference
+
+    loaded = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+    evaluator = onnx.reference.ReferenceEvaluator(loaded)
+    taken = {i.name for i in loaded.graph.input}
+    results = evaluator.run(None, {n: v for n, v in feeds.items() if n in taken})
+    return dict(zip([o.name for o in loaded.graph.output], results))
+
+
+SIDES: dict[str, Callable[[Any, dict[str, str], dict[str, Any]], dict[str, Any]]] = {
+    "onnxruntime": run_onnxruntime,
+    "onnx-reference": run_onnx_reference,
+}
+"""Engines that can run a part of an ONNX network alone."""

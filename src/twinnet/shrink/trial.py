@@ -1,0 +1,206 @@
+"""One trial: does this part, on these inputs, still show the fault?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+
+from twinnet.judge.born import BornTest
+from twinnet.judge.verdicts import Born
+from twinnet.layers import Graph, evaluate_with_error
+from twinnet.layers.read_onnx import read_onnx
+from twinnet.network.arrays import to_numpy, to_tensor
+from twinnet.pairing import Pair
+from twinnet.shrink.cut import set_inputs
+from twinnet.shrink.seed import Link, Runner
+from twinnet.shrink.sides import SIDES
+from twinnet.site import Site
+
+__all__ = ["Bench", "Candidate", "Outcome", "exact_values"]
+
+_TINY = 2.0**-126
+_CLEAR = 2.0
+"""A fault must be this much above the limit, so that the file shows it on other processors too."""
+_FAINTER = 0.01
+"""Share of the finding's own size below which a smaller part shows something else than the finding."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A part of both sides and what is fed to it. `network` and `twin` are one object where the file is the same."""
+
+    network: onnx.ModelProto
+    twin: onnx.ModelProto
+    feeds: Mapping[str, np.ndarray]
+    links: Mapping[str, Link]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return tuple(o.name for o in self.network.graph.output)
+
+    @property
+    def same_file(self) -> bool:
+        return self.network is self.twin
+
+    @property
+    def size(self) -> int:
+        """Number of fed elements."""
+        return sum(a.size for a in self.feeds.values())
+
+    def twin_feeds(self) -> dict[str, np.ndarray]:
+        """The inputs under the twin's names and in its form."""
+        links = ((self.links.get(n, Link(n, n)), a) for n, a in self.feeds.items())
+        return {
+            k.twin: np.ascontiguousarray(k.transform.to_twin(a)).reshape(k.transform.to_twin(a).shape)
+            for k, a in links
+        }
+
+    def fed(self, feeds: Mapping[str, np.ndarray]) -> Candidate:
+        """The same part on other inputs."""
+        return self.of(self.network, self.twin, feeds, self.links)
+
+    @staticmethod
+    def of(
+        network: onnx.ModelProto,
+        twin: onnx.ModelProto,
+        feeds: Mapping[str, np.ndarray],
+        links: Mapping[str, Link],
+    ) -> Candidate:
+        """A candidate whose models declare the inputs as they are fed."""
+        ours = onnx.ModelProto()
+        ours.CopyFrom(network)
+        set_inputs(ours, feeds)
+        held = {i.name for i in ours.graph.input}
+        made = Candidate(ours, ours, {n: a for n, a in feeds.items() if n in held}, links)
+        if twin is network:
+            return made
+        theirs = onnx.ModelProto()
+        theirs.CopyFrom(twin)
+        full = replace(made, feeds=feeds)
+        set_inputs(theirs, full.twin_feeds())
+        needed = {i.name for i in theirs.graph.input}
+        kept = {n: a for n, a in feeds.items() if n in held or links.get(n, Link(n, n)).twin in needed}
+        return Candidate(ours, theirs, kept, links)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a trial saw at the output that differs most."""
+
+    output: str
+    born: Born
+    observed: np.ndarray
+
+    @property
+    def kind(self) -> str:
+        """Numbers, integers, NaN and Inf, or shape: a part that fails in another way shows another fault."""
+        if self.born.ratio is None:
+            return (
+                "shape"
+                if "where the network has" in self.born.reason and "NaN" not in self.born.reason
+                else "nonfinite"
+            )
+        return "numbers" if np.isfinite(self.born.ratio) else "discrete"
+
+
+@dataclass
+class Bench:
+    """Runs trials. A trial that cannot run is counted and never taken for one that shows the fault."""
+
+    network_side: Runner
+    twin_side: Runner
+    unit: float
+    limit: float
+    trials: int = 400
+    seconds: float = 60.0
+    ran: int = 0
+    failed: int = 0
+    first: Outcome | None = None
+    _start: float = field(default_factory=time.monotonic)
+
+    @property
+    def spent(self) -> bool:
+        """Whether the allowance of trials or time is used up."""
+        return self.ran >= self.trials or time.monotonic() - self._start > self.seconds
+
+    def shows(self, candidate: Candidate | None) -> Outcome | None:
+        """The fault as this candidate shows it, or None."""
+        if candidate is None or self.spent:
+            return None
+        self.ran += 1
+        try:
+            found = self.judge(candidate)
+        except Exception:  # whatever an engine throws: the trial could not run, so it shows nothing
+            self.failed += 1
+            return None
+        if found is None or not self._same(found):
+            return None
+        if self.first is None:
+            self.first = found
+        return found
+
+    def _same(self, found: Outcome) -> bool:
+        if self.first is not None and found.kind != self.first.kind:
+            return False
+        ratio = found.born.ratio
+        if found.kind != "numbers" or ratio is None:
+            return True
+        whole = self.first.born.ratio if self.first is not None and self.first.born.ratio else 0.0
+        return ratio > max(_CLEAR * self.limit, _FAINTER * whole)
+
+    def judge(self, candidate: Candidate) -> Outcome | None:
+        """Run the twin's part, and the network's where an engine is named for it; judge by the noise floor."""
+        got = run(self.twin_side, candidate.twin, candidate.twin_feeds())
+        named = {n: candidate.links.get(n, Link(n, n)) for n in candidate.outputs}
+        theirs = {n: np.asarray(k.transform.to_network(np.asarray(got[k.twin]))) for n, k in named.items()}
+        graph = read_onnx(candidate.network)
+        found = self._worst(graph, candidate.feeds, theirs)
+        if found is None or not self.network_side.engine:
+            return found
+        # Both sides off by the same amount is no difference between them: the network's own run must agree.
+        ours = run(self.network_side, candidate.network, candidate.feeds)
+        own = self._worst(graph, candidate.feeds, {found.output: np.asarray(ours[found.output])})
+        return found if own is None else None
+
+    def _worst(
+        self, graph: Graph, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
+    ) -> Outcome | None:
+        worst: Outcome | None = None
+        for name, array in outputs.items():
+            pair = Pair(Site(name), Site(name), "cut")
+            test = BornTest(
+                graph, [pair], unit=self.unit, limit=self.limit, inputs={n: n for n in feeds}, observable=()
+            )
+            born = test.on(feeds, {}, {name: array})(pair)
+            if born.status != "fail":
+                continue
+            if worst is None or (born.ratio or 0.0) > (worst.born.ratio or 0.0):
+                worst = Outcome(name, born, array)
+        return worst
+
+
+def run(side: Runner, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The outputs of a model under an engine."""
+    return SIDES[side.engine](model.SerializeToString(), dict(side.options), dict(feeds))
+
+
+def exact_values(
+    graph: Graph, feeds: Mapping[str, np.ndarray], output: str, unit: float, limit: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """What the network's layers give in float64, and how far rounding may move each element of it."""
+    values = {name: to_tensor(a) for name, a in feeds.items()}
+    layers, _ = graph.segment([output], values)
+    value, bound = evaluate_with_error(graph, values, {}, unit=unit, layers=layers, keep=[output])[output]
+    if not value.is_floating_point():
+        return to_numpy(value), np.zeros(tuple(value.shape))
+    floor = value.abs() * unit + _TINY
+    if bound is not None:
+        floor = floor + bound.to(torch.float64)
+    floor = torch.where(floor.isfinite(), floor, torch.zeros_like(floor))
+    return to_numpy(value), to_numpy(floor * limit)

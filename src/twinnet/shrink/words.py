@@ -1,0 +1,65 @@
+"""What the three kinds of repro say and store alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from twinnet.pairing import Transform
+from twinnet.shrink.seed import Runner, Seed
+
+__all__ = ["counted", "form_of", "hidden_words", "origin_words", "side_spec"]
+
+
+def side_spec(
+    file: str,
+    side: Runner,
+    inputs: Mapping[str, str],
+    output: str,
+    input_form: Mapping[str, Any],
+    output_form: Mapping[str, Any],
+) -> dict[str, Any]:
+    return {
+        "file": file,
+        "engine": side.engine,
+        "options": dict(side.options),
+        "inputs": dict(inputs),
+        "output": output,
+        "input_form": dict(input_form),
+        "output_form": dict(output_form),
+    }
+
+
+def form_of(transform: Transform, *, to_twin: bool) -> tuple[Any, Any]:
+    """A transform as (permutation, shape): what `turned` takes."""
+    if not to_twin:
+        return transform.perm, transform.shape
+    perm = None if transform.perm is None else tuple(int(i) for i in np.argsort(transform.perm))
+    return perm, transform.twin_shape
+
+
+def origin_words(seed: Seed) -> str:
+    place = f"`{seed.place.label or seed.place.tensor}`" + (
+        f" ({seed.place.source})" if seed.place.source else ""
+    )
+    layers = "\n".join(f"- {layer}" for layer in seed.place.layers[:8])
+    return (
+        f"It was found at {place}, in a part made of:\n\n{layers}" if layers else f"It was found at {place}."
+    )
+
+
+def hidden_words(kept: tuple[str, ...]) -> str:
+    said = (
+        "Names and metadata were removed; weights and inputs are random, of the same shape, type and spread"
+    )
+    if kept:
+        return f"{said}, except {', '.join(kept)}, which had to keep their values for the fault to show."
+    return (
+        f"{said}. Operators, attributes, shapes and the way in which the two files differ are as they were."
+    )
+
+
+def counted(n: int, word: str) -> str:
+    return f"{n} {word}" + ("" if n == 1 else "s")
