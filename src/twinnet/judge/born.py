@@ -21,7 +21,10 @@ from twinnet.layers import evaluate, evaluate_with_error, kinds
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing import Pair
 
-__all__ = ["BLIND", "BornTest"]
+__all__ = ["BLIND", "BornTest", "Frontier"]
+
+Frontier = Callable[[Pair], "tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]] | None"]
+"""The layers of a pair's segment, the twin's inputs of it, and what each of those may be off by its own rounding."""
 
 BLIND = 1000.0
 """A tensor must be this many floors large somewhere, else the data cannot show a fault in it."""
@@ -91,6 +94,23 @@ class BornTest:
     ) -> Callable[[Pair], Born]:
         """A judge of pairs for one sample; keep it only as long as the traces."""
         return _Sample(self, sample, network_trace, twin_trace).judge
+
+    def frontiers(
+        self,
+        sample: Mapping[str, np.ndarray],
+        network_trace: Mapping[str, np.ndarray],
+        twin_trace: Mapping[str, np.ndarray],
+    ) -> Frontier:
+        """For one sample: what each pair's segment starts from in the twin. None where a value is missing."""
+        found = _Sample(self, sample, network_trace, twin_trace)
+
+        def of(pair: Pair) -> tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]] | None:
+            layers, names = self.segment(pair.site.tensor)
+            if any(not found._has(n) for n in names):
+                return None
+            return layers, {n: found._value(n) for n in names}, found._carry(names)
+
+        return of
 
 
 class _Sample:
