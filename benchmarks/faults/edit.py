@@ -16,11 +16,15 @@ __all__ = ["Edit", "Fault", "Injector", "INJECTORS", "injector"]
 
 @dataclass(frozen=True)
 class Fault:
-    """What was planted: its name, the tensor where it is born, and the kinds of cause that name it rightly."""
+    """What was planted: its name, the tensor where it is born, and the kinds of cause that name it rightly.
+
+    `between` marks steps that were put between a tensor and its readers.
+    """
 
     name: str
     tensor: str
     causes: tuple[str, ...]
+    between: bool = False
 
 
 class Edit:

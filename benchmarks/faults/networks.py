@@ -20,7 +20,7 @@ from twinnet.trace import Trace, TraceBuilder
 
 __all__ = ["Subject", "subjects"]
 
-_SHAPES = {"ppocr-det": {"x": (1, 3, 96, 128)}, "orientation": {"x": (1, 3, 96, 96)}, "magika": {"bytes": (2, 2048)}}
+_SHAPES = {"ppocr-det": {"x": (1, 3, 96, 128)}}
 _REAL = ("ppocr-det", "ppocr-cls", "magika", "orientation", "basic-pitch")
 _NETS = ("mbconv", "transformer", "unet", "lstm", "norms", "pooling")
 

@@ -59,9 +59,8 @@ def plant(subject: Subject, name: str, rng: np.random.Generator) -> tuple[onnx.M
         return None
     node, causes = made
     tensor = node if isinstance(node, str) else node.output[0]
-    if tensor.startswith("fault_inner"):
-        tensor = _final(model, tensor)
-    return model, Fault(name, tensor, tuple(causes))
+    between = tensor.startswith("fault_inner")
+    return model, Fault(name, _final(model, tensor) if between else tensor, tuple(causes), between)
 
 
 def _final(model: onnx.ModelProto, tensor: str) -> str:
@@ -129,7 +128,8 @@ def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str,
         if type(error).__module__.startswith("onnxruntime"):
             return base
         raise
-    at = [k for k, f in enumerate(result.findings) if _is(f, fault.tensor)]
+    places = {fault.tensor, *_readers(subject.model, fault)}
+    at = [k for k, f in enumerate(result.findings) if any(_is(f, t) for t in places)]
     if not at and not _matters(subject, model, fault.tensor):
         return replace(base, state="no effect", alarms=len(result.findings), seconds=seconds)
     cause = result.findings[at[0]].cause if at else None
@@ -153,6 +153,11 @@ def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str,
         naive=bool(visible) and visible[0] == fault.tensor,
         cosine=bool(turned) and turned[0] == fault.tensor,
     )
+
+
+def _readers(model: onnx.ModelProto, fault: Fault) -> set[str]:
+    """Steps put between a tensor and its readers belong to neither: a reader's segment is as right a place."""
+    return {n.output[0] for n in model.graph.node if fault.tensor in n.input} if fault.between else set()
 
 
 def _is(finding: Any, tensor: str) -> bool:

@@ -47,11 +47,21 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 yield from _compare(problem, i, ours[i], theirs[j], names)
         elif what == "delete":
             for i in range(a, b):
-                word = ours[i].kind.replace("_", " ")
-                yield Candidate(_group(ours[i].kind), f"leaves out the {word}", lambda p, i=i: p.drop(i), word, "nothing", 0.75, True, True)
-        elif what == "insert" and a > 0:
-            for j in range(c, d):
-                yield from _inserted(problem, a - 1, theirs[j])
+                yield _dropped(problem, i)
+        elif what == "insert":
+            yield from _inserted(problem, a, theirs[c:d], names)
+
+
+def _dropped(problem: Problem, i: int) -> Candidate:
+    layer = problem.layers[i]
+    place = next((p for p, n in enumerate(layer.inputs) if n is not None and n not in problem.constants), 0)
+    fixed = [c for p in (0, 1) if isinstance(c := problem.constant(i, p), torch.Tensor)]
+    kind, words = _group(layer.kind), f"leaves out the {layer.kind.replace('_', ' ')}"
+    if fixed and layer.kind in ("add", "sub", "mul", "div", "pow", "max", "min"):
+        many = fixed[0].numel() > 1
+        kind = {"add": "bias", "sub": "bias", "mul": "scale", "div": "scale"}.get(layer.kind, "constant") if many else "constant"
+        words += " with its constant" if many else f" with {plain(float(fixed[0]))}"
+    return Candidate(kind, words, lambda p: p.drop(i, place), layer.kind, "nothing", 0.75, True, True)
 
 
 def _group(kind: str) -> str:
@@ -68,6 +78,9 @@ def _compare(problem: Problem, i: int, our: Layer, their: Layer, names: dict[str
     assert problem.twin is not None
     constants = problem.twin.constants
     inputs = tuple(None if n is None else names.get(n, n) for n in their.inputs)
+    if our.kind != their.kind and their.kind == "identity":
+        yield _dropped(problem, i)
+        return
     if our.kind != their.kind:
         kind = _group(our.kind) if _group(our.kind) == _group(their.kind) else "operator"
         if {_group(our.kind), _group(their.kind)} <= {"activation", "operator"} and our.kind in _ACTIVATIONS:
@@ -111,18 +124,69 @@ def _moved(ours, theirs, problem: Problem, constants) -> bool:
     return any((a in problem.constants) != (b in constants) for a, b in zip(ours, theirs))
 
 
-def _inserted(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
+def _inserted(problem: Problem, at: int, extra: tuple[Layer, ...], names: dict[str, str]) -> Iterator[Candidate]:
+    """Layers that only the twin has: before the layer `at` on the operand they read, or after the last one."""
     assert problem.twin is not None
     constants = problem.twin.constants
-    data = [n for n in layer.inputs if n is not None and n not in constants]
+    made = {n for layer in extra for n in layer.outputs}
+    data = list(dict.fromkeys(names.get(n, n) for x in extra for n in x.inputs if n is not None and n not in constants and n not in made))
     if len(data) != 1:
         return
-    inner = problem.layers[i].outputs[0] + "/before"
-    before = replace(problem.layers[i], outputs=(inner, *problem.layers[i].outputs[1:]))
-    extra = replace(layer, inputs=tuple(inner if n == data[0] else n for n in layer.inputs), outputs=problem.layers[i].outputs[:1])
-    word = layer.kind.replace("_", " ")
-    kind = {"mul": "scale", "div": "scale", "add": "bias", "sub": "bias", "transpose": "layout", "flip": "layout", "cast": "precision"}.get(layer.kind, _group(layer.kind))
-    yield Candidate(kind, f"applies a {word} that the network does not have", lambda p: Patch(i, i + 1, (before, extra), constants), "nothing", word, 0.75, True, True)
+    source, result = data[0], extra[-1].outputs[0]
+    kind, words = _insertion(problem, extra, source)
+
+    def renamed(start: str, end: str) -> tuple[Layer, ...]:
+        to = {source: start, result: end}
+        back = {t: o for t, o in names.items()}
+
+        def name(n: str | None) -> str | None:
+            return None if n is None else to.get(back.get(n, n), to.get(n, back.get(n, n)))
+
+        return tuple(replace(x, inputs=tuple(map(name, x.inputs)), outputs=tuple(name(n) or "" for n in x.outputs)) for x in extra)
+
+    if at < len(problem.layers) and source in problem.layers[at].inputs:
+        new = f"{source}/twin"
+        after = replace(problem.layers[at], inputs=tuple(new if n == source else n for n in problem.layers[at].inputs))
+        patch = Patch(at, at + 1, (*renamed(source, new), after), constants)
+    elif at > 0:
+        last = problem.layers[at - 1]
+        inner = last.outputs[0] + "/before"
+        before = replace(last, outputs=(inner, *last.outputs[1:]))
+        patch = Patch(at - 1, at, (before, *renamed(inner, last.outputs[0])), constants)
+    else:
+        return
+    yield Candidate(kind, words, lambda p: patch, "nothing", "+".join(x.kind for x in extra), 0.75, True, True)
+
+
+def _insertion(problem: Problem, extra: tuple[Layer, ...], source: str) -> tuple[str, str]:
+    assert problem.twin is not None
+    kinds = [x.kind for x in extra]
+    word = ", ".join(k.replace("_", " ") for k in kinds)
+    words = f"applies {word} that the network does not have"
+    fixed = [problem.twin.constants[n] for x in extra for n in x.inputs if n is not None and n in problem.twin.constants]
+    if "quantize_linear" in kinds:
+        return "quantisation", "rounds to quantised values, which the network does not do"
+    if "cast" in kinds:
+        to = next(x.attrs.get("to") for x in extra if x.kind == "cast")
+        return "precision", f"rounds to {str(to).removeprefix('torch.')}"
+    if kinds == ["gather"] and fixed and sorted(fixed[0].reshape(-1).tolist()) == list(range(fixed[0].numel())):
+        order = fixed[0].reshape(-1)
+        off = (order != torch.arange(len(order))).nonzero().reshape(-1).tolist()
+        return "channel order", f"channels {off[0]} and {off[1]} are exchanged" if len(off) == 2 else f"reads {len(off)} of {len(order)} channels in another order"
+    if kinds == ["slice"]:
+        back = any(bool((c < 0).all()) and c.numel() == 1 and int(c) == -1 for c in fixed[-1:])
+        return ("layout", "has the values mirrored") if back else ("index", words)
+    if "concat" in kinds:
+        return "index", "has the values moved along an axis"
+    if set(kinds) <= {"transpose", "reshape", "flip"}:
+        return "layout", words
+    if set(kinds) <= {"add", "sub", "mul", "div"}:
+        numbers = " and ".join(f"{k} {plain(float(c))}" for k, c in zip(kinds, fixed) if c.numel() == 1)
+        if source in problem.graph_inputs and len(kinds) > 1:
+            return "preprocessing", f"prepares the input otherwise: {numbers or word}"
+        kind = "scale" if kinds[0] in ("mul", "div") else "bias"
+        return kind, f"applies {numbers or word} that the network does not have"
+    return _group(kinds[0]), words
 
 
 def _differs(a: object, b: object) -> bool:
