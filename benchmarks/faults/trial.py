@@ -35,6 +35,7 @@ class Outcome:
     twin: str
     state: str
     tensor: str = ""
+    accused: str = ""
     found: bool = False
     first: bool = False
     alarms: int = 0
@@ -129,7 +130,15 @@ def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str,
             return base
         raise
     places = {fault.tensor, *_readers(subject.model, fault)}
-    at = [k for k, f in enumerate(result.findings) if any(_is(f, t) for t in places)]
+    graph = subject.session.graph()
+    assert graph is not None
+    known = [*(p.site.tensor for p in result.pairs), *graph.inputs]
+
+    def inside(tensor: str) -> bool:
+        """Whether the planted fault lies in the segment that ends at a tensor."""
+        return tensor in places or any(places & set(graph.layers[i].outputs) for i in graph.segment([tensor], known)[0])
+
+    at = [k for k, f in enumerate(result.findings) if inside(f.site.tensor)]
     if not at and not _matters(subject, model, fault.tensor):
         return replace(base, state="no effect", alarms=len(result.findings), seconds=seconds)
     cause = result.findings[at[0]].cause if at else None
@@ -140,6 +149,7 @@ def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str,
     return replace(
         base,
         state="scored",
+        accused=result.findings[0].site.tensor if result.findings else "",
         found=bool(at),
         first=bool(at) and at[0] == 0,
         alarms=len(result.findings) - len(at),
@@ -158,10 +168,6 @@ def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str,
 def _readers(model: onnx.ModelProto, fault: Fault) -> set[str]:
     """Steps put between a tensor and its readers belong to neither: a reader's segment is as right a place."""
     return {n.output[0] for n in model.graph.node if fault.tensor in n.input} if fault.between else set()
-
-
-def _is(finding: Any, tensor: str) -> bool:
-    return finding.site.tensor == tensor or any(label.split(" ")[0] == tensor for label in finding.segment)
 
 
 def _matters(subject: Subject, model: onnx.ModelProto, tensor: str) -> bool:

@@ -55,7 +55,7 @@ def solve(problem: Problem) -> Explanation:
 _VERBS = {
     "pads", "leaves", "adds", "applies", "clamps", "reads", "takes", "permutes", "resizes", "rounds", "normalises",
     "multiplies", "slices", "joins", "reduces", "has", "keeps", "counts", "sums", "averages", "scales", "divides",
-    "saturates", "overflows", "runs", "resets", "uses", "starts", "ignores", "looks", "masks", "samples", "writes", "makes", "prepares",
+    "saturates", "overflows", "runs", "resets", "uses", "starts", "ignores", "looks", "masks", "samples", "writes", "makes", "prepares", "changes",
 }  # fmt: skip
 
 

@@ -207,9 +207,8 @@ def _number(problem: Problem, i: int, layer: Layer, name: str) -> Iterator[Candi
     for value in _USUAL.get(layer.kind, ()):
         if abs(value - ours) > 1e-6 and name == "alpha":
             yield candidate(value, 1.0)
-    if layer.kind in ("add", "sub"):
-        if ours == 1.0:
-            return
+    if layer.kind in ("add", "sub", "matmul", "gemm") and ours == 1.0 and name not in ("beta",):
+        return  # a factor on weights or values, named by the family of those
     fitted = fit_number(lambda v: problem.run(problem.change(i, **{name: v})), ours, problem.wanted)
     if fitted is not None and abs(fitted - ours) > 1e-7 * abs(ours):
         if nice(fitted) is not None:

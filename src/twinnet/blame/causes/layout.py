@@ -31,7 +31,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 def _transpose(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     x = problem.operand(i, 0)
     ours = tuple(layer.attrs.get("perm") or reversed(range(x.dim())))
-    if x.dim() > 5:
+    if x.dim() > 6:
         return
     for perm in itertools.permutations(range(x.dim())):
         if perm != ours and tuple(x.shape[a] for a in perm) == tuple(x.shape[a] for a in ours):

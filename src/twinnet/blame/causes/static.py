@@ -155,7 +155,11 @@ def _inserted(problem: Problem, at: int, extra: tuple[Layer, ...], names: dict[s
         patch = Patch(at - 1, at, (before, *renamed(inner, last.outputs[0])), constants)
     else:
         return
-    yield Candidate(kind, words, lambda p: patch, "nothing", "+".join(x.kind for x in extra), 0.75, True, True)
+    rounds = kind in ("quantisation", "precision")
+    # What several steps together mean is better said by a family that names it as one thing.
+    plainly = len(extra) == 1 or kind != "operator"
+    cost = 0.75 if plainly else 4.0
+    yield Candidate(kind, words, lambda p: patch, "nothing", "+".join(x.kind for x in extra), cost, True, plainly, rounds)
 
 
 def _insertion(problem: Problem, extra: tuple[Layer, ...], source: str) -> tuple[str, str]:
@@ -164,6 +168,8 @@ def _insertion(problem: Problem, extra: tuple[Layer, ...], source: str) -> tuple
     word = ", ".join(k.replace("_", " ") for k in kinds)
     words = f"applies {word} that the network does not have"
     fixed = [problem.twin.constants[n] for x in extra for n in x.inputs if n is not None and n in problem.twin.constants]
+    if source in problem.values and not problem.values[source].is_floating_point():
+        return "index", f"changes the positions by {word}, which the network does not do"
     if "quantize_linear" in kinds:
         return "quantisation", "rounds to quantised values, which the network does not do"
     if "cast" in kinds:
