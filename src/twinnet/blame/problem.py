@@ -103,6 +103,15 @@ class Problem:
         """Twin minus network; 0 where both are the same NaN or infinity."""
         return _difference(self.wanted, self.expected)
 
+    @cached_property
+    def agrees(self) -> bool:
+        """Whether nothing differs beyond rounding."""
+        if not self.same_shape:
+            return False
+        if not self.is_float:
+            return bool((self.wanted == self.expected).all())
+        return not bool((self.error.abs() > self.floor).any())
+
     def operand(self, index: int, place: int) -> Any:
         """The value a layer reads at a place, or None."""
         inputs = self.layers[index].inputs
@@ -198,7 +207,7 @@ class Problem:
     def _bound(self, layers: tuple[Layer, ...], constants: Mapping[str, Any], value: torch.Tensor) -> torch.Tensor:
         graph = Graph(layers, tuple(self.inputs), (self.target,), dict(constants))
         errors = {n: e for n, e in self.errors.items() if n in self.inputs}
-        base = value.abs() * self.unit + _TINY
+        base = torch.where(value.isfinite(), value.abs() * self.unit, 0.0) + _TINY
         try:
             bound = evaluate_with_error(graph, dict(self.inputs), errors, unit=self.unit)[self.target][1]
         except EngineError:

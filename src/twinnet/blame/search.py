@@ -35,6 +35,8 @@ def solve(problem: Problem) -> Explanation:
     """The one cause that explains the error of a segment, if there is one."""
     if len(problem.layers) > _LONGEST:
         return Explanation(None, describe(problem))
+    if problem.agrees:
+        return Explanation(None)
     confirmed = list(_confirmed(problem))
     if not confirmed:
         return Explanation(None, describe(problem))

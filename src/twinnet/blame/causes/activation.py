@@ -98,5 +98,5 @@ def _added(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
 
         # An extreme of the data always fits a bound of one element; several must lie on it to believe it.
         hits = sum(int((problem.wanted == v).sum()) for v in (a, b) if v is not None)
-        if hits > 1 + (a is not None and b is not None):
+        if 1 + (a is not None and b is not None) < hits < problem.wanted.numel():
             yield Candidate("activation", sentence, change, None, (a, b), cost=1.5 if fits else 2.25)

@@ -158,7 +158,7 @@ def _factors(
     if len(one) == count or count == 1:
         for a, cost in _numbers(fit.factor_all):
             value = torch.tensor(a, dtype=torch.float64)
-            yield Candidate("scale", f"{whole} {plain(a)}x", _mul(i, axis, value, around), 1.0, a, cost - 0.25 + extra, whole=True, fitted=int(cost > 2))
+            yield Candidate("scale", f"{whole} {plain(a)}x", _mul(i, axis, value, around), 1.0, a, cost + extra, whole=True, fitted=int(cost > 2))
     if len(one) > 1:
         some = torch.where(fit.affected, fit.factor, 1.0)
         words = f"{whole} scaled in {len(one)} of {count} channels"
