@@ -36,7 +36,7 @@ def _permuted(problem: Problem) -> Iterator[Candidate]:
         return
     for axis in dict.fromkeys((1, y.dim() - 1)):
         count = y.shape[axis]
-        if not 2 <= count <= 4096 or y.numel() // count < 2:
+        if not 2 <= count <= 4096:
             continue
         a, b = y.movedim(axis, 0).reshape(count, -1), t.movedim(axis, 0).reshape(count, -1)
         f = problem.floor.movedim(axis, 0).reshape(count, -1)
@@ -64,4 +64,4 @@ def _permuted(problem: Problem) -> Iterator[Candidate]:
             return p.then(last, "gather", {f"{p.target}/order": order}, axis=axis)
 
         twin = order.tolist() if count <= 64 else None
-        yield Candidate("channel order", sentence, change, None, twin, cost=1.5, whole=True)
+        yield Candidate("channel order", sentence, change, None, twin, cost=1.5 if y.numel() > count else 2.0, whole=True)

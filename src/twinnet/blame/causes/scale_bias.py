@@ -131,7 +131,7 @@ def _offsets(problem: Problem, i: int, axis: int, fit: Affine, bias: torch.Tenso
         words = f"bias of channel {c} is {plain((before or 0.0) + d)} where the network has {plain(before or 0.0)}"
         yield Candidate("bias", words, _add(i, axis, only), before or 0.0, (before or 0.0) + d, 3.0, whole=True, fitted=1)
     d = fit.offset_all
-    if count > 1 and len(one) == count:
+    if count > 1 and 2 * len(one) > count:
         cost = 2.0 if nice(d) is not None and d else 3.0
         words = f"adds {plain(d)} to every value"
         yield Candidate("bias", words, _add(i, axis, torch.tensor(d, dtype=torch.float64)), 0.0, d, cost, whole=True, fitted=int(cost > 2))
@@ -155,7 +155,7 @@ def _factors(
             subject = f"{noun} of channel {c} are" if noun else f"channel {c} is"
             words = f"{subject} {plain(a)}x"
             yield Candidate("scale", words, _mul(i, axis, only, around), 1.0, a, cost + extra, whole=True, fitted=int(cost > 2))
-    if len(one) == count or count == 1:
+    if 2 * len(one) > count or count == 1:
         for a, cost in _numbers(fit.factor_all):
             value = torch.tensor(a, dtype=torch.float64)
             yield Candidate("scale", f"{whole} {plain(a)}x", _mul(i, axis, value, around), 1.0, a, cost + extra, whole=True, fitted=int(cost > 2))

@@ -125,45 +125,58 @@ def _gradients(layer: Layer, x: torch.Tensor, w: torch.Tensor, error: torch.Tens
 
 
 def _others(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator[Candidate]:
-    """Quite other weights: solved from half of the places, believed if they predict the other half too."""
+    """Quite other weights: solved from some of the places, believed if they predict all the others too."""
     back = pull_back(problem, i)
     if back is None or not bool(back[1].all()) or layer.attrs.get("auto_pad"):
         return
-    x, t = problem.operand(i, 0), back[0]
+    t, axis = back[0], channel_axis(problem, i)
     bias = problem.constant(i, 2)
-    if layer.kind == "conv" and w.dim() == 4 and layer.attrs.get("group", 1) == 1:
-        pads = tuple(layer.attrs.get("pads") or (0, 0, 0, 0))
-        padded = torch.nn.functional.pad(x, (pads[1], pads[3], pads[0], pads[2]))
-        strides, dilations = (tuple(layer.attrs.get(n) or (1, 1)) for n in ("strides", "dilations"))
-        size = w[0].numel()
-        if size > 512 or t.numel() // t.shape[1] < 3 * size:
-            return
-        rows = torch.nn.functional.unfold(padded, tuple(w.shape[2:]), dilation=dilations, stride=strides)
-        rows = rows.transpose(1, 2).reshape(-1, size)
-        aims = t.flatten(2).transpose(1, 2).reshape(-1, w.shape[0])
-        shape, flip = w.shape, False
-    elif layer.kind in ("matmul", "linear") and w.dim() == 2:
-        rows, aims = x.reshape(-1, x.shape[-1]), t.reshape(-1, t.shape[-1])
-        flip = layer.kind == "linear"
-        shape = w.t().shape if flip else w.shape
-        if rows.shape[1] > 512 or len(rows) < 3 * rows.shape[1]:
-            return
-    else:
-        return
     if bias is not None and bias.dim() == 1:
-        aims = aims - bias
-    off = (problem.error.abs() > 4 * problem.floor).movedim(channel_axis(problem, len(problem.layers) - 1), 0)
+        t = t - bias.reshape([-1 if a == axis else 1 for a in range(t.dim())])
+    off = ((back[0] - problem.out(i)).abs() > 4 * problem.floor if problem.floor.shape == t.shape else back[1]).movedim(axis, 0)
     affected = off.reshape(off.shape[0], -1).any(1)
-    if len(affected) != aims.shape[1]:
+    made = _solved(layer, problem.operand(i, 0), t.movedim(axis, -1).reshape(-1, t.shape[axis]), w, affected)
+    if made is None:
         return
-    if len(rows) > 4 * rows.shape[1]:
-        chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[: 3 * rows.shape[1]]
-        rows, aims = rows[chosen], aims[chosen]
-    found = torch.linalg.lstsq(rows, aims, driver="gelsd").solution
-    made = found.t().reshape(shape) if layer.kind == "conv" else found
-    made = made.t() if flip else made
-    keep = affected.reshape(-1, *(1,) * (w.dim() - 1)) if layer.kind != "matmul" else affected
-    made = torch.where(keep, made, w)
     some = int(affected.sum())
     where = f"in {some} of {len(affected)} channels" if some < len(affected) else "throughout, as from another checkpoint"
     yield Candidate("weights", f"other weights {where}", lambda p: p.give(i, 1, made), None, None, 8.0, whole=True)
+
+
+def _solved(layer: Layer, x: torch.Tensor, aims: torch.Tensor, w: torch.Tensor, affected: torch.Tensor) -> torch.Tensor | None:
+    """The weights that make `aims` (places x channels) of the data, for the affected channels; None if not determined."""
+    made = w.clone()
+    if layer.kind == "conv" and w.dim() == 4:
+        size, group = w[0].numel(), layer.attrs.get("group", 1)
+        if size > 512 or len(aims) < 3 * size or group > 256:
+            return None
+        pads = tuple(layer.attrs.get("pads") or (0, 0, 0, 0))
+        padded = torch.nn.functional.pad(x, (pads[1], pads[3], pads[0], pads[2]))
+        strides, dilations = (tuple(layer.attrs.get(n) or (1, 1)) for n in ("strides", "dilations"))
+        per = w.shape[0] // group
+        for g in range(group):
+            mine = [c for c in range(g * per, (g + 1) * per) if affected[c]]
+            if not mine:
+                continue
+            part = padded[:, g * w.shape[1] : (g + 1) * w.shape[1]]
+            rows = torch.nn.functional.unfold(part, tuple(w.shape[2:]), dilation=dilations, stride=strides)
+            rows = rows.transpose(1, 2).reshape(-1, size)
+            made[mine] = _least_squares(rows, aims[:, mine]).t().reshape(len(mine), *w.shape[1:])
+        return made
+    if layer.kind in ("matmul", "linear") and w.dim() == 2:
+        rows = x.reshape(-1, x.shape[-1])
+        if rows.shape[1] > 512 or len(rows) < 3 * rows.shape[1] or len(rows) != len(aims):
+            return None
+        found = _least_squares(rows, aims)
+        if layer.kind == "linear":
+            return torch.where(affected[:, None], found.t(), w)
+        return torch.where(affected, found, w)
+    return None
+
+
+def _least_squares(rows: torch.Tensor, aims: torch.Tensor) -> torch.Tensor:
+    """From at most three places per unknown, so that the others test the answer."""
+    if len(rows) > 3 * rows.shape[1]:
+        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[: max(3 * rows.shape[1], 64)]
+        rows, aims = rows[order], aims[order]
+    return torch.linalg.lstsq(rows, aims, driver="gelsd").solution
