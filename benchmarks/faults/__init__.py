@@ -1,7 +1,7 @@
-"""The fault benchmark: planted faults in real networks; is each found, at the right layer, with the right cause?
+"""The fault benchmark: faults planted in real networks. Is each found, at the right layer, with its cause?
 
-`python -m benchmarks.faults [--trials N] [--seed S]` prints one table and writes bench-results/faults.json. A new fault
-is one function under `@injector` in `benchmarks/faults/kinds/`.
+`python -m benchmarks.faults [--trials N] [--seed S]` prints one table and writes bench-results/faults.json.
+A new fault is one function under `@injector` in `benchmarks/faults/kinds/`.
 """
 
 from __future__ import annotations

@@ -23,15 +23,29 @@ def main() -> int:
     given = parser.parse_args()
 
     def show(o) -> None:
-        mark = "ok" if o.right and o.first else "WRONG" if o.wrong else "--" if o.state == "scored" else o.state
-        print(f"{mark:<9} {o.network:<12} {o.twin:<7} {o.fault[:34]:<34} {o.blame:5.2f}s {o.cause or '?':<14} {o.sentence[:150]}" + ("" if o.first else f" [planted at {o.tensor}, accused {o.accused or 'nothing'}]"), flush=True)
+        mark = (
+            "ok" if o.right and o.first else "WRONG" if o.wrong else "--" if o.state == "scored" else o.state
+        )
+        print(
+            f"{mark:<9} {o.network:<12} {o.twin:<7} {o.fault[:34]:<34} {o.blame:5.2f}s "
+            f"{o.cause or '?':<14} {o.sentence[:150]}"
+            + ("" if o.first else f" [planted at {o.tensor}, accused {o.accused or 'nothing'}]"),
+            flush=True,
+        )
 
     def chosen(text: str) -> list[str]:
         return [t for t in text.split(",") if t]
 
     import benchmarks.faults  # noqa: F401 (registers the faults)
 
-    report = run_all(given.trials, given.seed, chosen(given.networks), chosen(given.faults), not given.no_clean, show if given.verbose else None)
+    report = run_all(
+        given.trials,
+        given.seed,
+        chosen(given.networks),
+        chosen(given.faults),
+        not given.no_clean,
+        show if given.verbose else None,
+    )
     print(report.table())
     bars = report.bars()
     print_bars("faults", bars)

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["Edit", "Fault", "Injector", "INJECTORS", "injector"]
+__all__ = ["INJECTORS", "Edit", "Fault", "Injector", "injector"]
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,13 @@ class Fault:
 
 
 class Edit:
-    """One model being edited, a random generator, and the values of a clean run (to choose places that matter)."""
+    """One model being edited, a random generator, and the values of a clean run (to choose places that
+    matter).
+    """
 
-    def __init__(self, model: onnx.ModelProto, rng: np.random.Generator, values: dict[str, np.ndarray]) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, rng: np.random.Generator, values: dict[str, np.ndarray]
+    ) -> None:
         self.model = model
         self.graph = model.graph
         self.rng = rng
@@ -49,7 +53,9 @@ class Edit:
     def opset(self) -> int:
         return max((o.version for o in self.model.opset_import if o.domain in ("", "ai.onnx")), default=1)
 
-    def nodes(self, *ops: str, where: Callable[[onnx.NodeProto], bool] = lambda n: True) -> list[onnx.NodeProto]:
+    def nodes(
+        self, *ops: str, where: Callable[[onnx.NodeProto], bool] = lambda n: True
+    ) -> list[onnx.NodeProto]:
         return [n for n in self.graph.node if n.op_type in ops and n.output[0] in self.values and where(n)]
 
     def pick(self, found: Sequence[Any]) -> Any:
@@ -72,7 +78,9 @@ class Edit:
         ]
 
     def constant(self, node: onnx.NodeProto, place: int) -> np.ndarray | None:
-        return self.constants.get(node.input[place]) if place < len(node.input) and node.input[place] else None
+        return (
+            self.constants.get(node.input[place]) if place < len(node.input) and node.input[place] else None
+        )
 
     def new(self, array: np.ndarray) -> str:
         self._made += 1
@@ -112,7 +120,9 @@ class Edit:
         node.output[0] = inner
         self._insert(at + 1, make(inner, name))
 
-    def before(self, node: onnx.NodeProto, place: int, make: Callable[[str, str], list[onnx.NodeProto]]) -> None:
+    def before(
+        self, node: onnx.NodeProto, place: int, make: Callable[[str, str], list[onnx.NodeProto]]
+    ) -> None:
         """Further nodes on one operand of a node."""
         self._made += 1
         inner = f"fault_operand_{self._made}"
@@ -121,9 +131,13 @@ class Edit:
         node.input[place] = inner
         self._insert(at, made)
 
-    def become(self, node: onnx.NodeProto, op: str, inputs: Sequence[str] | None = None, **attributes: Any) -> None:
+    def become(
+        self, node: onnx.NodeProto, op: str, inputs: Sequence[str] | None = None, **attributes: Any
+    ) -> None:
         """Quite another operator in the place of a node."""
-        made = helper.make_node(op, list(inputs if inputs is not None else node.input[:1]), list(node.output[:1]), **attributes)
+        made = helper.make_node(
+            op, list(inputs if inputs is not None else node.input[:1]), list(node.output[:1]), **attributes
+        )
         made.name = node.name
         node.CopyFrom(made)
 
@@ -133,7 +147,9 @@ INJECTORS: dict[str, Injector] = {}
 
 
 def injector(name: str) -> Callable[[Injector], Injector]:
-    """Register a fault: a function that edits the model and returns the node and the right causes, or None."""
+    """Register a fault: a function that edits the model and returns the node and the right causes, or
+    None.
+    """
 
     def register(function: Injector) -> Injector:
         assert name not in INJECTORS, name

@@ -1,4 +1,6 @@
-"""The networks that faults are planted in, each run once: model, sample, reference session and its tensors."""
+"""The networks that faults are planted in, each run once: model, sample, reference session and its
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,6 @@ def _subject(name: str, path: Path, sample: dict[str, np.ndarray]) -> Subject:
 
 def _exported(name: str, folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
     import torch
-
     from tests.nets import NETS
 
     module, args, kwargs = NETS[name]()

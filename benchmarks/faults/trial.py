@@ -69,13 +69,17 @@ def _final(model: onnx.ModelProto, tensor: str) -> str:
     for _ in range(8):
         reader = next(n for n in model.graph.node if tensor in n.input)
         tensor = reader.output[0]
-        if not tensor.startswith("fault_inner") and not tensor.endswith(("_half", "_q", "_head", "_tail")):
+        if not tensor.startswith("fault_inner") and not tensor.endswith(
+            ("_half", "_q", "_head", "_tail", "_wave0", "_wave1", "_wave2", "_two0", "_two1")
+        ):
             return tensor
     return tensor
 
 
 def twin_of(path: Path, kind: str, subject: Subject) -> Any:
-    """The faulty model as a twin: with its graph at hand, fused, or as a function that only shows its tensors."""
+    """The faulty model as a twin: with its graph at hand, fused, or as a function that only shows its
+    tensors.
+    """
     if kind == "file":
         return parse_spec(f"onnxruntime?opt=off:{path}", REGISTRY)
     if kind == "fused":
@@ -84,7 +88,13 @@ def twin_of(path: Path, kind: str, subject: Subject) -> Any:
 
     model = onnx.load(str(path))
     outputs = [o.name for o in model.graph.output]
-    shown = [n for node in model.graph.node if node.op_type != "Constant" for n in node.output if n in subject.session.tensors]
+    shown = [
+        n
+        for node in model.graph.node
+        if node.op_type != "Constant"
+        for n in node.output
+        if n in subject.session.tensors
+    ]
     for name in shown:
         if name not in outputs:
             model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
@@ -136,14 +146,16 @@ def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str,
 
     def inside(tensor: str) -> bool:
         """Whether the planted fault lies in the segment that ends at a tensor."""
-        return tensor in places or any(places & set(graph.layers[i].outputs) for i in graph.segment([tensor], known)[0])
+        return tensor in places or any(
+            places & set(graph.layers[i].outputs) for i in graph.segment([tensor], known)[0]
+        )
 
     at = [k for k, f in enumerate(result.findings) if inside(f.site.tensor)]
     if not at and not _matters(subject, model, fault.tensor):
         return replace(base, state="no effect", alarms=len(result.findings), seconds=seconds)
     cause = result.findings[at[0]].cause if at else None
     named = cause is not None
-    right = named and cause.kind in fault.causes
+    right = (named and cause.kind in fault.causes) if fault.causes else not named
     visible = [p.site.tensor for p in result.pairs if p.difference.max_abs > 1e-3]
     turned = [p.site.tensor for p in result.pairs if p.difference.cosine < 0.999]
     return replace(
@@ -166,22 +178,30 @@ def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str,
 
 
 def _readers(model: onnx.ModelProto, fault: Fault) -> set[str]:
-    """Steps put between a tensor and its readers belong to neither: a reader's segment is as right a place."""
+    """Steps put between a tensor and its readers belong to neither: a reader's segment is as right a
+    place.
+    """
     return {n.output[0] for n in model.graph.node if fault.tensor in n.input} if fault.between else set()
 
 
 def _matters(subject: Subject, model: onnx.ModelProto, tensor: str) -> bool:
-    """Whether the fault moves its tensor beyond what rounding may, both computed in float64 from the same inputs."""
+    """Whether the fault moves its tensor beyond what rounding may, both computed in float64 from the
+    same inputs.
+    """
     clean, faulty = subject.session.graph(), read_onnx(model)
     assert clean is not None
     given = {n: to_tensor(subject.session.tensors[n]) for n in subject.session.tensors}
     layers, frontier = clean.segment([tensor], [n for n in given if n != tensor])
     values = {n: given[n] for n in frontier}
     try:
-        expected, bound = evaluate_with_error(clean, values, {}, unit=2.0**-24, layers=layers, keep=[tensor])[tensor]
+        expected, bound = evaluate_with_error(clean, values, {}, unit=2.0**-24, layers=layers, keep=[tensor])[
+            tensor
+        ]
         known = [n for n in given if n != tensor]
         changed_layers, changed_from = faulty.segment([tensor], known)
-        changed = evaluate(faulty, {n: given[n] for n in changed_from}, layers=changed_layers, keep=[tensor])[tensor]
+        changed = evaluate(faulty, {n: given[n] for n in changed_from}, layers=changed_layers, keep=[tensor])[
+            tensor
+        ]
     except (TwinnetError, KeyError):
         return True
     if changed.shape != expected.shape or not expected.is_floating_point():

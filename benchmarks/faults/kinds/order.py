@@ -46,7 +46,14 @@ def reshape(e: Edit):
     perm[a], perm[b] = b, a
     name = e.new(np.array(x.shape, np.int64))
     middle = f"{n.input[0]}_moved"
-    e.before(n, 0, lambda s, t: [helper.make_node("Transpose", [s], [middle], perm=perm), helper.make_node("Reshape", [middle, name], [t])])
+    e.before(
+        n,
+        0,
+        lambda s, t: [
+            helper.make_node("Transpose", [s], [middle], perm=perm),
+            helper.make_node("Reshape", [middle, name], [t]),
+        ],
+    )
     return n, ["layout"]
 
 
@@ -80,7 +87,13 @@ def exchanged(e: Edit):
     def fits(n) -> bool:
         return e.value(n).ndim >= 3 and e.value(n).shape[1] >= 4
 
-    n = e.pick([n for n in e.floats() if fits(n) and n.op_type in ("Conv", "BatchNormalization", "Add", "Relu", "Mul")])
+    n = e.pick(
+        [
+            n
+            for n in e.floats()
+            if fits(n) and n.op_type in ("Conv", "BatchNormalization", "Add", "Relu", "Mul")
+        ]
+    )
     if n is None:
         return None
     v = np.moveaxis(e.value(n), 1, 0).reshape(e.value(n).shape[1], -1)
@@ -96,7 +109,11 @@ def exchanged(e: Edit):
 
 @injector("operands of a difference or quotient exchanged")
 def operands(e: Edit):
-    n = e.pick(e.nodes("Sub", "Div", "Pow", where=lambda n: e.value(n).dtype == np.float32 and n.input[0] != n.input[1]))
+    n = e.pick(
+        e.nodes(
+            "Sub", "Div", "Pow", where=lambda n: e.value(n).dtype == np.float32 and n.input[0] != n.input[1]
+        )
+    )
     if n is None:
         return None
     n.input[0], n.input[1] = n.input[1], n.input[0]
@@ -106,7 +123,12 @@ def operands(e: Edit):
 @injector("operands of a Concat in another order")
 def concat(e: Edit):
     def fits(n) -> bool:
-        return len(n.input) >= 2 and e.value(n).dtype == np.float32 and n.input[0] != n.input[1] and all(i in e.values for i in n.input[:2])
+        return (
+            len(n.input) >= 2
+            and e.value(n).dtype == np.float32
+            and n.input[0] != n.input[1]
+            and all(i in e.values for i in n.input[:2])
+        )
 
     n = e.pick(e.nodes("Concat", where=fits))
     if n is None:
@@ -153,7 +175,11 @@ def sliced(e: Edit):
     for n in e.nodes("Slice", where=lambda n: e.value(n).dtype == np.float32 and len(n.input) >= 4):
         s, t, a = (e.constant(n, k) for k in (1, 2, 3))
         x = e.values.get(n.input[0])
-        if any(v is None for v in (s, t, a)) or x is None or (len(n.input) > 4 and e.constant(n, 4) is not None and (e.constant(n, 4) != 1).any()):
+        if (
+            any(v is None for v in (s, t, a))
+            or x is None
+            or (len(n.input) > 4 and e.constant(n, 4) is not None and (e.constant(n, 4) != 1).any())
+        ):
             continue
         for k in range(len(s)):
             size = x.shape[int(a[k])]
@@ -184,7 +210,9 @@ def gather(e: Edit):
         return None
     one, zero = e.new(np.array(1, np.int64)), e.new(np.array(0, np.int64))
     m = f"{n.output[0]}_less"
-    e.before(n, 1, lambda a, b: [helper.make_node("Sub", [a, one], [m]), helper.make_node("Max", [m, zero], [b])])
+    e.before(
+        n, 1, lambda a, b: [helper.make_node("Sub", [a, one], [m]), helper.make_node("Max", [m, zero], [b])]
+    )
     return n, ["index"]
 
 

@@ -12,14 +12,20 @@ _ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "LeakyRel
 
 def _scalar(e: Edit, n) -> int | None:
     """Where a binary node reads a float constant of one element."""
-    places = [p for p in (0, 1) if (c := e.constant(n, p)) is not None and c.size == 1 and c.dtype == np.float32]
+    places = [
+        p for p in (0, 1) if (c := e.constant(n, p)) is not None and c.size == 1 and c.dtype == np.float32
+    ]
     return places[0] if len(places) == 1 else None
 
 
 @injector("another operator")
 def operator(e: Edit):
     def fits(n) -> bool:
-        return e.value(n).dtype == np.float32 and n.input[0] != n.input[1] and all(e.constant(n, p) is None for p in (0, 1))
+        return (
+            e.value(n).dtype == np.float32
+            and n.input[0] != n.input[1]
+            and all(e.constant(n, p) is None for p in (0, 1))
+        )
 
     n = e.pick(e.nodes("Add", "Sub", "Mul", "Div", where=fits))
     if n is None:
@@ -32,7 +38,12 @@ def operator(e: Edit):
 def residual(e: Edit):
     def fits(n) -> bool:
         a, b = (e.values.get(i) for i in n.input[:2])
-        return a is not None and b is not None and a.shape == b.shape == e.value(n).shape and a.dtype == np.float32
+        return (
+            a is not None
+            and b is not None
+            and a.shape == b.shape == e.value(n).shape
+            and a.dtype == np.float32
+        )
 
     n = e.pick(e.nodes("Add", where=fits))
     if n is None:
@@ -43,7 +54,15 @@ def residual(e: Edit):
 
 @injector("another function")
 def unary(e: Edit):
-    swap = {"Sqrt": "Abs", "Exp": "Abs", "Log": "Sqrt", "Reciprocal": "Neg", "Neg": "Abs", "Abs": "Neg", "Erf": "Tanh"}
+    swap = {
+        "Sqrt": "Abs",
+        "Exp": "Abs",
+        "Log": "Sqrt",
+        "Reciprocal": "Neg",
+        "Neg": "Abs",
+        "Abs": "Neg",
+        "Erf": "Tanh",
+    }
     n = e.pick(e.nodes(*swap, where=lambda n: e.value(n).dtype == np.float32))
     if n is None:
         return None
@@ -54,7 +73,14 @@ def unary(e: Edit):
 
 @injector("another reduction")
 def reduction(e: Edit):
-    n = e.pick(e.nodes("ReduceSum", "ReduceMean", "ReduceMax", where=lambda n: e.value(n).dtype == np.float32 and e.constant(n, 1) is None and len(n.input) == 1))
+    n = e.pick(
+        e.nodes(
+            "ReduceSum",
+            "ReduceMean",
+            "ReduceMax",
+            where=lambda n: e.value(n).dtype == np.float32 and e.constant(n, 1) is None and len(n.input) == 1,
+        )
+    )
     if n is None:
         return None
     n.op_type = {"ReduceSum": "ReduceMax", "ReduceMean": "ReduceMax", "ReduceMax": "ReduceMean"}[n.op_type]
@@ -63,7 +89,17 @@ def reduction(e: Edit):
 
 @injector("another constant")
 def constant(e: Edit):
-    n = e.pick(e.nodes("Add", "Mul", "Div", "Sub", "Max", "Pow", where=lambda n: _scalar(e, n) is not None and e.value(n).dtype == np.float32))
+    n = e.pick(
+        e.nodes(
+            "Add",
+            "Mul",
+            "Div",
+            "Sub",
+            "Max",
+            "Pow",
+            where=lambda n: _scalar(e, n) is not None and e.value(n).dtype == np.float32,
+        )
+    )
     if n is None:
         return None
     place = _scalar(e, n)
@@ -77,7 +113,11 @@ def constant(e: Edit):
 def bound(e: Edit):
     def fits(n) -> bool:
         c = e.constant(n, 2)
-        return c is not None and e.values.get(n.input[0]) is not None and float(e.values[n.input[0]].max()) > 0.5 * float(c)
+        return (
+            c is not None
+            and e.values.get(n.input[0]) is not None
+            and float(e.values[n.input[0]].max()) > 0.5 * float(c)
+        )
 
     n = e.pick(e.nodes("Clip", where=fits))
     if n is None:
@@ -99,7 +139,14 @@ def activation_missing(e: Edit):
 
 @injector("activation added")
 def activation_added(e: Edit):
-    n = e.pick([n for n in e.floats() if n.op_type in ("Conv", "Add", "BatchNormalization", "MatMul", "Gemm") and float(e.value(n).min()) < 0])
+    n = e.pick(
+        [
+            n
+            for n in e.floats()
+            if n.op_type in ("Conv", "Add", "BatchNormalization", "MatMul", "Gemm")
+            and float(e.value(n).min()) < 0
+        ]
+    )
     if n is None:
         return None
     op = str(e.pick(["Relu", "Tanh", "Sigmoid"]))
@@ -147,7 +194,9 @@ def slope(e: Edit):
 
 @injector("values clamped")
 def clamped(e: Edit):
-    n = e.pick([n for n in e.floats() if n.op_type in ("Conv", "Add", "MatMul", "Gemm", "BatchNormalization")])
+    n = e.pick(
+        [n for n in e.floats() if n.op_type in ("Conv", "Add", "MatMul", "Gemm", "BatchNormalization")]
+    )
     if n is None:
         return None
     low, high = (np.array(np.quantile(e.value(n), q), np.float32) for q in (0.02, 0.95))
@@ -160,7 +209,13 @@ def clamped(e: Edit):
 
 @injector("everything scaled")
 def scaled(e: Edit):
-    n = e.pick([n for n in e.floats() if n.op_type in ("Conv", "MatMul", "Gemm", "Add", "BatchNormalization", "LayerNormalization")])
+    n = e.pick(
+        [
+            n
+            for n in e.floats()
+            if n.op_type in ("Conv", "MatMul", "Gemm", "Add", "BatchNormalization", "LayerNormalization")
+        ]
+    )
     if n is None:
         return None
     c = e.new(np.array(e.pick([0.99, 1.01, 1.5, 2.0, 0.5]), np.float32))
@@ -189,7 +244,11 @@ def weights_scaled(e: Edit):
 
 
 def _biased(e: Edit):
-    found = [(n, 2) for n in e.nodes("Conv", "Gemm") if (b := e.constant(n, 2)) is not None and b.size > 1 and np.any(b)]
+    found = [
+        (n, 2)
+        for n in e.nodes("Conv", "Gemm")
+        if (b := e.constant(n, 2)) is not None and b.size > 1 and np.any(b)
+    ]
     for n in e.nodes("Add", where=lambda n: e.value(n).dtype == np.float32):
         for p in (0, 1):
             c = e.constant(n, p)

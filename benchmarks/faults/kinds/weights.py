@@ -10,11 +10,19 @@ from benchmarks.faults.edit import Edit, injector
 
 
 def _convs(e: Edit, least: int = 1):
-    return e.nodes("Conv", where=lambda n: (w := e.constant(n, 1)) is not None and w.ndim == 4 and max(w.shape[2:]) >= least)
+    return e.nodes(
+        "Conv",
+        where=lambda n: (w := e.constant(n, 1)) is not None and w.ndim == 4 and max(w.shape[2:]) >= least,
+    )
 
 
 def _linear(e: Edit):
-    return e.nodes("Conv", "MatMul", "Gemm", where=lambda n: e.constant(n, 1) is not None and e.constant(n, 1).dtype == np.float32)
+    return e.nodes(
+        "Conv",
+        "MatMul",
+        "Gemm",
+        where=lambda n: e.constant(n, 1) is not None and e.constant(n, 1).dtype == np.float32,
+    )
 
 
 @injector("kernel mirrored")
@@ -128,8 +136,14 @@ def result_half(e: Edit):
     if n is None:
         return None
     m = f"{n.output[0]}_half"
-    to = int(e.pick([onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16]) if e.opset >= 13 else onnx.TensorProto.FLOAT16)
-    e.after(n, lambda a, b: [helper.make_node("Cast", [a], [m], to=to), helper.make_node("Cast", [m], [b], to=1)])
+    to = int(
+        e.pick([onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16])
+        if e.opset >= 13
+        else onnx.TensorProto.FLOAT16
+    )
+    e.after(
+        n, lambda a, b: [helper.make_node("Cast", [a], [m], to=to), helper.make_node("Cast", [m], [b], to=1)]
+    )
     return n, ["precision"]
 
 
@@ -141,13 +155,21 @@ def result_int8(e: Edit):
     v = e.value(n)
     s, z = e.new(np.array(np.abs(v).max() / 127, np.float32)), e.new(np.array(0, np.int8))
     m = f"{n.output[0]}_q"
-    e.after(n, lambda a, b: [helper.make_node("QuantizeLinear", [a, s, z], [m]), helper.make_node("DequantizeLinear", [m, s, z], [b])])
+    e.after(
+        n,
+        lambda a, b: [
+            helper.make_node("QuantizeLinear", [a, s, z], [m]),
+            helper.make_node("DequantizeLinear", [m, s, z], [b]),
+        ],
+    )
     return n, ["quantisation"]
 
 
 @injector("epsilon")
 def epsilon(e: Edit):
-    n = e.pick(e.nodes("BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization"))
+    n = e.pick(
+        e.nodes("BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization")
+    )
     if n is None:
         return None
     e.set(n, epsilon=float(e.attribute(n, "epsilon", 1e-5)) * float(e.pick([100.0, 1000.0])))
@@ -156,7 +178,11 @@ def epsilon(e: Edit):
 
 @injector("running mean left out")
 def mean_zero(e: Edit):
-    n = e.pick(e.nodes("BatchNormalization", where=lambda n: e.constant(n, 3) is not None and np.any(e.constant(n, 3))))
+    n = e.pick(
+        e.nodes(
+            "BatchNormalization", where=lambda n: e.constant(n, 3) is not None and np.any(e.constant(n, 3))
+        )
+    )
     if n is None:
         return None
     e.give(n, 3, np.zeros_like(e.constant(n, 3)))
@@ -201,5 +227,9 @@ def gates(e: Edit):
         v = e.constant(n, place)
         if v is not None:
             parts = np.split(v, count * (2 if place == 3 else 1), axis=1)
-            e.give(n, place, np.concatenate([parts[h + k] for h in range(0, len(parts), count) for k in order], axis=1))
+            e.give(
+                n,
+                place,
+                np.concatenate([parts[h + k] for h in range(0, len(parts), count) for k in order], axis=1),
+            )
     return n, ["recurrent"]

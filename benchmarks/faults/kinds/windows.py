@@ -18,6 +18,7 @@ def _kernel(e: Edit, n) -> list[int]:
 
 def _padded(e: Edit, *ops: str):
     """Windowed nodes with explicit pads of at least 1 at both ends of every windowed axis."""
+
     def fits(n) -> bool:
         pads = list(e.attribute(n, "pads", []))
         return len(pads) == 4 and min(pads) >= 1 and e.attribute(n, "auto_pad", "NOTSET") in ("NOTSET", "")
@@ -73,7 +74,16 @@ def pad_mode(e: Edit):
 
 @injector("value of a Pad")
 def pad_value(e: Edit):
-    n = e.pick(e.nodes("Pad", where=lambda n: e.attribute(n, "mode", "constant") == "constant" and n.input[0] in e.values and e.values[n.input[0]].dtype == np.float32))
+    n = e.pick(
+        e.nodes(
+            "Pad",
+            where=lambda n: (
+                e.attribute(n, "mode", "constant") == "constant"
+                and n.input[0] in e.values
+                and e.values[n.input[0]].dtype == np.float32
+            ),
+        )
+    )
     if n is None:
         return None
     old = e.constant(n, 2)
@@ -94,7 +104,12 @@ def dilation(e: Edit):
     ours = list(e.attribute(n, "dilations", [1, 1]))
     theirs = [2 if v == 1 else 1 for v in ours]
     grow = [(t - o) * (size - 1) for t, o, size in zip(theirs, ours, k)]
-    p = [p[0] + grow[0] // 2, p[1] + grow[1] // 2, p[2] + grow[0] - grow[0] // 2, p[3] + grow[1] - grow[1] // 2]
+    p = [
+        p[0] + grow[0] // 2,
+        p[1] + grow[1] // 2,
+        p[2] + grow[0] - grow[0] // 2,
+        p[3] + grow[1] - grow[1] // 2,
+    ]
     if min(p) < 0:
         return None
     e.set(n, dilations=theirs, pads=p)
@@ -104,9 +119,14 @@ def dilation(e: Edit):
 @injector("average instead of maximum pooling, or the other way")
 def pool_kind(e: Edit):
     n = e.pick(e.nodes("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"))
-    if n is None or n.op_type == "MaxPool" and len(n.output) > 1:
+    if n is None or (n.op_type == "MaxPool" and len(n.output) > 1):
         return None
-    other = {"MaxPool": "AveragePool", "AveragePool": "MaxPool", "GlobalAveragePool": "GlobalMaxPool", "GlobalMaxPool": "GlobalAveragePool"}
+    other = {
+        "MaxPool": "AveragePool",
+        "AveragePool": "MaxPool",
+        "GlobalAveragePool": "GlobalMaxPool",
+        "GlobalMaxPool": "GlobalAveragePool",
+    }
     kept = [a for a in n.attribute if a.name not in ("count_include_pad", "storage_order", "dilations")]
     del n.attribute[:]
     n.attribute.extend(kept)
@@ -138,7 +158,12 @@ def resize_coordinates(e: Edit):
     if n is None:
         return None
     ours = e.attribute(n, "coordinate_transformation_mode", "half_pixel")
-    e.set(n, coordinate_transformation_mode=str(e.pick([m for m in ("half_pixel", "asymmetric", "align_corners") if m != ours])))
+    e.set(
+        n,
+        coordinate_transformation_mode=str(
+            e.pick([m for m in ("half_pixel", "asymmetric", "align_corners") if m != ours])
+        ),
+    )
     return n, ["resize"]
 
 

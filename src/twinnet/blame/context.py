@@ -13,6 +13,7 @@ from twinnet.blame.impact import impact_of, output_error
 from twinnet.blame.problem import Problem
 from twinnet.blame.search import Explanation, solve
 from twinnet.errors import EngineError
+from twinnet.judge.verdicts import TOO_LARGE
 from twinnet.layers.graph import Graph, Layer
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
@@ -28,9 +29,9 @@ __all__ = ["Blame", "Context", "attribute", "explain"]
 class Context:
     """What blame may look at: both graphs, the pairs, and one sample's tensors.
 
-    `frontier` gives for a pair the network's layers of its segment, the twin's inputs of it and their error bounds
-    (`BornTest.on(...).frontier`). `outputs` are pairs of output names, (network, twin); `twin_inputs` maps the twin
-    graph's inputs to the network graph's.
+    `frontier` gives for a pair the network's layers of its segment, the twin's inputs of it and their error
+    bounds (`BornTest.on(...).frontier`). `outputs` are pairs of output names, (network, twin);
+    `twin_inputs` maps the twin graph's inputs to the network graph's.
     """
 
     graph: Graph
@@ -56,9 +57,12 @@ class Blame:
     born_share: float | None = None
 
     def on(self, finding: Finding) -> Finding:
-        """The finding with it."""
-        reason = finding.reason if not self.reason else f"{finding.reason}: {self.reason}" if finding.reason else self.reason
-        return replace(finding, cause=self.cause, impact=self.impact, born_share=self.born_share, reason=reason)
+        """The finding with it; the evidence takes the place of a reason that only says "too large"."""
+        reason = finding.reason
+        if self.reason and self.cause is None:
+            reason = self.reason if reason in ("", TOO_LARGE) else f"{reason}: {self.reason}"
+        share = self.born_share
+        return replace(finding, cause=self.cause, impact=self.impact, born_share=share, reason=reason)
 
 
 def problem_of(pair: Pair, context: Context) -> Problem | None:
@@ -91,9 +95,7 @@ def explain(pair: Pair, context: Context) -> Explanation:
     """Why the twin differs at a pair whose born error is too large: a cause, or the evidence."""
     try:
         problem = problem_of(pair, context)
-        if problem is None:
-            return Explanation(None)
-        return solve(problem)
+        return Explanation(None) if problem is None else solve(problem)
     except EngineError:
         return Explanation(None)
 
@@ -102,29 +104,40 @@ def attribute(pair: Pair, context: Context) -> tuple[float | None, float | None]
     """Impact of a pair's born error on the network's output, and its share of the whole output error."""
     try:
         problem = problem_of(pair, context)
-        if problem is None or not problem.same_shape or not problem.is_float:
-            return None, None
-        born = torch.where(problem.error.isfinite(), problem.error, 0.0)
+        return (None, None) if problem is None else _impact(problem, context)
     except EngineError:
         return None, None
+
+
+def _impact(problem: Problem, context: Context) -> tuple[float | None, float | None]:
+    if not problem.same_shape or not problem.is_float:
+        return None, None
+    born = torch.where(problem.error.isfinite(), problem.error, 0.0)
     names = tuple(ours for ours, _ in context.outputs)
-    impact = impact_of(context.graph, pair.site.tensor, born, context.trace, context.inputs, names)
+    impact = impact_of(context.graph, problem.target, born, context.trace, context.inputs, names)
     if impact is None:
         return None, None
     total = 0.0
     for ours, theirs in context.outputs:
         if ours in context.trace and theirs in context.twin_trace:
-            total = max(total, output_error(to_tensor(context.trace[ours]), to_tensor(context.twin_trace[theirs])))
-    share = impact / total if total > 0 and np.isfinite(total) else None
-    return impact, share
+            a, b = to_tensor(context.trace[ours]), to_tensor(context.twin_trace[theirs])
+            total = max(total, output_error(a, b))
+    return impact, impact / total if total > 0 and np.isfinite(total) else None
 
 
 def blame(pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int = 4) -> dict[str, Blame]:
     """Cause and, for the first few, impact of failing pairs, by network tensor."""
     found: dict[str, Blame] = {}
     for number, (pair, ratio) in enumerate(pairs):
-        explanation = explain(pair, context)
-        impact, share = attribute(pair, context) if number < impacts else (None, None)
+        found[pair.site.tensor] = Blame(ratio)
+        try:
+            problem = problem_of(pair, context)
+            if problem is None:
+                continue
+            explanation = solve(problem)
+            impact, share = _impact(problem, context) if number < impacts else (None, None)
+        except EngineError:
+            continue
         found[pair.site.tensor] = Blame(ratio, explanation.cause, explanation.reason, impact, share)
     return found
 
@@ -136,7 +149,9 @@ def _twin_part(pair: Pair, context: Context) -> Graph | None:
         return None
     ours = {p.twin_site.tensor: p.site.tensor for p in context.pairs if p.transform.is_identity}
     ours.update(context.twin_inputs)
-    indices, frontier = graph.segment([pair.twin_site.tensor], [*ours, *(p.twin_site.tensor for p in context.pairs)])
+    indices, frontier = graph.segment(
+        [pair.twin_site.tensor], [*ours, *(p.twin_site.tensor for p in context.pairs)]
+    )
     if any(n not in ours for n in frontier):
         return None
     known = {n: ours[n] for n in (*frontier, pair.twin_site.tensor)}

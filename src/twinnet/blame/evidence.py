@@ -1,4 +1,6 @@
-"""What can be said about an error whose cause is not known: where it is, which way it goes, how much of the tensor."""
+"""What can be said about an error whose cause is not known: where it is, which way it goes, how much of
+the tensor.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ def describe(problem: Problem) -> str:
     if not count:
         return ""
     share = count / off.numel()
-    parts = [f"{count} of {off.numel()} elements differ" if share < 0.01 else f"{round(100 * share)} % of the elements differ"]
+    parts = [
+        f"{count} of {off.numel()} elements differ"
+        if share < 0.01
+        else f"{round(100 * share)} % of the elements differ"
+    ]
     if problem.is_float:
         signs = torch.sign(error[off])
         up = float((signs > 0).double().mean())

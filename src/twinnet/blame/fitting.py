@@ -10,7 +10,13 @@ import torch
 
 __all__ = ["Affine", "fit_channels", "fit_number", "nice"]
 
-_ROUND = [n / d for d in (1, 2, 3, 4, 5, 8, 10, 100) for n in range(0, 21)] + [127 / 128, 255.0, 256.0, 1 / 255, 1 / 256]
+_ROUND = [n / d for d in (1, 2, 3, 4, 5, 8, 10, 100) for n in range(21)] + [
+    127 / 128,
+    255.0,
+    256.0,
+    1 / 255,
+    1 / 256,
+]
 
 
 def nice(value: float, tolerance: float = 2e-4) -> float | None:
@@ -30,7 +36,9 @@ def nice(value: float, tolerance: float = 2e-4) -> float | None:
 
 @dataclass(frozen=True)
 class Affine:
-    """Per channel: got = factor * value, and got = value + offset, each fitted alone; which channels are off."""
+    """Per channel: got = factor * value, and got = value + offset, each fitted alone; which channels
+    are off.
+    """
 
     factor: torch.Tensor
     offset: torch.Tensor
@@ -40,7 +48,12 @@ class Affine:
 
 
 def fit_channels(
-    value: torch.Tensor, got: torch.Tensor, mask: torch.Tensor, axis: int, floor: torch.Tensor, limit: float = 4.0
+    value: torch.Tensor,
+    got: torch.Tensor,
+    mask: torch.Tensor,
+    axis: int,
+    floor: torch.Tensor,
+    limit: float = 4.0,
 ) -> Affine:
     """Least squares of a factor and of an offset per channel along `axis`, where `mask` holds."""
     axes = [a for a in range(value.dim()) if a != axis % value.dim()]
@@ -64,7 +77,9 @@ def fit_channels(
 def fit_number(
     run: Callable[[float], torch.Tensor | None], start: float, wanted: torch.Tensor, steps: int = 12
 ) -> float | None:
-    """The number for which `run` comes closest to `wanted`, by Gauss-Newton with a numeric slope; None if it is lost."""
+    """The number for which `run` comes closest to `wanted`, by Gauss-Newton with a numeric slope; None
+    if it is lost.
+    """
     at = start
     for _ in range(steps):
         h = max(abs(at) * 1e-4, 1e-9)

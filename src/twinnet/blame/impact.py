@@ -25,11 +25,11 @@ def impact_of(
     inputs: Mapping[str, torch.Tensor],
     outputs: tuple[str, ...],
 ) -> float | None:
-    """Largest change of any output when `born` is added to `tensor` in the network's own run; None if not computable.
+    """Largest change of any output when `born` is added to `tensor` in the network's own run.
 
-    `trace` holds the network's tensors; what lies beside the path from `tensor` to the outputs is taken from it or
-    computed. The changed run is in float64; where its outputs are not far from the network's own, so is the unchanged one,
-    so that rounding does not pass for impact.
+    None if it cannot be computed. `trace` holds the network's tensors; what lies beside the path from
+    `tensor` to the outputs is taken from it or computed. The changed run is in float64; where its outputs are
+    not far from the network's own, so is the unchanged one, so that rounding does not pass for impact.
     """
     below = downstream(graph, tensor)
     if tensor not in trace:

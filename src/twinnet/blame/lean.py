@@ -15,8 +15,8 @@ __all__ = ["fewer_channels"]
 
 _WORTH = 1 << 15
 _PASS = {
-    "max_pool", "average_pool", "lp_pool", "global_average_pool", "global_max_pool", "global_lp_pool", "identity",
-    "adaptive_average_pool", "adaptive_max_pool", "instance_norm", "max_unpool",
+    "max_pool", "average_pool", "lp_pool", "global_average_pool", "global_max_pool", "global_lp_pool",
+    "identity", "adaptive_average_pool", "adaptive_max_pool", "instance_norm", "max_unpool",
 }  # fmt: skip
 
 
@@ -58,9 +58,15 @@ def fewer_channels(problem: Problem, count: int = 4) -> Problem | None:
 
 
 def _one(
-    problem: Problem, layer: Layer, chosen: torch.Tensor | None, need: dict[str, Any], constants: dict[str, Any]
+    problem: Problem,
+    layer: Layer,
+    chosen: torch.Tensor | None,
+    need: dict[str, Any],
+    constants: dict[str, Any],
 ) -> Layer | None:
-    """The layer for the chosen channels; says in `need` which channels of its operands it takes (None: all)."""
+    """The layer for the chosen channels; says in `need` which channels of its operands it takes (None:
+    all).
+    """
 
     def ask(name: str, what: torch.Tensor | None) -> bool:
         if name in need and not _same(need[name], what):
@@ -87,7 +93,7 @@ def _one(
             return None
         group, channels = layer.attrs.get("group", 1), problem.values[data].shape[1]
         single = group == channels == w.shape[0] and w.shape[1] == 1
-        if group != 1 and not single or not ask(data, chosen if single else None):
+        if (group != 1 and not single) or not ask(data, chosen if single else None):
             return None
         axis = 0 if layer.kind == "conv" or single else 1
         inputs = (data, cut(1, axis), *((cut(2, 0),) if len(layer.inputs) > 2 else ()))

@@ -1,8 +1,8 @@
 """One segment as a riddle: what did the twin compute instead of these layers?
 
-A `Problem` holds the network's canonical layers between paired tensors, the inputs the twin itself gave them and the
-output it made of them. A `Patch` is one changed way to compute the segment; `Problem.run` evaluates it, `Problem.score`
-says how much of the error it accounts for.
+A `Problem` holds the network's canonical layers between paired tensors, the inputs the twin itself gave
+them and the output it made of them. A `Patch` is one changed way to compute the segment; `Problem.run`
+evaluates it, `Problem.score` says how much of the error it accounts for.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Patch:
 
 @dataclass(frozen=True)
 class Score:
-    """How much of the error a hypothesis accounts for beyond rounding, and what it leaves, in noise floors."""
+    """How much of the error a hypothesis accounts for beyond rounding, and what it leaves, in noise
+    floors.
+    """
 
     explains: float
     left: float
@@ -48,10 +50,10 @@ class Score:
 
 @dataclass(frozen=True)
 class Problem:
-    """The segment `layers` that makes `target` from `inputs` (the twin's), and what the twin has there (`got`).
+    """The segment `layers` that makes `target` from the twin's `inputs`, and what the twin has there.
 
-    `errors` bound what each input may be off by its own rounding. `twin` is the twin's own graph of the same segment,
-    its values renamed to the network's where they correspond; None if it is not known.
+    `errors` bound what each input may be off by its own rounding. `twin` is the twin's own graph of the
+    same segment, its values renamed to the network's where they correspond; None if it is not known.
     """
 
     layers: tuple[Layer, ...]
@@ -64,7 +66,7 @@ class Problem:
     twin: Graph | None = None
     graph_inputs: frozenset[str] = frozenset()
 
-    # -- the network's own way -----------------------------------------------------------------------------------
+    # -- the network's own way -----------------------------------------------------------------------------
 
     @cached_property
     def values(self) -> dict[str, Any]:
@@ -128,7 +130,7 @@ class Problem:
         """The first output of a layer."""
         return self.values[self.layers[index].outputs[0]]
 
-    # -- another way ---------------------------------------------------------------------------------------------
+    # -- another way ---------------------------------------------------------------------------------------
 
     def run(self, patch: Patch) -> Any:
         """The target computed with the patch; None where that is impossible."""
@@ -151,7 +153,9 @@ class Problem:
         return found if isinstance(found, torch.Tensor) else None
 
     def score(self, patch: Patch) -> Score | None:
-        """How well a patch accounts for what the twin did; None if it cannot be evaluated or has another shape."""
+        """How well a patch accounts for what the twin did; None if it cannot be evaluated or has
+        another shape.
+        """
         found = self.run(patch)
         if found is None or found.shape != self.wanted.shape:
             return None
@@ -204,7 +208,9 @@ class Problem:
         before = int((self.expected != self.wanted).sum()) if self.same_shape else self.wanted.numel()
         return Score(1.0 - wrong / max(before, 1), 0.0 if wrong == 0 else 8.0)
 
-    def _bound(self, layers: tuple[Layer, ...], constants: Mapping[str, Any], value: torch.Tensor) -> torch.Tensor:
+    def _bound(
+        self, layers: tuple[Layer, ...], constants: Mapping[str, Any], value: torch.Tensor
+    ) -> torch.Tensor:
         graph = Graph(layers, tuple(self.inputs), (self.target,), dict(constants))
         errors = {n: e for n, e in self.errors.items() if n in self.inputs}
         base = torch.where(value.isfinite(), value.abs() * self.unit, 0.0) + _TINY
@@ -216,9 +222,9 @@ class Problem:
             return base
         return base + bound
 
-    # -- patches -------------------------------------------------------------------------------------------------
+    # -- patches -------------------------------------------------------------------------------------------
 
-    def change(self, index: int, *, kind: str | None = None, inputs: Any = None, **attrs: Any) -> Patch:
+    def change(self, index: int, /, *, kind: str | None = None, inputs: Any = None, **attrs: Any) -> Patch:
         """Layer `index` with another kind, other operands or other attributes."""
         layer = self.layers[index]
         changed = replace(
@@ -229,26 +235,37 @@ class Problem:
         )
         return Patch(index, index + 1, (changed,))
 
-    def become(self, index: int, kind: str, inputs: tuple[str | None, ...] | None = None, **attrs: Any) -> Patch:
+    def set(self, index: int, name: str, value: Any) -> Patch:
+        """Layer `index` with one attribute changed."""
+        layer = self.layers[index]
+        return Patch(index, index + 1, (replace(layer, attrs={**layer.attrs, name: value}),))
+
+    def become(
+        self, index: int, kind: str, inputs: tuple[str | None, ...] | None = None, /, **attrs: Any
+    ) -> Patch:
         """Layer `index` as quite another kind, with only the attributes given."""
         layer = self.layers[index]
-        made = replace(layer, kind=kind, inputs=inputs or layer.inputs[:1], attrs=attrs, outputs=layer.outputs[:1])
+        made = replace(
+            layer, kind=kind, inputs=inputs or layer.inputs[:1], attrs=attrs, outputs=layer.outputs[:1]
+        )
         return Patch(index, index + 1, (made,))
 
     def drop(self, index: int, place: int = 0) -> Patch:
         """Layer `index` left out: it passes the operand at `place` on."""
         return self.become(index, "identity", (self.layers[index].inputs[place],))
 
-    def then(self, index: int, kind: str, constants: Mapping[str, Any] | None = None, swap: bool = False, **attrs: Any) -> Patch:
+    def then(
+        self, index: int, kind: str, constants: Mapping[str, Any] | None = None, /, **attrs: Any
+    ) -> Patch:
         """One more layer after layer `index`, reading its first output and then the new constants."""
         layer = self.layers[index]
         inner = layer.outputs[0] + "/before"
         made = replace(layer, outputs=(inner, *layer.outputs[1:]))
         operands = (inner, *(constants or {}))
-        extra = Layer(kind, operands[::-1] if swap else operands, (layer.outputs[0],), attrs)
+        extra = Layer(kind, operands, (layer.outputs[0],), attrs)
         return Patch(index, index + 1, (made, extra), dict(constants or {}))
 
-    def first(self, index: int, place: int, kind: str, **attrs: Any) -> Patch:
+    def first(self, index: int, place: int, kind: str, /, **attrs: Any) -> Patch:
         """One more layer before layer `index`, on the operand at `place`."""
         layer = self.layers[index]
         name = layer.inputs[place]
@@ -293,7 +310,9 @@ def _difference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _share(rest: torch.Tensor, whole: torch.Tensor) -> float:
-    """What is left as a share of what was there: by the largest and by the root mean square, the worse of both."""
+    """What is left as a share of what was there: by the largest and by the root mean square, the worse
+    of both.
+    """
     infinite = torch.isinf(whole)
     if bool(infinite.any()):
         if bool(torch.isinf(rest).any()):

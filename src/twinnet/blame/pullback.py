@@ -1,7 +1,8 @@
 """From what the twin has at the end of a segment back to what it must have had inside.
 
-Through operators that can be undone (adding a constant, ReLU where it is open, a sigmoid away from its ends) the twin's
-output tells the value it had after an earlier layer; where it cannot be undone the element is masked.
+Through operators that can be undone (adding a constant, ReLU where it is open, a sigmoid away from its
+ends) the twin's output tells the value it had after an earlier layer; where it cannot be undone the element
+is masked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ __all__ = ["pull_back"]
 
 
 def pull_back(problem: Problem, index: int) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """What the twin must have had as the output of layer `index`, and where that is known; None if nowhere."""
+    """What the twin must have had as the output of layer `index`, and where that is known; None if
+    nowhere.
+    """
     if not problem.same_shape or not problem.is_float:
         return None
     value = problem.wanted
@@ -58,7 +61,9 @@ def _undo(
     if kind == "relu":
         return y, y > 0
     if kind == "clip":
-        low, high = (problem.operand(at, p) if attrs.get(n) is None else attrs[n] for p, n in ((1, "min"), (2, "max")))
+        low, high = (
+            problem.operand(at, p) if attrs.get(n) is None else attrs[n] for p, n in ((1, "min"), (2, "max"))
+        )
         mask = everywhere
         if low is not None:
             mask = mask & (y > low)
@@ -83,7 +88,9 @@ def _undo(
         rate = torch.rsqrt(var + attrs.get("eps", 1e-5)) * (1.0 if scale is None else scale)
         shape = (1, -1, *(1,) * (y.dim() - 2))
         offset = (0.0 if bias is None else bias) - mean * rate
-        return (y - offset.reshape(shape)) / rate.reshape(shape), everywhere & (rate.reshape(shape).abs() > 1e-12)
+        return (y - offset.reshape(shape)) / rate.reshape(shape), everywhere & (
+            rate.reshape(shape).abs() > 1e-12
+        )
     if isinstance(other, torch.Tensor) and other.is_floating_point():
         if kind == "add" and attrs.get("alpha", 1) == 1:
             return y - other, everywhere

@@ -1,4 +1,6 @@
-"""Try every hypothesis on a problem, and believe one only if it explains the error and no other does so as simply."""
+"""Try every hypothesis on a problem, and believe one only if it explains the error and no other does so
+as simply.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from twinnet.result import Cause
 
 __all__ = ["Explanation", "solve"]
 
-_INAPPLICABLE = (EngineError, RuntimeError, ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, AttributeError, OverflowError)
+_INAPPLICABLE = (
+    EngineError,
+    RuntimeError,
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    ZeroDivisionError,
+    AttributeError,
+    OverflowError,
+)
 """What a hypothesis may run into that does not fit the layer; it is then none."""
 
 _PROMISING = 0.95
@@ -47,17 +59,26 @@ def solve(problem: Problem) -> Explanation:
         if c.kind != best.kind and c.static == best.static and c.cost <= best.cost + _AS_SIMPLE
     ]
     if rivals:
-        reason = f"either {best.sentence}, or {rivals[0].sentence}: this data cannot tell; {describe(problem)}"
+        reason = (
+            f"either {best.sentence}, or {rivals[0].sentence}: this data cannot tell; {describe(problem)}"
+        )
         return Explanation(None, reason)
     sentence = best.sentence
-    cause = Cause(best.kind, f"the twin {sentence}" if _is_verb(sentence) else sentence, min(max(score.explains, 0.0), 1.0), best.network_value, best.twin_value)
+    cause = Cause(
+        best.kind,
+        f"the twin {sentence}" if _is_verb(sentence) else sentence,
+        min(max(score.explains, 0.0), 1.0),
+        best.network_value,
+        best.twin_value,
+    )
     return Explanation(cause)
 
 
 _VERBS = {
-    "pads", "leaves", "adds", "applies", "clamps", "reads", "takes", "permutes", "resizes", "rounds", "normalises",
-    "multiplies", "slices", "joins", "reduces", "has", "keeps", "counts", "sums", "averages", "scales", "divides",
-    "saturates", "overflows", "runs", "resets", "uses", "starts", "ignores", "looks", "masks", "samples", "writes", "makes", "prepares", "changes",
+    "pads", "leaves", "adds", "applies", "clamps", "reads", "takes", "permutes", "resizes", "rounds",
+    "normalises", "multiplies", "slices", "joins", "reduces", "has", "keeps", "counts", "sums", "averages",
+    "scales", "divides", "saturates", "overflows", "runs", "resets", "uses", "starts", "ignores", "looks",
+    "masks", "samples", "writes", "makes", "prepares", "changes",
 }  # fmt: skip
 
 
@@ -81,7 +102,11 @@ _raising = False
 
 def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
     few = fewer_channels(problem)
-    off = int((problem.error.abs() > 4 * problem.floor).sum()) if problem.same_shape and problem.is_float else None
+    off = (
+        int((problem.error.abs() > 4 * problem.floor).sum())
+        if problem.same_shape and problem.is_float
+        else None
+    )
     for candidate in _proposals(problem):
         if candidate.fitted and off is not None and off < _PER_NUMBER * candidate.fitted:
             continue

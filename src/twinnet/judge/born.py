@@ -16,7 +16,7 @@ import torch
 
 from twinnet.network.arrays import to_tensor
 from twinnet.errors import EngineError
-from twinnet.judge.verdicts import LIMIT, Born
+from twinnet.judge.verdicts import LIMIT, TOO_LARGE, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing import Pair
@@ -227,7 +227,7 @@ class _Sample:
                 return Born("fail", reason=reason, segment=labels, limit=test._limit)
         status, reason = "pass", ""
         if sizes.ratio > test._limit:
-            status, reason = "fail", "more than rounding can explain"
+            status, reason = "fail", TOO_LARGE
         elif sizes.level < BLIND:
             status, reason = "untested", "the values are as small as what rounding may change"
         return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit)

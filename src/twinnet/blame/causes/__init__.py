@@ -1,10 +1,10 @@
 """Families of causes, one per file; a new family is one new file with one function under `@family`.
 
-    @family
-    def propose(problem):
-        for i, layer in enumerate(problem.layers):
-            if layer.kind == "gelu":
-                yield Candidate("activation", "...", lambda p, i=i: p.change(i, approximate="tanh"))
+@family
+def propose(problem):
+    for i, layer in enumerate(problem.layers):
+        if layer.kind == "gelu":
+            yield Candidate("activation", "...", lambda p, i=i: p.change(i, approximate="tanh"))
 """
 
 from __future__ import annotations

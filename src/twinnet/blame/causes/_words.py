@@ -60,7 +60,11 @@ def _role(kind: str, place: int, old: torch.Tensor | None, new: torch.Tensor) ->
     if (kind, place) in _PLACES:
         return _PLACES[kind, place]
     if kind in _LINEAR:
-        return ("bias", "bias") if place == (3 if kind in ("lstm", "gru", "rnn") else 2) else ("weights", "weights")
+        return (
+            ("bias", "bias")
+            if place == (3 if kind in ("lstm", "gru", "rnn") else 2)
+            else ("weights", "weights")
+        )
     if kind.endswith("_norm"):
         return ("scale", "scale") if place == 1 else ("bias", "bias")
     if kind.startswith("reduce_"):
@@ -78,7 +82,13 @@ def _role(kind: str, place: int, old: torch.Tensor | None, new: torch.Tensor) ->
 
 
 def _show(value: torch.Tensor) -> str:
-    return plain(tuple(value.reshape(-1).tolist())) if 1 < value.numel() <= 8 else plain(value.reshape(-1)[0].item()) if value.numel() == 1 else f"of shape {plain(tuple(value.shape))}"
+    return (
+        plain(tuple(value.reshape(-1).tolist()))
+        if 1 < value.numel() <= 8
+        else plain(value.reshape(-1)[0].item())
+        if value.numel() == 1
+        else f"of shape {plain(tuple(value.shape))}"
+    )
 
 
 def _vector(noun: str, a: torch.Tensor, b: torch.Tensor) -> str:
@@ -100,7 +110,11 @@ def _weights(kind: str, a: torch.Tensor, b: torch.Tensor) -> tuple[str, str]:
     count = int(off.sum())
     if count == 1:
         where = tuple(int(v) for v in off.nonzero()[0])
-        return "weights", f"weight {plain(where)} is {plain(float(b[where]))} where the network has {plain(float(a[where]))}"
+        return (
+            "weights",
+            f"weight {plain(where)} is {plain(float(b[where]))} "
+            f"where the network has {plain(float(a[where]))}",
+        )
     for axes in (c for n in (1, 2) for c in itertools.combinations(range(2, a.dim()), n)):
         if torch.equal(b, a.flip(axes)):
             named = "both ways" if len(axes) == 2 else f"along axis {axes[0]}"
@@ -112,8 +126,17 @@ def _weights(kind: str, a: torch.Tensor, b: torch.Tensor) -> tuple[str, str]:
     hit = off.movedim(axis, 0).reshape(a.shape[axis], -1).any(1).nonzero().reshape(-1).tolist()
     x, y = (v.movedim(axis, 0).reshape(a.shape[axis], -1) for v in (a, b))
     order = torch.cdist(y[hit], x[hit]).argmin(1) if len(hit) <= 512 else None
-    if order is not None and len(hit) > 1 and sorted(order.tolist()) == list(range(len(hit))) and torch.equal(y[hit], x[hit][order]):
-        pair = f"channels {hit[0]} and {hit[1]} are exchanged" if len(hit) == 2 else f"{len(hit)} output channels of the weights are in another order"
+    if (
+        order is not None
+        and len(hit) > 1
+        and sorted(order.tolist()) == list(range(len(hit)))
+        and torch.equal(y[hit], x[hit][order])
+    ):
+        pair = (
+            f"channels {hit[0]} and {hit[1]} are exchanged"
+            if len(hit) == 2
+            else f"{len(hit)} output channels of the weights are in another order"
+        )
         return "channel order", pair
     if len(hit) == 1:
         c = hit[0]
@@ -132,7 +155,10 @@ def _weights(kind: str, a: torch.Tensor, b: torch.Tensor) -> tuple[str, str]:
     for bits in (8, 4):
         top = 2 ** (bits - 1) - 1
         others = [k for k in range(a.dim()) if k != axis]
-        for words, size in (("per channel", a.abs().amax(others, keepdim=True)), ("per tensor", a.abs().max())):
+        for words, size in (
+            ("per channel", a.abs().amax(others, keepdim=True)),
+            ("per tensor", a.abs().max()),
+        ):
             step = (size / top).clamp_min(1e-300)
             if torch.allclose(b, (a / step).round() * step, rtol=1e-5, atol=1e-9):
                 return "quantisation", f"the weights are rounded to {bits} bits {words}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from twinnet.blame.causes.family import Candidate, family, plain
 from twinnet.blame.fitting import nice
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
 
-_OTHERS: dict[str, tuple[str, dict[str, object]]] = {
+_OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "ReLU": ("relu", {}),
     "ReLU6": ("clip", {"min": 0.0, "max": 6.0}),
     "leaky ReLU 0.01": ("leaky_relu", {"alpha": 0.01}),
@@ -81,12 +82,25 @@ def _added(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         if kind == layer.kind:
             continue
         sentence = f"applies a {words} that the network does not have"
-        yield Candidate("activation", sentence, lambda p, k=kind, a=attrs: p.then(i, k, **a), "nothing", words, cost=1.25)
-    if i != len(problem.layers) - 1 or not problem.same_shape or layer.kind == "clip" or not problem.wanted.numel():
+        yield Candidate(
+            "activation", sentence, lambda p, k=kind, a=attrs: p.then(i, k, **a), "nothing", words, cost=1.25
+        )
+    if (
+        i != len(problem.layers) - 1
+        or not problem.same_shape
+        or layer.kind == "clip"
+        or not problem.wanted.numel()
+    ):
         return
     low, high = float(problem.wanted.min()), float(problem.wanted.max())
     below, above = bool((problem.expected < low).any()), bool((problem.expected > high).any())
-    for a, b in dict.fromkeys(((low if below else None, high if above else None), (low if below else None, None), (None, high if above else None))):
+    for a, b in dict.fromkeys(
+        (
+            (low if below else None, high if above else None),
+            (low if below else None, None),
+            (None, high if above else None),
+        )
+    ):
         if a is None and b is None:
             continue
         span = f"[{'-inf' if a is None else plain(a)}, {'inf' if b is None else plain(b)}]"

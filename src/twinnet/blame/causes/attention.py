@@ -14,11 +14,23 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         if layer.kind != "attention":
             continue
         causal = bool(layer.attrs.get("is_causal", False))
-        words = "looks at later positions, which the network masks" if causal else "masks later positions, which the network sees"
-        yield Candidate("attention", words, lambda p, i=i, c=causal: p.change(i, is_causal=not c), causal, not causal)
+        words = (
+            "looks at later positions, which the network masks"
+            if causal
+            else "masks later positions, which the network sees"
+        )
+        yield Candidate(
+            "attention", words, lambda p, i=i, c=causal: p.change(i, is_causal=not c), causal, not causal
+        )
         if len(layer.inputs) > 3 and layer.inputs[3] is not None:
             names = layer.inputs[:3]
-            yield Candidate("attention", "ignores the mask", lambda p, i=i, n=names: p.change(i, inputs=n), "mask", "nothing")
+            yield Candidate(
+                "attention",
+                "ignores the mask",
+                lambda p, i=i, n=names: p.change(i, inputs=n),
+                "mask",
+                "nothing",
+            )
         width = problem.operand(i, 0).shape[-1]
         ours = layer.attrs.get("scale")
         ours = width**-0.5 if ours is None else float(ours)

@@ -12,7 +12,22 @@ from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds._base import ints
 
-_ONE = {"softmax", "log_softmax", "hardmax", "argmax", "argmin", "glu", "concat", "gather", "lp_norm", "topk", "sort", "stack", "split", "gather_elements"}
+_ONE = {
+    "softmax",
+    "log_softmax",
+    "hardmax",
+    "argmax",
+    "argmin",
+    "glu",
+    "concat",
+    "gather",
+    "lp_norm",
+    "topk",
+    "sort",
+    "stack",
+    "split",
+    "gather_elements",
+}
 _SEVERAL = "reduce_"
 _DEFAULT = {"gather": 0, "split": 0, "gather_elements": 0}
 
@@ -20,22 +35,32 @@ _DEFAULT = {"gather": 0, "split": 0, "gather_elements": 0}
 @family
 def propose(problem: Problem) -> Iterator[Candidate]:
     for i, layer in enumerate(problem.layers):
-        rank = problem.operand(i, 0).dim() if layer.inputs and isinstance(problem.operand(i, 0), torch.Tensor) else 0
+        rank = (
+            problem.operand(i, 0).dim()
+            if layer.inputs and isinstance(problem.operand(i, 0), torch.Tensor)
+            else 0
+        )
         if layer.kind in _ONE and rank > 1:
             ours = layer.attrs.get("axis", _DEFAULT.get(layer.kind, -1))
             if ours is None:
                 continue
             for axis in range(rank):
                 if axis != ours % rank:
-                    words = f"{layer.kind.replace('_', ' ')} over axis {axis} where the network uses axis {ours % rank}"
-                    yield Candidate("axis", words, lambda p, i=i, a=axis: p.change(i, axis=a), ours % rank, axis)
+                    called = layer.kind.replace("_", " ")
+                    words = f"{called} over axis {axis} where the network uses axis {ours % rank}"
+                    yield Candidate(
+                        "axis", words, lambda p, i=i, a=axis: p.change(i, axis=a), ours % rank, axis
+                    )
         elif layer.kind.startswith(_SEVERAL) and rank:
             yield from _reduced(problem, i, layer, rank)
         elif layer.kind in ("cumsum", "cumprod"):
             for name in ("exclusive", "reverse"):
                 ours = bool(layer.attrs.get(name, False))
-                words = f"{layer.kind} {'' if not ours else 'not '}{name} where the network is {'' if ours else 'not '}so"
-                yield Candidate("axis", words, lambda p, i=i, n=name, o=ours: p.change(i, **{n: not o}), ours, not ours)
+                state, other = (name, f"not {name}") if ours else (f"not {name}", name)
+                words = f"{layer.kind} {other} where the network has it {state}"
+                yield Candidate(
+                    "axis", words, lambda p, i=i, n=name, o=ours: p.set(i, n, not o), ours, not ours
+                )
 
 
 def _reduced(problem: Problem, i: int, layer: Layer, rank: int) -> Iterator[Candidate]:

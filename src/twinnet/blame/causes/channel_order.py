@@ -20,7 +20,11 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             continue
         for axis in (1, x.dim() - 1):
             if x.shape[axis] in (3, 4) or (axis == 1 and 1 < x.shape[axis] <= 64 and layer.kind == "conv"):
-                words = "reads the channels in reverse order (BGR for RGB)" if x.shape[axis] == 3 else "reads the channels in reverse order"
+                words = (
+                    "reads the channels in reverse order (BGR for RGB)"
+                    if x.shape[axis] == 3
+                    else "reads the channels in reverse order"
+                )
 
                 def change(p: Problem, i=i, axis=axis):
                     return p.first(i, 0, "flip", axes=(axis,))
@@ -60,8 +64,10 @@ def _permuted(problem: Problem) -> Iterator[Candidate]:
             sentence = f"the channels are in another order: {shown}"
         last = len(problem.layers) - 1
 
-        def change(p: Problem, order=order, axis=axis):
+        def change(p: Problem, order=order, axis=axis, last=last):
             return p.then(last, "gather", {f"{p.target}/order": order}, axis=axis)
 
         twin = order.tolist() if count <= 64 else None
-        yield Candidate("channel order", sentence, change, None, twin, cost=1.5 if y.numel() > count else 2.0, whole=True)
+        yield Candidate(
+            "channel order", sentence, change, None, twin, cost=1.5 if y.numel() > count else 2.0, whole=True
+        )

@@ -13,10 +13,11 @@ from twinnet.blame.pullback import pull_back
 from twinnet.layers.graph import Layer
 
 _NUMBERS = {
-    "leaky_relu": ("alpha",), "elu": ("alpha",), "celu": ("alpha",), "selu": ("alpha", "gamma"), "swish": ("alpha",),
-    "hard_sigmoid": ("alpha", "beta"), "thresholded_relu": ("alpha",), "shrink": ("lambd", "bias"), "softplus": ("beta",),
-    "gemm": ("alpha", "beta"), "matmul": ("alpha",), "lrn": ("alpha", "beta", "bias"), "attention": ("scale",),
-    "resize": ("cubic_a",), "add": ("alpha",), "sub": ("alpha",),
+    "leaky_relu": ("alpha",), "elu": ("alpha",), "celu": ("alpha",), "selu": ("alpha", "gamma"),
+    "swish": ("alpha",), "hard_sigmoid": ("alpha", "beta"), "thresholded_relu": ("alpha",),
+    "shrink": ("lambd", "bias"), "softplus": ("beta",), "gemm": ("alpha", "beta"), "matmul": ("alpha",),
+    "lrn": ("alpha", "beta", "bias"), "attention": ("scale",), "resize": ("cubic_a",), "add": ("alpha",),
+    "sub": ("alpha",),
 }  # fmt: skip
 _DEFAULTS = {
     ("leaky_relu", "alpha"): 0.01, ("hard_sigmoid", "alpha"): 0.2, ("hard_sigmoid", "beta"): 0.5,
@@ -54,7 +55,16 @@ def _operand(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     for value, cost in _tidy(old, new):
         kind, words = _name(layer.kind, old, value)
         ours, theirs = (float(v) if v.numel() == 1 else None for v in (old, value))
-        yield Candidate(kind, words, lambda p, v=value: p.give(i, place, v), ours, theirs, cost, whole=True, fitted=_freedom(cost, value))
+        yield Candidate(
+            kind,
+            words,
+            lambda p, v=value: p.give(i, place, v),
+            ours,
+            theirs,
+            cost,
+            whole=True,
+            fitted=_freedom(cost, value),
+        )
 
 
 def _freedom(cost: float, value: torch.Tensor) -> int:
@@ -66,7 +76,9 @@ def _missing(
 ) -> Iterator[Candidate]:
     if x.shape != problem.out(i).shape:
         return
-    words = f"leaves out the {layer.kind} with the constant" + (f" {plain(float(old))}" if old.numel() == 1 else "")
+    words = f"leaves out the {layer.kind} with the constant" + (
+        f" {plain(float(old))}" if old.numel() == 1 else ""
+    )
     kind, _ = _name(layer.kind, old, old)
     yield Candidate(kind, words, lambda p: p.drop(i, 1 - place), layer.kind, "nothing", cost=1.5)
 
@@ -146,7 +158,9 @@ def _name(kind: str, old: torch.Tensor, new: torch.Tensor) -> tuple[str, str]:
     noun = "bias" if label == "bias" else "factor"
     if len(off) == 1:
         at = int(off[0])
-        return label, f"{noun} of channel {at} is " + _ratio(float(old.reshape(-1)[at]), float(new.reshape(-1)[at]))
+        return label, f"{noun} of channel {at} is " + _ratio(
+            float(old.reshape(-1)[at]), float(new.reshape(-1)[at])
+        )
     if len(off) < old.numel():
         return label, f"{noun} differs in {len(off)} of {old.numel()} channels"
     factor = float((new * old).sum() / (old * old).sum()) if float((old * old).sum()) else 0.0
@@ -157,12 +171,17 @@ def _name(kind: str, old: torch.Tensor, new: torch.Tensor) -> tuple[str, str]:
 
 def _ratio(before: float, after: float) -> str:
     ratio = nice(after / before) if before else None
-    return f"{plain(after)} where the network has {plain(before)}" + ("" if ratio is None else f" ({plain(ratio)}x)")
+    return f"{plain(after)} where the network has {plain(before)}" + (
+        "" if ratio is None else f" ({plain(ratio)}x)"
+    )
 
 
 def _bounds(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     x = problem.operand(i, 0)
-    ours = [layer.attrs.get(n) if layer.attrs.get(n) is not None else problem.operand(i, p) for p, n in ((1, "min"), (2, "max"))]
+    ours = [
+        layer.attrs.get(n) if layer.attrs.get(n) is not None else problem.operand(i, p)
+        for p, n in ((1, "min"), (2, "max"))
+    ]
     low, high = (None if v is None else float(v) for v in ours)
     lows: list[float | None] = [low, None]
     highs: list[float | None] = [high, None]
@@ -186,7 +205,9 @@ def _bounds(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             def change(p: Problem, a=a, b=b):
                 return p.become(i, "clip", min=a, max=b)
 
-            yield Candidate("activation", words, change, (low, high), (a, b), (1.0 if fits else 2.0) + 0.25 * moved)
+            yield Candidate(
+                "activation", words, change, (low, high), (a, b), (1.0 if fits else 2.0) + 0.25 * moved
+            )
 
 
 def _span(a: float | None, b: float | None) -> str:
@@ -201,15 +222,19 @@ def _number(problem: Problem, i: int, layer: Layer, name: str) -> Iterator[Candi
     kind = "attention" if layer.kind == "attention" else "constant"
 
     def candidate(value: float, cost: float) -> Candidate:
-        words = f"{layer.kind.replace('_', ' ')} with {name} {plain(value)} where the network has {plain(ours)}"
-        return Candidate(kind, words, lambda p: p.change(i, **{name: value}), ours, value, cost, fitted=int(cost > 2))
+        words = (
+            f"{layer.kind.replace('_', ' ')} with {name} {plain(value)} where the network has {plain(ours)}"
+        )
+        return Candidate(
+            kind, words, lambda p: p.set(i, name, value), ours, value, cost, fitted=int(cost > 2)
+        )
 
     for value in _USUAL.get(layer.kind, ()):
         if abs(value - ours) > 1e-6 and name == "alpha":
             yield candidate(value, 1.0)
     if layer.kind in ("add", "sub", "matmul", "gemm") and ours == 1.0 and name not in ("beta",):
         return  # a factor on weights or values, named by the family of those
-    fitted = fit_number(lambda v: problem.run(problem.change(i, **{name: v})), ours, problem.wanted)
+    fitted = fit_number(lambda v: problem.run(problem.set(i, name, v)), ours, problem.wanted)
     if fitted is not None and abs(fitted - ours) > 1e-7 * abs(ours):
         if nice(fitted) is not None:
             yield candidate(float(nice(fitted) or 0.0), 1.75)

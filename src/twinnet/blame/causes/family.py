@@ -16,12 +16,13 @@ __all__ = ["FAMILIES", "Candidate", "Family", "family", "plain"]
 class Candidate:
     """One thing the twin may have done instead.
 
-    `change` builds the patch for a problem; it may be asked for a smaller version of the problem (fewer channels) unless
-    `whole`. `cost` says how much freedom the hypothesis took: 1 for another value from a short list, 2 for one fitted
-    round number, 3 for any fitted number, more for vectors. Of two that fit, the cheaper one is believed. `static` marks
-    what the twin's own graph says. `close` marks hypotheses that round: where a value lies next to a tie its last step may
-    fall either way, so that a few elements may be left over. `unit` is the unit roundoff of the format the twin is said
-    to compute in. `fitted` counts the numbers that were solved for: they must explain several elements each.
+    `change` builds the patch for a problem; it may be asked for a smaller version of the problem (fewer
+    channels) unless `whole`. `cost` says how much freedom the hypothesis took: 1 for another value from a
+    short list, 2 for one fitted round number, 3 for any fitted number, more for vectors. Of two that fit,
+    the cheaper one is believed. `static` marks what the twin's own graph says. `close` marks hypotheses
+    that round: where a value lies next to a tie its last step may fall either way, so that a few elements
+    may be left over. `unit` is the unit roundoff of the format the twin is said to compute in. `fitted`
+    counts the numbers that were solved for: they must explain several elements each.
     """
 
     kind: str

@@ -28,7 +28,8 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                     yield Candidate("index", words, lambda p, i=i, o=other: p.change(i, index=o), ours, other)
         elif layer.kind == "trilu":
             up = bool(layer.attrs.get("upper", True))
-            words = f"keeps the {'lower' if up else 'upper'} triangle where the network keeps the {'upper' if up else 'lower'}"
+            kept, other = ("upper", "lower") if up else ("lower", "upper")
+            words = f"keeps the {other} triangle where the network keeps the {kept}"
             yield Candidate("index", words, lambda p, i=i, u=up: p.change(i, upper=not u), up, not up)
     yield from _shifted(problem)
 
@@ -81,7 +82,9 @@ def _gather(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         moved = at + shift
         for words, index in (("", moved.clamp(0, size - 1)), (", around the end", moved.remainder(size))):
             sentence = f"reads position i{shift:+d}{words} where the network reads i"
-            yield Candidate("index", sentence, lambda p, v=index: p.give(i, 1, v), "i", f"i{shift:+d}", whole=True)
+            yield Candidate(
+                "index", sentence, lambda p, v=index: p.give(i, 1, v), "i", f"i{shift:+d}", whole=True
+            )
     if at.dim() and at.numel() > 1:
         words = f"reads the positions in reverse order along axis {plain(at.dim() - 1)}"
         yield Candidate("index", words, lambda p: p.give(i, 1, at.flip(-1)), "i", "reversed", whole=True)
@@ -97,4 +100,11 @@ def _shifted(problem: Problem) -> Iterator[Candidate]:
             continue
         for shift in (-1, 1):
             words = f"has the result rolled by {shift} along axis {axis}"
-            yield Candidate("index", words, lambda p, a=axis, s=shift: p.then(last, "roll", shifts=(s,), axes=(a,)), 0, shift, cost=1.25)
+            yield Candidate(
+                "index",
+                words,
+                lambda p, a=axis, s=shift: p.then(last, "roll", shifts=(s,), axes=(a,)),
+                0,
+                shift,
+                cost=1.25,
+            )

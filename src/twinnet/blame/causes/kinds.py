@@ -33,4 +33,6 @@ KINDS: dict[str, str] = {
     "table": "another lookup: bin, node value, rotation, interpolation or entry",
     "nondeterminism": "the twin does not repeat itself",
 }
-"""Every kind of cause and its meaning. A finding without a cause is of unknown cause; its reason holds the evidence."""
+"""Every kind of cause and its meaning. A finding without a cause is of unknown cause; its reason holds
+the evidence.
+"""

@@ -38,7 +38,9 @@ def _transpose(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             sentence = f"permutes the axes by {plain(perm)} where the network permutes by {plain(ours)}"
             yield Candidate("layout", sentence, lambda p, o=perm: p.change(i, perm=o), ours, perm)
     if not problem.same_shape and problem.wanted.shape == x.shape:
-        yield Candidate("layout", "leaves the transposition out", lambda p: p.drop(i), ours, tuple(range(x.dim())))
+        yield Candidate(
+            "layout", "leaves the transposition out", lambda p: p.drop(i), ours, tuple(range(x.dim()))
+        )
 
 
 def _reshape(problem: Problem, i: int) -> Iterator[Candidate]:
@@ -70,7 +72,9 @@ def _output(problem: Problem) -> Iterator[Candidate]:
         perm[a], perm[b] = b, a
         if tuple(y.shape[p] for p in perm) == tuple(problem.wanted.shape) and max(y.shape[a], y.shape[b]) > 1:
             sentence = f"has axes {a} and {b} of the result swapped"
-            yield Candidate("layout", sentence, lambda p, o=tuple(perm): p.then(last, "transpose", perm=o), cost=1.25)
+            yield Candidate(
+                "layout", sentence, lambda p, o=tuple(perm): p.then(last, "transpose", perm=o), cost=1.25
+            )
     if not problem.same_shape:
         return
     for axis in range(y.dim()):
@@ -94,7 +98,9 @@ def _inputs(problem: Problem) -> Iterator[Candidate]:
                 def swapped(p: Problem, i=i, place=place, perm=perm):
                     return p.first(i, place, "transpose", perm=perm)
 
-                yield Candidate("layout", f"reads operand {place} with its last two axes swapped", swapped, cost=1.25)
+                yield Candidate(
+                    "layout", f"reads operand {place} with its last two axes swapped", swapped, cost=1.25
+                )
             if layer.kind == "conv":
                 for axis in range(2, x.dim()):
                     if x.shape[axis] > 1:
@@ -102,4 +108,6 @@ def _inputs(problem: Problem) -> Iterator[Candidate]:
                         def mirrored(p: Problem, i=i, place=place, axis=axis):
                             return p.first(i, place, "flip", axes=(axis,))
 
-                        yield Candidate("layout", f"reads the data mirrored along axis {axis}", mirrored, cost=1.25)
+                        yield Candidate(
+                            "layout", f"reads the data mirrored along axis {axis}", mirrored, cost=1.25
+                        )

@@ -22,7 +22,13 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     for words, value in (("0", 0.0), ("the largest float", _LARGEST)):
         sentence = f"has {words} where the network has NaN"
         yield Candidate("nan", sentence, lambda p, v=value: _fill(p, last, torch.isnan, v), "NaN", value)
-    yield Candidate("nan", "has the largest float where the network has infinity", lambda p: _bounded(p, last), "inf", _LARGEST)
+    yield Candidate(
+        "nan",
+        "has the largest float where the network has infinity",
+        lambda p: _bounded(p, last),
+        "inf",
+        _LARGEST,
+    )
     lost = t.isnan() & y.isfinite()
     if not bool(lost.any()):
         return
@@ -31,13 +37,25 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             x = problem.operand(i, place) if name is not None else None
             if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.shape != y.shape:
                 continue
-            for words, test in (("infinite", torch.isinf), ("NaN", torch.isnan), ("0", lambda v: v == 0), ("negative", lambda v: v < 0)):
+            for words, test in (
+                ("infinite", torch.isinf),
+                ("NaN", torch.isnan),
+                ("0", lambda v: v == 0),
+                ("negative", lambda v: v < 0),
+            ):
                 if torch.equal(test(x) & y.isfinite(), lost):
 
-                    def change(p: Problem, n=name, f=test):
+                    def change(p: Problem, n: str = str(name), f=test):
                         return _where(p, last, n, f)
 
-                    yield Candidate("nan", f"makes NaN where operand {place} is {words}", change, "a number", "NaN", whole=True)
+                    yield Candidate(
+                        "nan",
+                        f"makes NaN where operand {place} is {words}",
+                        change,
+                        "a number",
+                        "NaN",
+                        whole=True,
+                    )
 
 
 def _fill(problem: Problem, i: int, test, value: float) -> Patch:

@@ -21,7 +21,13 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         if layer.kind not in _NORMS:
             continue
         yield from _epsilon(problem, i, layer)
-        yield Candidate("normalisation", f"leaves out the {_name(layer)}", lambda p, i=i: p.drop(i), _name(layer), "nothing")
+        yield Candidate(
+            "normalisation",
+            f"leaves out the {_name(layer)}",
+            lambda p, i=i: p.drop(i),
+            _name(layer),
+            "nothing",
+        )
         if layer.kind == "batch_norm":
             yield from _batch(problem, i, layer)
         else:
@@ -64,19 +70,30 @@ def _batch(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     yield Candidate("statistics", "mean and variance exchanged", operands(*lead, var, mean))
     yield Candidate("statistics", "scale and bias exchanged", operands(bias, scale, mean, var))
     yield Candidate("statistics", "takes the mean as 0", given(3, zero), "running mean", 0.0, whole=True)
-    yield Candidate("statistics", "takes the variance as 1", given(4, one), "running variance", 1.0, whole=True)
+    yield Candidate(
+        "statistics", "takes the variance as 1", given(4, one), "running variance", 1.0, whole=True
+    )
     v = problem.constant(i, 4)
     if v is not None:
         words = "divides by the variance where the network divides by the standard deviation"
         yield Candidate("statistics", words, given(4, v * v), "sqrt(var)", "var", whole=True)
-        yield Candidate("statistics", "takes the standard deviation for the variance", given(4, v.clamp_min(0).sqrt()), "var", "sqrt(var)", whole=True)
+        yield Candidate(
+            "statistics",
+            "takes the standard deviation for the variance",
+            given(4, v.clamp_min(0).sqrt()),
+            "var",
+            "sqrt(var)",
+            whole=True,
+        )
     if bias is not None:
         yield Candidate("bias", "leaves out the bias", given(2, zero), "bias", "nothing", whole=True)
     if scale is not None:
         yield Candidate("scale", "leaves out the scale", given(1, one), "scale", "nothing", whole=True)
     if x.dim() > 2 or x.shape[0] > 1:
         axes = [a for a in range(x.dim()) if a != 1]
-        words = "normalises with the statistics of the batch (training mode) where the network has running ones"
+        words = (
+            "normalises with the statistics of the batch (training mode) where the network has running ones"
+        )
         for unbiased in (False, True):
             m, s = x.mean(axes), x.var(axes, correction=int(unbiased))
 
@@ -95,27 +112,49 @@ def _others(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         if place < len(names) and names[place] is not None:
 
             def without(p: Problem, k=place):
-                return p.change(i, inputs=tuple(None if q == k else n for q, n in enumerate(p.layers[i].inputs)))
+                return p.change(
+                    i, inputs=tuple(None if q == k else n for q, n in enumerate(p.layers[i].inputs))
+                )
 
             yield Candidate(kind, f"leaves out the {words}", without, words, "nothing")
     if layer.kind == "layer_norm":
         ours = int(layer.attrs.get("axis", -1)) % x.dim()
-        yield Candidate("normalisation", "RMS norm (no mean) instead of layer norm", lambda p: p.change(i, kind="rms_norm", inputs=names[:2]), "layer norm", "RMS norm")
+        yield Candidate(
+            "normalisation",
+            "RMS norm (no mean) instead of layer norm",
+            lambda p: p.change(i, kind="rms_norm", inputs=names[:2]),
+            "layer norm",
+            "RMS norm",
+        )
         for axis in range(1, x.dim()):
             if axis != ours:
                 words = f"normalises from axis {axis} where the network normalises from axis {ours}"
                 yield Candidate("normalisation", words, lambda p, a=axis: p.change(i, axis=a), ours, axis)
         yield from _unbiased(problem, i, layer, ours)
     if layer.kind == "rms_norm":
-        yield Candidate("normalisation", "layer norm instead of RMS norm", lambda p: p.change(i, kind="layer_norm"), "RMS norm", "layer norm")
+        yield Candidate(
+            "normalisation",
+            "layer norm instead of RMS norm",
+            lambda p: p.change(i, kind="layer_norm"),
+            "RMS norm",
+            "layer norm",
+        )
     if layer.kind == "group_norm":
         ours = int(layer.attrs["groups"])
         for groups in range(1, x.shape[1] + 1):
             if x.shape[1] % groups == 0 and groups != ours:
                 words = f"{groups} groups where the network has {ours}"
-                yield Candidate("normalisation", words, lambda p, g=groups: p.change(i, groups=g), ours, groups)
+                yield Candidate(
+                    "normalisation", words, lambda p, g=groups: p.change(i, groups=g), ours, groups
+                )
     if layer.kind == "instance_norm" and x.dim() > 2:
-        yield Candidate("normalisation", "normalises all channels together where the network normalises each", lambda p: p.become(i, "group_norm", names, groups=1, eps=layer.attrs.get("eps", 1e-5)), "each", "together")
+        yield Candidate(
+            "normalisation",
+            "normalises all channels together where the network normalises each",
+            lambda p: p.become(i, "group_norm", names, groups=1, eps=layer.attrs.get("eps", 1e-5)),
+            "each",
+            "together",
+        )
 
 
 def _unbiased(problem: Problem, i: int, layer: Layer, axis: int) -> Iterator[Candidate]:
@@ -137,4 +176,6 @@ def _unbiased(problem: Problem, i: int, layer: Layer, axis: int) -> Iterator[Can
         patch = p.become(i, "identity", (name,))
         return type(patch)(patch.start, patch.stop, patch.layers, {name: made})
 
-    yield Candidate("normalisation", "divides by n - 1 where the network divides by n", change, "n", "n - 1", whole=True)
+    yield Candidate(
+        "normalisation", "divides by n - 1 where the network divides by n", change, "n", "n - 1", whole=True
+    )

@@ -9,8 +9,8 @@ from twinnet.blame.problem import Problem
 
 _BINARY = ("add", "sub", "mul", "div", "max", "min", "pow")
 _UNARY = (
-    "neg", "abs", "sqrt", "rsqrt", "reciprocal", "square", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10",
-    "sin", "cos", "tan", "sinh", "cosh", "erf", "erfc",
+    "neg", "abs", "sqrt", "rsqrt", "reciprocal", "square", "exp", "exp2", "expm1", "log", "log1p", "log2",
+    "log10", "sin", "cos", "tan", "sinh", "cosh", "erf", "erfc",
 )  # fmt: skip
 _REDUCE = (
     "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_l1", "reduce_l2",

@@ -40,7 +40,9 @@ def _window(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     pads = tuple(layer.attrs.get("pads") or (0,) * 2 * spatial)
     begins, ends = pads[:spatial], pads[spatial:]
     reach = 2 if spatial <= 2 else 1
-    shifts = sorted(itertools.product(range(-reach, reach + 1), repeat=spatial), key=lambda s: sum(map(abs, s)))
+    shifts = sorted(
+        itertools.product(range(-reach, reach + 1), repeat=spatial), key=lambda s: sum(map(abs, s))
+    )
     tried = {pads}
     moves = [(s, tuple(-v for v in s)) for s in shifts]
     if not problem.same_shape:

@@ -24,15 +24,21 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 ours = bool(layer.attrs.get("count_include_pad", False))
                 yield _counting(i, ours, not ours)
             ceil = bool(layer.attrs.get("ceil_mode", False))
-            words = "rounds the size " + ("down where the network rounds up" if ceil else "up where the network rounds down")
-            yield Candidate("pooling", words, lambda p, i=i, c=ceil: p.change(i, ceil_mode=not c), ceil, not ceil)
+            words = "rounds the size " + (
+                "down where the network rounds up" if ceil else "up where the network rounds down"
+            )
+            yield Candidate(
+                "pooling", words, lambda p, i=i, c=ceil: p.change(i, ceil_mode=not c), ceil, not ceil
+            )
             kernel = tuple(layer.attrs["kernel"])
             for size in (1, 2, 3, 4, 5):
                 theirs = (size,) * len(kernel)
                 if theirs == kernel:
                     continue
                 words = f"a window of {plain(theirs)} where the network has {plain(kernel)}"
-                yield Candidate("pooling", words, lambda p, i=i, t=theirs: p.change(i, kernel=t), kernel, theirs)
+                yield Candidate(
+                    "pooling", words, lambda p, i=i, t=theirs: p.change(i, kernel=t), kernel, theirs
+                )
         elif layer.kind in _GLOBAL:
             for other in _GLOBAL:
                 if other != layer.kind:
@@ -60,5 +66,7 @@ def _counting(i: int, ours: bool, theirs: bool, kind: str | None = None) -> Cand
     if kind is None:
         words += f" where the network {'counts it' if ours else 'leaves it out'}"
     else:
-        words = f"averages, counting the padding, where the network takes the maximum"
-    return Candidate("pooling", words, lambda p: p.change(i, kind=kind, count_include_pad=theirs), ours, theirs)
+        words = "averages, counting the padding, where the network takes the maximum"
+    return Candidate(
+        "pooling", words, lambda p: p.change(i, kind=kind, count_include_pad=theirs), ours, theirs
+    )

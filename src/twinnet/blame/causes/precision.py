@@ -37,19 +37,34 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     for name, to in FORMATS.items():
         if name != "tf32":
             words = f"the result is rounded to {name}"
-            yield Candidate("precision", words, lambda p, f=to: _after(p, last, f), _NETWORK, name, cost=1.5, close=True)
+            yield Candidate(
+                "precision", words, lambda p, f=to: _after(p, last, f), _NETWORK, name, cost=1.5, close=True
+            )
         for i, layer in enumerate(problem.layers):
             if layer.kind not in _WEIGHTED:
                 continue
             if name != "tf32" and problem.constant(i, 1) is not None:
                 words = f"the weights are rounded to {name}"
-                yield Candidate("precision", words, lambda p, i=i, f=to: _rounded(p, i, (1, 2), f), _NETWORK, name, cost=1.5)
+                yield Candidate(
+                    "precision",
+                    words,
+                    lambda p, i=i, f=to: _rounded(p, i, (1, 2), f),
+                    _NETWORK,
+                    name,
+                    cost=1.5,
+                )
                 words = f"the weights without the bias are rounded to {name}"
-                yield Candidate("precision", words, lambda p, i=i, f=to: _rounded(p, i, (1,), f), _NETWORK, name, cost=1.6)
+                yield Candidate(
+                    "precision", words, lambda p, i=i, f=to: _rounded(p, i, (1,), f), _NETWORK, name, cost=1.6
+                )
                 words = f"the data are rounded to {name}"
-                yield Candidate("precision", words, lambda p, i=i, f=to: _rounded(p, i, (0,), f), _NETWORK, name, cost=1.6)
+                yield Candidate(
+                    "precision", words, lambda p, i=i, f=to: _rounded(p, i, (0,), f), _NETWORK, name, cost=1.6
+                )
             words = f"multiplies in {name}"
-            yield Candidate("precision", words, lambda p, i=i, f=to: _rounded(p, i, (0, 1), f), _NETWORK, name, cost=1.6)
+            yield Candidate(
+                "precision", words, lambda p, i=i, f=to: _rounded(p, i, (0, 1), f), _NETWORK, name, cost=1.6
+            )
     yield from _native(problem, last)
 
 
@@ -60,10 +75,20 @@ def _native(problem: Problem, last: int) -> Iterator[Candidate]:
         return
     for name, unit in (("float16", 2.0**-11), ("bfloat16", 2.0**-8)):
         to = FORMATS[name]
-        if bool((to(t) == t).all()) and int((to(problem.expected) != problem.expected).sum()) > t.numel() // 4:
+        if (
+            bool((to(t) == t).all())
+            and int((to(problem.expected) != problem.expected).sum()) > t.numel() // 4
+        ):
             words = f"computed in {name}"
             yield Candidate(
-                "precision", words, lambda p, f=to: _after(p, last, f), _NETWORK, name, cost=2.25, unit=unit, whole=True
+                "precision",
+                words,
+                lambda p, f=to: _after(p, last, f),
+                _NETWORK,
+                name,
+                cost=2.25,
+                unit=unit,
+                whole=True,
             )
 
 

@@ -31,14 +31,24 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 continue
             for words, (a, b) in _WAYS.items():
                 sentence = f"the input is {words}, which the network does not do"
-                yield Candidate("preprocessing", sentence, lambda p, i=i, k=place, a=a, b=b: _affine(p, i, k, a, b), "as it is", f"{plain(a)} x + {plain(b)}", cost=1.25)
+                yield Candidate(
+                    "preprocessing",
+                    sentence,
+                    lambda p, i=i, k=place, a=a, b=b: _affine(p, i, k, a, b),
+                    "as it is",
+                    f"{plain(a)} x + {plain(b)}",
+                    cost=1.25,
+                )
 
 
 def _affine(problem: Problem, i: int, place: int, a: float, b: float) -> Patch:
     layer = problem.layers[i]
     name = layer.inputs[place]
     one, two = f"{name}/factor", f"{name}/offset"
-    extra = (Layer("mul", (name, one), (f"{name}/scaled",)), Layer("add", (f"{name}/scaled", two), (f"{name}/prepared",)))
+    extra = (
+        Layer("mul", (name, one), (f"{name}/scaled",)),
+        Layer("add", (f"{name}/scaled", two), (f"{name}/prepared",)),
+    )
     inputs = tuple(f"{name}/prepared" if k == place else n for k, n in enumerate(layer.inputs))
     made = Layer(layer.kind, inputs, layer.outputs, layer.attrs)
     value = {one: torch.tensor(a, dtype=torch.float64), two: torch.tensor(b, dtype=torch.float64)}

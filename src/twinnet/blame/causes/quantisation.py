@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -48,7 +48,7 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     info = torch.iinfo(out.dtype)
     low, high = layer.attrs.get("qmin", info.min), layer.attrs.get("qmax", info.max)
 
-    def direct(made: torch.Tensor) -> object:
+    def direct(made: torch.Tensor) -> Callable[[Problem], Patch]:
         return lambda p: _become(p, i, made.clamp(low, high).to(out.dtype))
 
     rounds = {
@@ -61,9 +61,17 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     for words, way in rounds.items():
         sentence = f"rounds {words} where the network rounds half to even"
         made = way(x / scale) + zero
-        yield Candidate("quantisation", sentence, direct(made), "half to even", words, whole=True, close=True)  # type: ignore[arg-type]
+        yield Candidate("quantisation", sentence, direct(made), "half to even", words, whole=True, close=True)
     wrapped = ((x / scale).round() + zero - info.min).remainder(info.max - info.min + 1) + info.min
-    yield Candidate("quantisation", "overflows where the network saturates", direct(wrapped), "saturates", "overflows", whole=True, close=True)  # type: ignore[arg-type]
+    yield Candidate(
+        "quantisation",
+        "overflows where the network saturates",
+        direct(wrapped),
+        "saturates",
+        "overflows",
+        whole=True,
+        close=True,
+    )
     if problem.same_shape and i == len(problem.layers) - 1:
         t = problem.wanted.to(torch.float64)
         inner = (t > low) & (t < high)
@@ -73,7 +81,9 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
                 ours = int(zero.reshape(-1)[0])
                 sentence = f"zero point {ours + shift} where the network has {ours}"
                 made = (x / scale).round() + zero + shift
-                yield Candidate("quantisation", sentence, direct(made), ours, ours + shift, whole=True, close=True)  # type: ignore[arg-type]
+                yield Candidate(
+                    "quantisation", sentence, direct(made), ours, ours + shift, whole=True, close=True
+                )
             steps = x / scale
             top = float(((t - zero) * steps)[inner].sum())
             ratio = float((steps * steps)[inner].sum()) / top if top else 0.0
@@ -81,12 +91,25 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
                 if r and abs(r - 1) > 1e-4:
                     sentence = f"a scale {plain(r)}x that of the network"
                     made = (x / (scale * r)).round() + zero
-                    yield Candidate("quantisation", sentence, direct(made), 1.0, r, 2.0, whole=True, close=True)  # type: ignore[arg-type]
+                    yield Candidate(
+                        "quantisation", sentence, direct(made), 1.0, r, 2.0, whole=True, close=True
+                    )
         top, bottom = float(t.max()), float(t.min())
         if top < high or bottom > low:
-            sentence = f"saturates at [{plain(bottom)}, {plain(top)}] where the network saturates at [{low}, {high}]"
+            sentence = (
+                f"saturates at [{plain(bottom)}, {plain(top)}] where the network saturates at [{low}, {high}]"
+            )
             made = ((x / scale).round() + zero).clamp(bottom, top)
-            yield Candidate("quantisation", sentence, direct(made), (low, high), (bottom, top), 1.5, whole=True, close=True)  # type: ignore[arg-type]
+            yield Candidate(
+                "quantisation",
+                sentence,
+                direct(made),
+                (low, high),
+                (bottom, top),
+                1.5,
+                whole=True,
+                close=True,
+            )
 
 
 def _become(problem: Problem, i: int, value: torch.Tensor) -> Patch:
@@ -111,7 +134,9 @@ def _dequantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     for r, cost in ((nice(ratio), 1.5), (ratio, 2.5)):
         if r is not None and abs(r - 1) > 1e-6:
             sentence = f"reads the values with a scale {plain(r)}x that of the network"
-            yield Candidate("quantisation", sentence, lambda p, r=r: _become(p, i, y * r), 1.0, r, cost, whole=True)
+            yield Candidate(
+                "quantisation", sentence, lambda p, r=r: _become(p, i, y * r), 1.0, r, cost, whole=True
+            )
 
 
 def _weights(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
@@ -123,10 +148,22 @@ def _weights(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     others = [a for a in range(w.dim()) if a != axis]
     for bits in (8, 4):
         top = 2 ** (bits - 1) - 1
-        for words, size in (("per channel", w.abs().amax(others, keepdim=True)), ("per tensor", w.abs().max())):
+        for words, size in (
+            ("per channel", w.abs().amax(others, keepdim=True)),
+            ("per tensor", w.abs().max()),
+        ):
             scale = (size / top).clamp_min(1e-300)
+            few = (w / scale).round() * scale
             sentence = f"the weights are rounded to {bits} bits {words}"
-            yield Candidate("quantisation", sentence, lambda p, v=(w / scale).round() * scale: p.give(i, 1, v), "float", f"int{bits}", 1.5, whole=True)
+            yield Candidate(
+                "quantisation",
+                sentence,
+                lambda p, v=few: p.give(i, 1, v),
+                "float",
+                f"int{bits}",
+                1.5,
+                whole=True,
+            )
 
 
 def _grid(problem: Problem) -> Iterator[Candidate]:

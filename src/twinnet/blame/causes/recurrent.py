@@ -29,21 +29,38 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             yield Candidate("recurrent", words, lambda p, i=i, o=order: _gates(p, i, o), gates, named)
         if layer.kind == "gru":
             ours = bool(layer.attrs.get("linear_before_reset", False))
-            words = f"resets {'before' if ours else 'after'} the product where the network resets {'after' if ours else 'before'} it"
-            yield Candidate("recurrent", words, lambda p, i=i, o=ours: p.change(i, linear_before_reset=not o), ours, not ours)
+            way, other = ("after", "before") if ours else ("before", "after")
+            words = f"resets {other} the product where the network resets {way} it"
+            yield Candidate(
+                "recurrent",
+                words,
+                lambda p, i=i, o=ours: p.change(i, linear_before_reset=not o),
+                ours,
+                not ours,
+            )
         direction = layer.attrs.get("direction", "forward")
         if direction != "bidirectional":
             other = "reverse" if direction == "forward" else "forward"
             words = f"runs {other} where the network runs {direction}"
-            yield Candidate("recurrent", words, lambda p, i=i, o=other: p.change(i, direction=o), direction, other)
+            yield Candidate(
+                "recurrent", words, lambda p, i=i, o=other: p.change(i, direction=o), direction, other
+            )
         if len(layer.inputs) > 3 and layer.inputs[3] is not None:
-            yield Candidate("bias", "leaves out the bias", lambda p, i=i: _without(p, i, 3), "bias", "nothing")
-            yield Candidate("bias", "uses only the input bias", lambda p, i=i: _half(p, i, 0), "both biases", "one")
-            yield Candidate("bias", "uses only the recurrent bias", lambda p, i=i: _half(p, i, 1), "both biases", "one")
+            yield Candidate(
+                "bias", "leaves out the bias", lambda p, i=i: _without(p, i, 3), "bias", "nothing"
+            )
+            yield Candidate(
+                "bias", "uses only the input bias", lambda p, i=i: _half(p, i, 0), "both biases", "one"
+            )
+            yield Candidate(
+                "bias", "uses only the recurrent bias", lambda p, i=i: _half(p, i, 1), "both biases", "one"
+            )
         for place, words in ((5, "initial state"), (6, "initial cell state")):
             if len(layer.inputs) > place and layer.inputs[place] is not None:
                 sentence = f"starts from zero where the network is given an {words}"
-                yield Candidate("recurrent", sentence, lambda p, i=i, k=place: _without(p, i, k), words, "zero")
+                yield Candidate(
+                    "recurrent", sentence, lambda p, i=i, k=place: _without(p, i, k), words, "zero"
+                )
 
 
 def _without(problem: Problem, i: int, place: int) -> Patch:

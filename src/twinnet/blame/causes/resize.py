@@ -27,14 +27,25 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 for other in values:
                     if other != ours:
                         words = f"samples with {name} {other} where the network has {ours}"
-                        yield Candidate("resize", words, lambda p, i=i, n=name, o=other: p.change(i, **{n: o}), ours, other)
+                        yield Candidate(
+                            "resize",
+                            words,
+                            lambda p, i=i, n=name, o=other: p.set(i, n, o),
+                            ours,
+                            other,
+                        )
 
 
 def _resize(i: int, layer: Layer) -> Iterator[Candidate]:
     a = layer.attrs
     mode, rule = a.get("mode", "nearest"), a.get("coordinates", "half_pixel")
     near = a.get("nearest", "round_prefer_floor")
-    ways = [(m, c, n) for m in ("nearest", "linear", "cubic") for c in _COORDINATES for n in (_NEAREST if m == "nearest" else (near,))]
+    ways = [
+        (m, c, n)
+        for m in ("nearest", "linear", "cubic")
+        for c in _COORDINATES
+        for n in (_NEAREST if m == "nearest" else (near,))
+    ]
     # Ways that differ in one respect come first and are the simpler ones.
     for m, c, n in sorted(ways, key=lambda w: (w[0] != mode) + (w[1] != rule) + (w[2] != near)):
         changed = {
@@ -55,8 +66,11 @@ def _resize(i: int, layer: Layer) -> Iterator[Candidate]:
         for value in (-0.5, -0.75, -1.0):
             if value != a.get("cubic_a", -0.75):
                 words = f"cubic coefficient {value} where the network has {a.get('cubic_a', -0.75)}"
-                yield Candidate("resize", words, lambda p, v=value: p.change(i, cubic_a=v), a.get("cubic_a", -0.75), value)
+                yield Candidate(
+                    "resize", words, lambda p, v=value: p.change(i, cubic_a=v), a.get("cubic_a", -0.75), value
+                )
     for name in ("antialias", "exclude_outside"):
         ours = bool(a.get(name, False))
-        words = f"{name.replace('_', ' ')} {'off' if ours else 'on'} where the network has it {'on' if ours else 'off'}"
-        yield Candidate("resize", words, lambda p, n=name, o=ours: p.change(i, **{n: not o}), ours, not ours)
+        state, other = ("on", "off") if ours else ("off", "on")
+        words = f"{name.replace('_', ' ')} {other} where the network has it {state}"
+        yield Candidate("resize", words, lambda p, n=name, o=ours: p.set(i, n, not o), ours, not ours)

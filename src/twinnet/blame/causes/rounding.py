@@ -27,7 +27,12 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         x = problem.operand(i, 0) if layer.inputs else None
         if not isinstance(x, torch.Tensor) or not x.is_floating_point():
             continue
-        whole = layer.kind == "cast" and isinstance(to, torch.dtype) and not to.is_floating_point and to != torch.bool
+        whole = (
+            layer.kind == "cast"
+            and isinstance(to, torch.dtype)
+            and not to.is_floating_point
+            and to != torch.bool
+        )
         if layer.kind not in _OURS and not whole:
             continue
         ours = "towards zero" if whole else _OURS[layer.kind]

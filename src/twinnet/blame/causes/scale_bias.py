@@ -12,7 +12,16 @@ from twinnet.blame.fitting import Affine, fit_channels, nice
 from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.pullback import pull_back
 
-BIAS_PLACE = {"conv": 2, "conv_transpose": 2, "gemm": 2, "linear": 2, "batch_norm": 2, "layer_norm": 2, "instance_norm": 2, "group_norm": 2}
+BIAS_PLACE = {
+    "conv": 2,
+    "conv_transpose": 2,
+    "gemm": 2,
+    "linear": 2,
+    "batch_norm": 2,
+    "layer_norm": 2,
+    "instance_norm": 2,
+    "group_norm": 2,
+}
 WEIGHT_PLACE = {"conv": 1, "conv_transpose": 1, "gemm": 1, "linear": 1, "matmul": 1}
 NORMS = {"batch_norm", "layer_norm", "instance_norm", "group_norm", "rms_norm"}
 _LAST = {"matmul", "gemm", "linear", "layer_norm", "rms_norm"}
@@ -45,7 +54,9 @@ def _layer(problem: Problem, i: int, t: torch.Tensor, mask: torch.Tensor) -> Ite
     layer, y = problem.layers[i], problem.out(i)
     skip = _ELSEWHERE.get(layer.kind, "") if any(problem.constant(i, p) is not None for p in (0, 1)) else ""
     axis = channel_axis(problem, i)
-    floor = problem.floor if problem.floor.shape == y.shape else torch.full_like(y, float(problem.floor.max()))
+    floor = (
+        problem.floor if problem.floor.shape == y.shape else torch.full_like(y, float(problem.floor.max()))
+    )
     bias = _bias(problem, i, axis)
     # Weights act before the bias: a factor on them leaves the bias as it is.
     core, aim = (y - bias, t - bias) if bias is not None else (y, t)
@@ -106,15 +117,21 @@ def _mul(i: int, axis: int, values: torch.Tensor, around: torch.Tensor | None):
     return change
 
 
-def _offsets(problem: Problem, i: int, axis: int, fit: Affine, bias: torch.Tensor | None) -> Iterator[Candidate]:
+def _offsets(
+    problem: Problem, i: int, axis: int, fit: Affine, bias: torch.Tensor | None
+) -> Iterator[Candidate]:
     count = len(fit.affected)
     if bias is not None:
         flat = bias.reshape(-1).expand(count)
-        yield Candidate("bias", "leaves out the bias", _add(i, axis, -flat), "bias", "nothing", 1.0, whole=True)
+        yield Candidate(
+            "bias", "leaves out the bias", _add(i, axis, -flat), "bias", "nothing", 1.0, whole=True
+        )
         ratio = float(((flat + fit.offset) * flat).sum() / (flat * flat).sum()) if bool(flat.any()) else None
         if ratio is not None and nice(ratio) not in (None, 1.0, 0.0) and count > 1:
             r = float(nice(ratio) or 0.0)
-            yield Candidate("bias", f"the bias is {plain(r)}x", _add(i, axis, flat * (r - 1)), 1.0, r, 1.75, whole=True)
+            yield Candidate(
+                "bias", f"the bias is {plain(r)}x", _add(i, axis, flat * (r - 1)), 1.0, r, 1.75, whole=True
+            )
     one = fit.affected.nonzero().reshape(-1)
     if len(one) == 1 and count > 1:
         c = int(one[0])
@@ -128,13 +145,25 @@ def _offsets(problem: Problem, i: int, axis: int, fit: Affine, bias: torch.Tenso
             yield Candidate("bias", words, _add(i, axis, only), before, before * ratio, 2.0, whole=True)
         only = torch.zeros(count, dtype=torch.float64)
         only[c] = d
-        words = f"bias of channel {c} is {plain((before or 0.0) + d)} where the network has {plain(before or 0.0)}"
-        yield Candidate("bias", words, _add(i, axis, only), before or 0.0, (before or 0.0) + d, 3.0, whole=True, fitted=1)
+        ours, theirs = before or 0.0, (before or 0.0) + d
+        words = f"bias of channel {c} is {plain(theirs)} where the network has {plain(ours)}"
+        yield Candidate(
+            "bias", words, _add(i, axis, only), before or 0.0, (before or 0.0) + d, 3.0, whole=True, fitted=1
+        )
     d = fit.offset_all
     if count > 1 and 2 * len(one) > count:
         cost = 2.0 if nice(d) is not None and d else 3.0
         words = f"adds {plain(d)} to every value"
-        yield Candidate("bias", words, _add(i, axis, torch.tensor(d, dtype=torch.float64)), 0.0, d, cost, whole=True, fitted=int(cost > 2))
+        yield Candidate(
+            "bias",
+            words,
+            _add(i, axis, torch.tensor(d, dtype=torch.float64)),
+            0.0,
+            d,
+            cost,
+            whole=True,
+            fitted=int(cost > 2),
+        )
     if len(one) > 1:
         some = torch.where(fit.affected, fit.offset, 0.0)
         words = f"another bias in {len(one)} of {count} channels"
@@ -142,7 +171,13 @@ def _offsets(problem: Problem, i: int, axis: int, fit: Affine, bias: torch.Tenso
 
 
 def _factors(
-    problem: Problem, i: int, axis: int, fit: Affine, noun: str, around: torch.Tensor | None, extra: float = 0.0
+    problem: Problem,
+    i: int,
+    axis: int,
+    fit: Affine,
+    noun: str,
+    around: torch.Tensor | None,
+    extra: float = 0.0,
 ) -> Iterator[Candidate]:
     count = len(fit.affected)
     one = fit.affected.nonzero().reshape(-1)
@@ -154,15 +189,35 @@ def _factors(
             only[c] = a
             subject = f"{noun} of channel {c} are" if noun else f"channel {c} is"
             words = f"{subject} {plain(a)}x"
-            yield Candidate("scale", words, _mul(i, axis, only, around), 1.0, a, cost + extra, whole=True, fitted=int(cost > 2))
+            yield Candidate(
+                "scale",
+                words,
+                _mul(i, axis, only, around),
+                1.0,
+                a,
+                cost + extra,
+                whole=True,
+                fitted=int(cost > 2),
+            )
     if 2 * len(one) > count or count == 1:
         for a, cost in _numbers(fit.factor_all):
             value = torch.tensor(a, dtype=torch.float64)
-            yield Candidate("scale", f"{whole} {plain(a)}x", _mul(i, axis, value, around), 1.0, a, cost + extra, whole=True, fitted=int(cost > 2))
+            yield Candidate(
+                "scale",
+                f"{whole} {plain(a)}x",
+                _mul(i, axis, value, around),
+                1.0,
+                a,
+                cost + extra,
+                whole=True,
+                fitted=int(cost > 2),
+            )
     if len(one) > 1:
         some = torch.where(fit.affected, fit.factor, 1.0)
         words = f"{whole} scaled in {len(one)} of {count} channels"
-        yield Candidate("scale", words, _mul(i, axis, some, around), None, None, 6.0 + extra, whole=True, fitted=len(one))
+        yield Candidate(
+            "scale", words, _mul(i, axis, some, around), None, None, 6.0 + extra, whole=True, fitted=len(one)
+        )
 
 
 def _numbers(value: float) -> Iterator[tuple[float, float]]:

@@ -17,7 +17,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         if layer.kind in ("conv", "conv_transpose", "max_pool", "average_pool"):
             yield from _dilation(problem, i, layer)
             yield from _stride(problem, i, layer)
-        if layer.kind == "conv" and 1 < layer.attrs.get("group", 1):
+        if layer.kind == "conv" and layer.attrs.get("group", 1) > 1:
             yield from _groups(problem, i, layer)
 
 
@@ -69,11 +69,15 @@ def _groups(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     if group < channels:
         dealt = torch.arange(channels).reshape(-1, group).t().reshape(-1)
         sentence = "takes the input channels of a group interleaved where the network takes them in blocks"
-        yield Candidate("stride", sentence, lambda p: _gather_first(p, i, dealt), "blocks", "interleaved", whole=True)
+        yield Candidate(
+            "stride", sentence, lambda p: _gather_first(p, i, dealt), "blocks", "interleaved", whole=True
+        )
     if group < outputs:
         dealt = torch.arange(outputs).reshape(-1, group).t().reshape(-1)
         for order in (dealt, torch.argsort(dealt)):
-            sentence = "writes the output channels of the groups interleaved where the network writes them in blocks"
+            sentence = (
+                "writes the output channels of the groups interleaved where the network writes them in blocks"
+            )
 
             def change(p: Problem, o=order):
                 return p.then(i, "gather", {f"{layer.outputs[0]}/order": o}, axis=1)

@@ -41,8 +41,14 @@ def _rearranged(i: int, layer: Layer, w: torch.Tensor) -> Iterator[Candidate]:
         if w.shape[a] == w.shape[b]:
             yield candidate("the kernel is transposed", lambda v, a=a, b=b: v.transpose(a, b))
     if w.dim() >= 2 and w.shape[0] == w.shape[1] > 1:
-        words = "input and output channels of the weights are exchanged" if spatial or w.dim() > 2 else "the weights are transposed"
-        yield Candidate("weights", words, lambda p: p.give(i, 1, p.constant(i, 1).transpose(0, 1)), whole=True)
+        words = (
+            "input and output channels of the weights are exchanged"
+            if spatial or w.dim() > 2
+            else "the weights are transposed"
+        )
+        yield Candidate(
+            "weights", words, lambda p: p.give(i, 1, p.constant(i, 1).transpose(0, 1)), whole=True
+        )
     if w.dim() == 2 and w.shape[0] != w.shape[1]:
         words = "the weights are read in the other order (column by column)"
         yield Candidate("weights", words, lambda p: p.give(i, 1, w.t().reshape(w.shape)), whole=True)
@@ -74,7 +80,9 @@ def _one(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator[Ca
         changed = w.clone()
         changed[where] = value
         sentence = f"weight {spot} is {plain(value)} where the network has {plain(old)}{words}"
-        yield Candidate("weights", sentence, lambda p, v=changed: p.give(i, 1, v), old, value, cost, whole=True)
+        yield Candidate(
+            "weights", sentence, lambda p, v=changed: p.give(i, 1, v), old, value, cost, whole=True
+        )
 
 
 def _values(old: float, new: float) -> Iterator[tuple[float, str, float]]:
@@ -133,18 +141,30 @@ def _others(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator
     bias = problem.constant(i, 2)
     if bias is not None and bias.dim() == 1:
         t = t - bias.reshape([-1 if a == axis else 1 for a in range(t.dim())])
-    off = ((back[0] - problem.out(i)).abs() > 4 * problem.floor if problem.floor.shape == t.shape else back[1]).movedim(axis, 0)
+    off = (
+        (back[0] - problem.out(i)).abs() > 4 * problem.floor if problem.floor.shape == t.shape else back[1]
+    ).movedim(axis, 0)
     affected = off.reshape(off.shape[0], -1).any(1)
     made = _solved(layer, problem.operand(i, 0), t.movedim(axis, -1).reshape(-1, t.shape[axis]), w, affected)
     if made is None:
         return
     some = int(affected.sum())
-    where = f"in {some} of {len(affected)} channels" if some < len(affected) else "throughout, as from another checkpoint"
-    yield Candidate("weights", f"other weights {where}", lambda p: p.give(i, 1, made), None, None, 8.0, whole=True)
+    where = (
+        f"in {some} of {len(affected)} channels"
+        if some < len(affected)
+        else "throughout, as from another checkpoint"
+    )
+    yield Candidate(
+        "weights", f"other weights {where}", lambda p: p.give(i, 1, made), None, None, 8.0, whole=True
+    )
 
 
-def _solved(layer: Layer, x: torch.Tensor, aims: torch.Tensor, w: torch.Tensor, affected: torch.Tensor) -> torch.Tensor | None:
-    """The weights that make `aims` (places x channels) of the data, for the affected channels; None if not determined."""
+def _solved(
+    layer: Layer, x: torch.Tensor, aims: torch.Tensor, w: torch.Tensor, affected: torch.Tensor
+) -> torch.Tensor | None:
+    """The weights that make `aims` (places x channels) of the data, for the affected channels; None if
+    not determined.
+    """
     made = w.clone()
     if layer.kind == "conv" and w.dim() == 4:
         size, group = w[0].numel(), layer.attrs.get("group", 1)
@@ -177,6 +197,8 @@ def _solved(layer: Layer, x: torch.Tensor, aims: torch.Tensor, w: torch.Tensor, 
 def _least_squares(rows: torch.Tensor, aims: torch.Tensor) -> torch.Tensor:
     """From at most three places per unknown, so that the others test the answer."""
     if len(rows) > 3 * rows.shape[1]:
-        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[: max(3 * rows.shape[1], 64)]
+        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[
+            : max(3 * rows.shape[1], 64)
+        ]
         rows, aims = rows[order], aims[order]
     return torch.linalg.lstsq(rows, aims, driver="gelsd").solution
