@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -61,18 +62,18 @@ def plant(subject: Subject, name: str, rng: np.random.Generator) -> tuple[onnx.M
     node, causes = made
     tensor = node if isinstance(node, str) else node.output[0]
     between = tensor.startswith("fault_inner")
-    return model, Fault(name, _final(model, tensor) if between else tensor, tuple(causes), between)
+    return model, Fault(
+        name, _final(model, tensor, subject.session.tensors) if between else tensor, tuple(causes), between
+    )
 
 
-def _final(model: onnx.ModelProto, tensor: str) -> str:
+def _final(model: onnx.ModelProto, tensor: str, known: Collection[str]) -> str:
     """The original name behind nodes that were put after one."""
     for _ in range(8):
         reader = next(n for n in model.graph.node if tensor in n.input)
         tensor = reader.output[0]
-        if not tensor.startswith("fault_inner") and not tensor.endswith(
-            ("_half", "_q", "_head", "_tail", "_wave0", "_wave1", "_wave2", "_two0", "_two1")
-        ):
-            return tensor
+        if tensor in known:
+            break
     return tensor
 
 

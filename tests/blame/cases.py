@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a table reads best with one row per case)
 """Planted faults: the network's layers, and what the twin computes instead, in plain torch and float32."""
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class Case:
             assert self.graph is not None
             layers, constants = self.graph
             twin = Graph(layers, tuple(self.inputs), ("y",), {f"twin/{n}": v for n, v in constants.items()})
-        return Problem(self.layers, self.constants, self.inputs, "y", got, twin=twin, graph_inputs=self.graph_inputs)
+        return Problem(
+            self.layers, self.constants, self.inputs, "y", got, twin=twin, graph_inputs=self.graph_inputs
+        )
 
 
 X = seeded(1, 6, 12, 14)
@@ -54,7 +57,12 @@ ROWS = seeded(32, 16, seed=3)
 M = seeded(16, 16, seed=4, scale=0.3)
 SCALE, SHIFT = seeded(6, seed=5).abs() + 0.5, seeded(6, seed=6)
 MEAN, VAR = seeded(6, seed=7), seeded(6, seed=8).abs() + 0.05
-CONV = Layer("conv", ("x", "w", "b"), ("y",), {"pads": (1, 1, 1, 1), "strides": (1, 1), "dilations": (1, 1), "group": 1})
+CONV = Layer(
+    "conv",
+    ("x", "w", "b"),
+    ("y",),
+    {"pads": (1, 1, 1, 1), "strides": (1, 1), "dilations": (1, 1), "group": 1},
+)
 NORM = Layer("batch_norm", ("x", "s", "h", "m", "v"), ("y",), {"eps": 1e-5})
 NORMED = {"s": SCALE, "h": SHIFT, "m": MEAN, "v": VAR}
 CONVED = {"w": W, "b": B}

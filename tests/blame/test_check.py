@@ -57,7 +57,10 @@ def _findings(net: Net, image: torch.Tensor, twin) -> tuple[Finding, ...]:
 def test_cause_and_share_of_one_fault(net: Net, image: torch.Tensor) -> None:
     (finding,) = _findings(net, image, _twin(net, approximate="tanh"))
     assert finding.cause is not None
-    assert (finding.cause.kind, finding.cause.sentence) == ("activation", "GELU tanh approximation instead of erf")
+    assert (finding.cause.kind, finding.cause.sentence) == (
+        "activation",
+        "GELU tanh approximation instead of erf",
+    )
     assert finding.impact is not None and finding.impact > 0
     assert finding.born_share == pytest.approx(1.0, abs=0.02)
 

@@ -11,8 +11,12 @@ from twinnet.blame import Problem, solve
 
 _NOISE = {
     "noise on everything": lambda y: y + seeded(*y.shape, seed=40, scale=0.01),
-    "noise in one channel": lambda y: changed(y, (slice(None), 3), lambda v: v + seeded(*v.shape, seed=41, scale=0.1)),
-    "a stain": lambda y: changed(y, (0, 2, slice(3, 6), slice(4, 8)), lambda v: v + seeded(*v.shape, seed=42)),
+    "noise in one channel": lambda y: changed(
+        y, (slice(None), 3), lambda v: v + seeded(*v.shape, seed=41, scale=0.1)
+    ),
+    "a stain": lambda y: changed(
+        y, (0, 2, slice(3, 6), slice(4, 8)), lambda v: v + seeded(*v.shape, seed=42)
+    ),
     "one element": lambda y: changed(y, (0, 1, 2, 3), lambda v: v + 0.777),
     "a ramp across the picture": lambda y: y + torch.linspace(0, 0.1, y.shape[-1]),
     "a wave": lambda y: y + 0.01 * torch.sin(3 * y),
@@ -34,7 +38,9 @@ def test_a_fault_outside_all_families_is_unknown(name: str, kind: str) -> None:
 
 
 def test_the_evidence_says_where() -> None:
-    got = changed(F.conv2d(X, W, B, padding=1), (slice(None), 3), lambda v: v + seeded(*v.shape, seed=41).abs())
+    got = changed(
+        F.conv2d(X, W, B, padding=1), (slice(None), 3), lambda v: v + seeded(*v.shape, seed=41).abs()
+    )
     reason = solve(Problem((CONV,), CONVED, {"x": X}, "y", got)).reason
     assert "only in channel 3 of 8" in reason
     assert "all too large" in reason
