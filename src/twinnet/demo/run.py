@@ -35,8 +35,8 @@ def run_demo(out: Path, progress: Callable[[str, float | None], None]) -> tuple[
     assert isinstance(faulty, Result)
     assert isinstance(tables, ResultSet)
     first = faulty.findings[0] if faulty.findings else None
-    found = first is not None and first.site.module.startswith(planted)
-    found = found and first.cause is not None and first.cause.kind == "padding"
+    cause = first.cause if first is not None and first.site.module.startswith(planted) else None
+    found = cause is not None and cause.kind == "padding"
     lines = [
         "1. The network against its twins",
         *_twins(healthy),
