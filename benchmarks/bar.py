@@ -46,7 +46,9 @@ def run_apart(code: str, *arguments: str, python: str = sys.executable) -> Cost:
     """Run Python code in a process of its own; its CPU seconds, wall seconds and peak memory in MB."""
     start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     tail = "\nimport resource as _r; print('PEAK', _r.getrusage(_r.RUSAGE_SELF).ru_maxrss)\n"
-    done = subprocess.run([python, "-c", code + tail, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [python, "-c", code + tail, *arguments], capture_output=True, text=True, check=False
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         raise RuntimeError(f"benchmark process failed:\n{done.stderr[-2000:]}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 
-from benchmarks.bar import Bar, Cost, run_apart
 from tests.models import model_path
+
+from benchmarks.bar import Bar, Cost, run_apart
 
 __all__ = ["HAND_WRITTEN", "bars"]
 
@@ -20,12 +21,15 @@ for node in model.graph.node:
                 model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
 data = model.SerializeToString()
 x = np.random.RandomState(1).rand(1, 3, 640, 640).astype("float32")
-for side, level in (("a", ort.GraphOptimizationLevel.ORT_DISABLE_ALL), ("b", ort.GraphOptimizationLevel.ORT_ENABLE_ALL)):
+levels = ort.GraphOptimizationLevel
+for side, level in (("a", levels.ORT_DISABLE_ALL), ("b", levels.ORT_ENABLE_ALL)):
     options = ort.SessionOptions()
     options.graph_optimization_level, options.log_severity_level = level, 3
     session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     names = [o.name for o in session.get_outputs()]
-    np.savez(f"{sys.argv[2]}/{side}.npz", **dict(zip([n.replace("/", "_") for n in names], session.run(names, {"x": x}))))
+    arrays = session.run(names, {"x": x})
+    np.savez(f"{sys.argv[2]}/{side}.npz", **dict(zip([n.replace("/", "_") for n in names], arrays)))
+    del arrays
     del session
 a, b = np.load(f"{sys.argv[2]}/a.npz"), np.load(f"{sys.argv[2]}/b.npz")
 for name in a.files:

@@ -43,5 +43,10 @@ def bars() -> list[Bar]:
     (small, brief), (large, long) = _cost(48), _cost(96)
     return [
         Bar("time of 96 layers / 48 layers", long / brief, 2.2, note=f"{brief:.1f} s, {long:.1f} s"),
-        Bar("peak memory of 96 layers / 48", large.memory / small.memory, 1.15, note=f"{small.memory:.0f}, {large.memory:.0f} MB"),
+        Bar(
+            "peak memory of 96 layers / 48",
+            large.memory / small.memory,
+            1.15,
+            note=f"{small.memory:.0f}, {large.memory:.0f} MB",
+        ),
     ]

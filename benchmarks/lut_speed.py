@@ -297,7 +297,11 @@ def measure(watch: Stopwatch, repeats: int = 25) -> list[Bar]:
 def bars() -> list[Bar]:
     """The promises, then the CPU milliseconds of every variant."""
     given = os.environ.get("TWINNET_DATA")
-    source = "published tables, a photograph" if given else "random tables, a synthetic frame (TWINNET_DATA is unset)"
+    source = (
+        "published tables, a photograph"
+        if given
+        else "random tables, a synthetic frame (TWINNET_DATA is unset)"
+    )
     watch = Stopwatch(variants(Path(given) if given else None, larger=True))
     promised = measure(watch)
     times = [

@@ -12,9 +12,10 @@ import time
 import venv
 from pathlib import Path
 
+from tests.models import model_path
+
 from benchmarks.bar import Bar, Cost, print_bars, run_apart, write_json
 from benchmarks.check_speed import CHECK, RECORD
-from tests.models import model_path
 
 PEERS = ["polygraphy==0.53.6", "onnxruntime==1.31.1", "onnx==1.23.2", "onnx-graphsurgeon==0.6.1"]
 SHAPE = "x:[1,3,640,640]"
@@ -36,7 +37,8 @@ onnx.save(model, sys.argv[2])
 FIND = """
 import sys
 from twinnet import check
-result = check(sys.argv[1], None, f"onnxruntime:{sys.argv[2]}", shapes={"x": (1, 3, 640, 640)}, samples=1, out=sys.argv[3])
+shapes = {"x": (1, 3, 640, 640)}
+result = check(sys.argv[1], None, f"onnxruntime:{sys.argv[2]}", shapes=shapes, samples=1, out=sys.argv[3])
 print([f.site.tensor for f in result.findings])
 """
 
@@ -58,7 +60,9 @@ def timed(command: list[str], folder: str) -> Cost:
         "import json,resource,subprocess,sys; p=subprocess.run(sys.argv[1:],capture_output=True,text=True);"
         "print(json.dumps([p.returncode,resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss,p.stdout[-2000:]]))"
     )
-    done = subprocess.run([sys.executable, "-c", wrapper, *command], capture_output=True, text=True, cwd=folder, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", wrapper, *command], capture_output=True, text=True, cwd=folder, check=True
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     code, peak, text = json.loads(done.stdout)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -67,7 +71,9 @@ def timed(command: list[str], folder: str) -> Cost:
 
 def total(costs: list[Cost]) -> Cost:
     """Several steps as one."""
-    return Cost(sum(c.wall for c in costs), sum(c.cpu for c in costs), max(c.memory for c in costs), costs[-1].output)
+    return Cost(
+        sum(c.wall for c in costs), sum(c.cpu for c in costs), max(c.memory for c in costs), costs[-1].output
+    )
 
 
 def main() -> int:
@@ -82,8 +88,23 @@ def main() -> int:
         mark = ["--onnxrt", "--onnx-outputs", "mark", "all", "--input-shapes", SHAPE]
         theirs = total(
             [
-                timed([*polygraphy, "run", good, *mark, "--save-inputs", "in.json", "--save-outputs", "a.json"], folder),
-                timed([*polygraphy, "run", bad, *mark[:4], "--load-inputs", "in.json", "--save-outputs", "b.json"], folder),
+                timed(
+                    [*polygraphy, "run", good, *mark, "--save-inputs", "in.json", "--save-outputs", "a.json"],
+                    folder,
+                ),
+                timed(
+                    [
+                        *polygraphy,
+                        "run",
+                        bad,
+                        *mark[:4],
+                        "--load-inputs",
+                        "in.json",
+                        "--save-outputs",
+                        "b.json",
+                    ],
+                    folder,
+                ),
                 timed([*polygraphy, "run", "--load-outputs", "b.json", "a.json"], folder),
             ]
         )
@@ -100,7 +121,11 @@ def main() -> int:
         Bar("polygraphy: mark all, save, compare; wall s", theirs.wall, note=note(theirs)),
         Bar("polygraphy / record both + compare, wall", theirs.wall / record.wall, 10.0, True, note(record)),
         Bar("polygraphy / whole check, wall", theirs.wall / check.wall, note=note(check)),
-        Bar("polygraphy / check that names the faulty layer, wall", theirs.wall / find.wall, note=f"{note(find)}; {find.output.strip()}"),
+        Bar(
+            "polygraphy / check that names the faulty layer, wall",
+            theirs.wall / find.wall,
+            note=f"{note(find)}; {find.output.strip()}",
+        ),
         Bar("polygraphy / whole check, peak memory", theirs.memory / check.memory),
     ]
     print_bars("PP-OCRv4-det at 640x640, all tensors", bars)

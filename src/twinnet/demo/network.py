@@ -20,9 +20,13 @@ class Block(nn.Module):
         wide = 4 * channels
         self.expand = nn.Sequential(nn.Conv2d(channels, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.SiLU())
         self.depthwise = nn.Sequential(
-            nn.Conv2d(wide, wide, kernel, stride, kernel // 2, groups=wide, bias=False), nn.BatchNorm2d(wide), nn.SiLU()
+            nn.Conv2d(wide, wide, kernel, stride, kernel // 2, groups=wide, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.SiLU(),
         )
-        self.squeeze = nn.Sequential(nn.Conv2d(wide, channels, 1), nn.SiLU(), nn.Conv2d(channels, wide, 1), nn.Sigmoid())
+        self.squeeze = nn.Sequential(
+            nn.Conv2d(wide, channels, 1), nn.SiLU(), nn.Conv2d(channels, wide, 1), nn.Sigmoid()
+        )
         self.project = nn.Sequential(nn.Conv2d(wide, out, 1, bias=False), nn.BatchNorm2d(out))
         self.shortcut = stride == 1 and channels == out
 

@@ -43,7 +43,9 @@ def run_demo(out: Path, progress: Callable[[str, float | None], None]) -> tuple[
         "",
         f"2. A twin in which {planted} pads (0,2) where the network pads (1,1)",
         *_indented(repr(faulty)),
-        "   Found where it was planted, and named." if found else "   NOT found where it was planted, or not named.",
+        "   Found where it was planted, and named."
+        if found
+        else "   NOT found where it was planted, or not named.",
         "",
         "3. A picture upscaled by the tables of a network",
         *_twins(tables),

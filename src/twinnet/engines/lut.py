@@ -36,7 +36,9 @@ class LutEngine(Engine):
 
     name: ClassVar[str] = "lut"
     summary: ClassVar[str] = "lookup tables, exact integers"
-    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", note="all sites, in pixel units")
+    abilities: ClassVar[Abilities] = Abilities(
+        capture=True, segment="cheap", note="all sites, in pixel units"
+    )
     options: ClassVar[Mapping[str, str]] = {"executor": "torch|numpy|reference (default torch)"}
     executor: ClassVar[str] = "torch"
 
@@ -45,10 +47,14 @@ class LutEngine(Engine):
 
         return __version__
 
-    def open(self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job) -> Session:
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
         chosen = read_options(self, options, executor=_executor, threads=int)
         plan = plan_of(network, file, job)
-        return TableSession(plan, chosen.get("executor", self.executor), chosen.get("threads", job.threads), job, self)
+        return TableSession(
+            plan, chosen.get("executor", self.executor), chosen.get("threads", job.threads), job, self
+        )
 
 
 class LutNativeEngine(LutEngine):
@@ -182,7 +188,9 @@ class TableSession(Session):
         seen: dict[str, list[np.ndarray]] = {}
         with self._job.step("run"):
             for plane in planes_of(inputs):
-                self._runner.record(np.ascontiguousarray(plane), lambda n, a: seen.setdefault(n, []).append(np.array(a)))
+                self._runner.record(
+                    np.ascontiguousarray(plane), lambda n, a: seen.setdefault(n, []).append(np.array(a))
+                )
         for name, planes in seen.items():
             if name in watch or name in self.output_tensors:
                 builder.add(name, np.stack(planes) * self.scales[name])
@@ -255,7 +263,13 @@ class NetworkSites(Session):
     def sites(self) -> tuple[Site, ...]:
         last = self.output_tensors[0]
         return tuple(
-            Site(s.name, s.name, s.kind, s.name.removesuffix(".sr"), role="output" if s.name == last else "inner")
+            Site(
+                s.name,
+                s.name,
+                s.kind,
+                s.name.removesuffix(".sr"),
+                role="output" if s.name == last else "inner",
+            )
             for s in self.net.sites()
         )
 
@@ -324,7 +338,11 @@ class PlanJudge:
                 found = self._expected.at(name, plane, lambda n, i=index: integers(n)[i])
                 got = integers(name)[index]
                 if found.value.shape != got.shape:
-                    return Born("fail", reason=f"shape {got.shape} where the tables give {found.value.shape}", segment=(name,))
+                    return Born(
+                        "fail",
+                        reason=f"shape {got.shape} where the tables give {found.value.shape}",
+                        segment=(name,),
+                    )
                 off = np.abs(got - found.value)
                 most = int(off.max()) if off.size else 0
                 scale = self._twin.scales[name]
@@ -332,9 +350,19 @@ class PlanJudge:
                     wrong = int((off > found.slack).sum())
                     allowed = "exact" if found.slack == 0 else "one unit per entry"
                     reason = f"{wrong} of {off.size} values are not what the tables give ({allowed})"
-                    return Born("fail", most / max(found.slack, 1), most * scale, found.slack * scale, reason, (name,), 1.0)
+                    return Born(
+                        "fail",
+                        most / max(found.slack, 1),
+                        most * scale,
+                        found.slack * scale,
+                        reason,
+                        (name,),
+                        1.0,
+                    )
                 if found.slack and most / found.slack > (worst.ratio or 0.0):
-                    worst = Born("pass", most / found.slack, most * scale, found.slack * scale, "", (name,), 1.0)
+                    worst = Born(
+                        "pass", most / found.slack, most * scale, found.slack * scale, "", (name,), 1.0
+                    )
             return worst
 
         return judge

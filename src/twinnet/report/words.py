@@ -336,7 +336,9 @@ def inherited_words(result: Result) -> str:
         parts.append(f"{exact} exactly what the tables give")
         if result.contributors:
             worst = result.contributors[0]
-            parts.append(f"tables approximate the network worst at {clean(worst.site.tensor)}: {figure(worst.error)} of 255")
+            parts.append(
+                f"tables approximate the network worst at {clean(worst.site.tensor)}: {figure(worst.error)} of 255"
+            )
     elif agreeing > 0:
         parts.append(f"{count(agreeing, 'site agrees', 'sites agree')} within the noise floor")
     if seen["excused"]:

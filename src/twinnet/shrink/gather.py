@@ -85,7 +85,9 @@ class Gatherer:
                 result.site.tensor, result.site.label, result.site.module, result.site.source, result.segment
             ),
             network_side=Runner(self._net.engine, _options(spec), self._net.version),
-            twin_side=Runner(self._twin.engine, _options(self._judgement.sides.twin_spec), self._twin.version),
+            twin_side=Runner(
+                self._twin.engine, _options(self._judgement.sides.twin_spec), self._twin.version
+            ),
             output=result.site.tensor,
             unit=self._unit,
             limit=result.limit,
