@@ -104,7 +104,9 @@ def _products(work: _Work) -> None:
         if not layer.attrs.get("trans_b"):
             name = f"{name}.T"
             work.constants[name] = weight.t().contiguous()
-        work.layers[i] = replace(layer, kind="linear", inputs=(source, name, rest[0] if rest else None), attrs={})
+        work.layers[i] = replace(
+            layer, kind="linear", inputs=(source, name, rest[0] if rest else None), attrs={}
+        )
     uses, makers = work.uses(), work.makers()
     for i, layer in enumerate(work.layers):
         if layer is None or layer.kind != "add":

@@ -118,9 +118,10 @@ def random_like(array: np.ndarray, generator: np.random.Generator) -> np.ndarray
 # -- names -------------------------------------------------------------------------------------------------------
 
 
-def anonymous(candidate: Candidate) -> Candidate:
-    """The candidate with values t0, t1... and nodes n0, n1..., nothing else said about where they come from."""
-    names: dict[str, str] = {}
+def anonymous(candidate: Candidate) -> tuple[Candidate, dict[str, str]]:
+    """The candidate with values t0, t1... and nodes n0, n1...; and the network's old names to the new ones."""
+    # Inputs first: one that only the twin reads has no place in the network's file.
+    names: dict[str, str] = {name: f"t{i}" for i, name in enumerate(candidate.feeds)}
     twins: dict[str, str] = {}
     network = hide_model(candidate.network, names)
     if candidate.same_file:
@@ -139,7 +140,7 @@ def anonymous(candidate: Candidate) -> Candidate:
     for name, link in candidate.links.items():
         if name in names and link.twin in twins:
             links[names[name]] = Link(names[name], twins[link.twin], link.transform)
-    return Candidate(network, twin, feeds, links)
+    return Candidate(network, twin, feeds, links), names
 
 
 def hide_model(model: onnx.ModelProto, names: dict[str, str], start: int = 0) -> onnx.ModelProto:

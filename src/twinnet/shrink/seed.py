@@ -22,7 +22,7 @@ __all__ = ["Link", "Place", "Runner", "Seed", "load_seeds", "save_seeds"]
 SCHEMA = 1
 FOLDER = "seeds"
 LARGEST = 128 << 20
-"""Bytes one seed may have; a finding in a larger part of a network gets none."""
+"""Bytes the seeds of a run may have together; a finding in a larger part of a network gets none."""
 
 
 @dataclass(frozen=True, slots=True)
