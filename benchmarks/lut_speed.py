@@ -1,7 +1,5 @@
 """How fast tables run: ours against reference-style numpy and Pillow's bicubic resize, in one run.
 
-    python benchmarks/lut_speed.py --data FOLDER [--json FILE] [--repeats 25]
-
 Frame 320x180 RGB to 1280x720, CPU time of the process; thread scaling in wall time, since CPU time cannot
 show it. Clocks of shared machines change from second to second, so every promise is a ratio of two things
 timed back to back, round after round, and its median is reported. Tables and the natural frame come from
@@ -10,36 +8,32 @@ FOLDER (or TWINNET_DATA); without it, random tables and a synthetic frame are us
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
 import os
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, permutations, product
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from benchmarks.bar import Bar
 from twinnet.lut.dfc import compress
 from twinnet.lut.executors.native import NativeExecutor
 from twinnet.lut.executors.numpy_path import NumpyExecutor
 from twinnet.lut.plan import INPUT, Plan, Plane, Requant, Sample, Stage, Table, Term
 
 __all__ = [
-    "Bar",
     "Stopwatch",
     "Timing",
+    "bars",
     "frames",
-    "main",
     "measure",
-    "print_report",
     "reference_style",
     "variants",
-    "write_json",
 ]
 
 ROWS, COLUMNS, SCALE = 180, 320, 4
@@ -57,21 +51,6 @@ class Timing:
     name: str
     cpu_ms: float
     wall_ms: float
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A promise as a ratio, and what was measured."""
-
-    what: str
-    measured: float
-    limit: float
-    at_least: bool
-
-    @property
-    def met(self) -> bool:
-        """Whether the promise holds in this run."""
-        return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
 
 # --- the reference style: all 16 corners gathered, 24 masks
@@ -315,52 +294,14 @@ def measure(watch: Stopwatch, repeats: int = 25) -> list[Bar]:
     return found
 
 
-def print_report(timings: dict[str, Timing], promised: list[Bar]) -> None:
-    """Both tables on the terminal."""
-    width = max(len(name) for name in timings) + 2
-    print(f"{'320x180 RGB -> 1280x720':{width}}{'CPU ms':>10}{'wall ms':>10}")
-    for timing in timings.values():
-        print(f"{timing.name:{width}}{timing.cpu_ms:10.2f}{timing.wall_ms:10.2f}")
-    print()
-    for bar in promised:
-        sign = ">=" if bar.at_least else "<="
-        print(f"{'met   ' if bar.met else 'MISSED'}  {bar.what}: {bar.measured:.2f} ({sign} {bar.limit:g})")
-
-
-def write_json(path: Path, timings: dict[str, Timing], promised: list[Bar], kernels: str) -> None:
-    """The same numbers for machines."""
-    report = {
-        "kernels": kernels,
-        "timings": [asdict(timing) for timing in timings.values()],
-        "bars": [{**asdict(bar), "met": bar.met} for bar in promised],
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(path.suffix + ".part")
-    temporary.write_text(json.dumps(report, indent=1) + "\n")
-    temporary.replace(path)
-
-
-def main() -> int:
-    """Measure, print, optionally write; 1 if a promise was missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=os.environ.get("TWINNET_DATA"))
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--repeats", type=int, default=25)
-    parser.add_argument("--only-bars", action="store_true", help="leave out the larger networks")
-    given = parser.parse_args()
-    data = Path(given.data) if given.data else None
-    if data is None:
-        print("no --data and no TWINNET_DATA: random tables on a synthetic frame\n")
-    watch = Stopwatch(variants(data, larger=not given.only_bars))
-    promised = measure(watch, given.repeats)
-    timings = {name: watch.best[name] for name in watch.calls}
-    print_report(timings, promised)
-    if given.json:
-        from twinnet.lut.native import instruction_sets
-
-        write_json(given.json, timings, promised, instruction_sets()[0])
-    return 0 if all(bar.met for bar in promised) else 1
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+def bars() -> list[Bar]:
+    """The promises, then the CPU milliseconds of every variant."""
+    given = os.environ.get("TWINNET_DATA")
+    source = "published tables, a photograph" if given else "random tables, a synthetic frame (TWINNET_DATA is unset)"
+    watch = Stopwatch(variants(Path(given) if given else None, larger=True))
+    promised = measure(watch)
+    times = [
+        Bar(f"{t.name}, CPU ms", t.cpu_ms, note=f"{t.wall_ms:.1f} ms wall")
+        for t in (watch.best[name] for name in watch.calls)
+    ]
+    return [replace(promised[0], note=source), *promised[1:], *times]

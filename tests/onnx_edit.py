@@ -10,8 +10,8 @@ import onnx
 from onnx import numpy_helper
 
 __all__ = [
-    "consumers",
     "constant",
+    "consumers",
     "make_model",
     "node_of",
     "rename",

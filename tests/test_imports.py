@@ -18,10 +18,11 @@ HEAVY = "numpy torch onnx onnxruntime onnxscript ml_dtypes safetensors jinja2 PI
         "import twinnet.engines; twinnet.engines.parse_spec('onnxruntime', ['onnxruntime'])",
         "import twinnet.errors, twinnet.site, twinnet.result, twinnet.signature",
         "import twinnet.cli.main",
-        "import sys; sys.argv = ['twinnet', '--help']\nimport twinnet.cli.main as m\ntry: m.main()\nexcept SystemExit: pass",
-        "import sys; sys.argv = ['twinnet', 'check', '--help']\nimport twinnet.cli.main as m\n"
-        "try: m.main()\nexcept SystemExit: pass",
-        "import sys; sys.argv = ['twinnet', '--version']\nimport twinnet.cli.main as m\ntry: m.main()\nexcept SystemExit: pass",
+        *(
+            f"import sys; sys.argv = {['twinnet', *words]!r}\nimport twinnet.cli.main as m\n"
+            "try: m.main()\nexcept SystemExit: pass"
+            for words in (["--help"], ["check", "--help"], ["--version"])
+        ),
     ],
 )
 def test_nothing_heavy_is_loaded(code: str) -> None:

@@ -156,7 +156,7 @@ def test_other_inputs_are_refused(files: dict[str, Path], tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="input x is not the same in both recordings"):
         compare(files["here"], tmp_path / "other")
     record(str(files["good"]), SAMPLES[:1], out=tmp_path / "fewer")
-    with pytest.raises(UsageError, match="2 samples, .* has 1"):
+    with pytest.raises(UsageError, match=r"2 samples, .* has 1"):
         compare(files["here"], tmp_path / "fewer")
 
 

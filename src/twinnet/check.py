@@ -108,7 +108,7 @@ def check(
 @contextmanager
 def _modes_kept(network: Any) -> Iterator[None]:
     """A module is set to eval for the check; afterwards it, and each of its parts, is as its owner left it."""
-    module = network[0] if isinstance(network, tuple) and network else network
+    module: Any = network[0] if isinstance(network, tuple) and network else network
     parts = list(module.modules()) if callable(getattr(module, "modules", None)) else []
     modes = [part.training for part in parts]
     try:

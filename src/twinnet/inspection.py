@@ -100,7 +100,9 @@ def _torch(network: Any) -> Inspection:
         if program is None:
             notes.append(f"torch.export failed: {network.export_error.splitlines()[0]}")
     else:
-        notes.append("shapes are unknown: give --shape, or return example inputs from the factory, to see operators")
+        notes.append(
+            "shapes are unknown: give --shape, or return example inputs from the factory, to see operators"
+        )
     operators: Counter[str] = Counter()
     shapes: dict[str, str] = {}
     outputs: tuple[str, ...] = tuple(map(str, network.signature.outputs))

@@ -51,7 +51,7 @@ class Recording:
         """The inputs of one sample."""
         path = self.samples[index] / "inputs.safetensors"
         file = TensorFile(path) if path.exists() else None
-        return Sample({name: file[name] for name in file.keys()} if file else {}, index)
+        return Sample({name: file[name] for name in file} if file else {}, index)
 
     def trace(self, index: int) -> Trace:
         """The tensors of one sample."""
@@ -271,7 +271,8 @@ def compare(
     ours, theirs = load_recording(first), load_recording(second)
     if len(ours.samples) != len(theirs.samples):
         raise UsageError(
-            f"{first} has {len(ours.samples)} samples, {second} has {len(theirs.samples)}: record both on the same inputs"
+            f"{first} has {len(ours.samples)} samples, {second} has {len(theirs.samples)}",
+            hint="record both on the same inputs",
         )
     _same_inputs(ours, theirs)
     loaded, graph = recorded_network(ours, network)

@@ -160,7 +160,13 @@ class Guard:
     """Something about the evidence that the reader must know. `weakens` marks what makes agreement prove less."""
 
     name: Literal[
-        "degenerate data", "null baseline", "observer effect", "determinism", "coverage", "training mode", "note"
+        "degenerate data",
+        "null baseline",
+        "observer effect",
+        "determinism",
+        "coverage",
+        "training mode",
+        "note",
     ]
     message: str
     weakens: bool = False

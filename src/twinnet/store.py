@@ -11,7 +11,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ def write_tensors(
         offset += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    data = (memoryview(a.reshape(-1).view(np.uint8)) for a in arrays if a.nbytes)
+    data = (a.reshape(-1).view(np.uint8).data for a in arrays if a.nbytes)
     return atomic_write(path, [struct.pack("<Q", len(text)), text, *data])
 
 
@@ -141,6 +141,9 @@ class TensorFile:
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
 
     def keys(self) -> list[str]:
         """Tensor names in file order."""

@@ -127,5 +127,6 @@ class TraceBuilder:
 
     def __del__(self) -> None:
         # A run that failed on the way leaves nothing behind.
-        if getattr(self, "_made", None) is not None:
-            shutil.rmtree(self._made, ignore_errors=True)
+        made = getattr(self, "_made", None)
+        if made is not None:
+            shutil.rmtree(made, ignore_errors=True)

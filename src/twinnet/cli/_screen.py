@@ -28,7 +28,12 @@ def progress(*, quiet: bool = False) -> Iterator[Callable[[str, float | None], N
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=None)
 
@@ -41,7 +46,9 @@ def progress(*, quiet: bool = False) -> Iterator[Callable[[str, float | None], N
         yield report
 
 
-def answer(result: Result | ResultSet, *, quiet: bool, verbose: bool, as_json: bool, unmatched: bool = False) -> None:
+def answer(
+    result: Result | ResultSet, *, quiet: bool, verbose: bool, as_json: bool, unmatched: bool = False
+) -> None:
     """Print the answer in the form that was asked for."""
     import typer
 

@@ -185,9 +185,14 @@ def _onnxscript_version() -> str:
 
 
 def program_text(program: torch.export.ExportedProgram) -> str:
-    """The program's graph as text, with the shapes it was exported for: what decides whether two exports are the same."""
+    """The program's graph as text, with the shapes it was exported for: what decides whether two exports
+    are the same."""
     inputs = [
-        (n.name, str(getattr(n.meta.get("val"), "dtype", "")), str(tuple(getattr(n.meta.get("val"), "shape", ()))))
+        (
+            n.name,
+            str(getattr(n.meta.get("val"), "dtype", "")),
+            str(tuple(getattr(n.meta.get("val"), "shape", ()))),
+        )
         for n in program.graph.nodes
         if n.op == "placeholder"
     ]
@@ -204,7 +209,7 @@ def state_hash(program: torch.export.ExportedProgram) -> str:
         if isinstance(tensor, torch.Tensor):
             flat = tensor.detach().cpu().contiguous().reshape(-1)
             digest.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-            digest.update(memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else b"")
+            digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
     return digest.hexdigest()
 
 

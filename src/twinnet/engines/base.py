@@ -163,7 +163,7 @@ class Session(ABC):
         """A judge of its own for this network and that twin; None: the canonical layers judge."""
         return None
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most sessions hold nothing
         """Free what the session holds."""
 
 

@@ -234,6 +234,7 @@ class TorchSession(Session):
         """Run the exported graph node by node, keep what is watched, free the rest as soon as it is used up."""
         import torch
         from torch.fx import Node
+        from torch.fx.node import map_arg
 
         from twinnet.network.arrays import to_numpy
 
@@ -252,7 +253,7 @@ class TorchSession(Session):
                 elif node.op == "get_attr":
                     values[node] = operator.attrgetter(node.target)(program.graph_module)
                 elif node.op == "call_function":
-                    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), values.__getitem__)
+                    args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
                     values[node] = _call(node, args, kwargs, self._dtype)
                     if node.name in wanted and isinstance(values[node], torch.Tensor):
                         # Views share memory with what they look at, so each tensor is copied as it is now.

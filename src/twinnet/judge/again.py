@@ -24,10 +24,9 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
     judged = {p.site.tensor: p for p in pairs}
     outputs = tuple(_output(p, judged.get(p.site.tensor), tolerances) for p in result.outputs)
     failing = "FAIL" if any(p.status == "fail" for p in outputs) else verdict_of(pairs)
-    downstream = {f.site.tensor: f.inherited_by for f in result.findings}
-    findings = tuple(
-        replace(f, inherited_by=downstream.get(f.site.tensor, 0)) for f in findings_of(pairs, None, ())
-    )
+    # What was found out about a finding (cause, impact, what inherits it) still holds.
+    known = {f.site.tensor: f for f in result.findings}
+    findings = tuple(known.get(f.site.tensor, f) for f in findings_of(pairs, None, ()))
     counted = sum(p.status in ("pass", "fail", "excused") for p in pairs)
     weak = failing == "PASS" and any(g.weakens for g in result.guards)
     return replace(

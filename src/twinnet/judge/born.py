@@ -15,13 +15,16 @@ import numpy as np
 import torch
 
 from twinnet.errors import EngineError
-from twinnet.judge.verdicts import LIMIT, Born
+from twinnet.judge.verdicts import LIMIT, TOO_LARGE, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds
 from twinnet.layers.graph import Graph, Layer
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
 
-__all__ = ["BLIND", "BornTest"]
+__all__ = ["BLIND", "BornTest", "Frontier"]
+
+Frontier = Callable[[Pair], "tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]] | None"]
+"""The layers of a pair's segment, the twin's inputs of it, and what each of those may be off by its own rounding."""
 
 BLIND = 1000.0
 """A tensor must be this many floors large somewhere, else the data cannot show a fault in it."""
@@ -58,12 +61,16 @@ class BornTest:
         self._limit = limit
         self._spread = spread or {}
         # The graph's own name of each input, to the name in the samples.
-        self.inputs = dict(inputs or {n: n for n in graph.inputs})
+        self.inputs: Mapping[str, str] = dict(inputs or {n: n for n in graph.inputs})
         self._segments: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
 
-    @cached_property
+    @property
     def shape_values(self) -> frozenset[str]:
         """Values computed from shapes alone: equal on both sides, taken from the network's own run."""
+        return self._shape_values
+
+    @cached_property
+    def _shape_values(self) -> frozenset[str]:
         found: set[str] = set()
         for layer in self._graph:
             operands = [n for n in layer.inputs if n is not None and n not in self._graph.constants]
@@ -95,6 +102,23 @@ class BornTest:
     ) -> Callable[[Pair], Born]:
         """A judge of pairs for one sample; keep it only as long as the traces."""
         return _Sample(self, sample, network_trace, twin_trace).judge
+
+    def frontiers(
+        self,
+        sample: Mapping[str, np.ndarray],
+        network_trace: Mapping[str, np.ndarray],
+        twin_trace: Mapping[str, np.ndarray],
+    ) -> Frontier:
+        """For one sample: what each pair's segment starts from in the twin. None where a value is missing."""
+        found = _Sample(self, sample, network_trace, twin_trace)
+
+        def of(pair: Pair) -> tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]] | None:
+            layers, names = self.segment(pair.site.tensor)
+            if any(not found._has(n) for n in names):
+                return None
+            return layers, {n: found._value(n) for n in names}, found._carry(names)
+
+        return of
 
 
 class _Sample:
@@ -214,7 +238,7 @@ class _Sample:
                 return Born("fail", reason=reason, segment=labels, limit=test._limit)
         status, reason = "pass", ""
         if sizes.ratio > test._limit:
-            status, reason = "fail", "more than rounding can explain"
+            status, reason = "fail", TOO_LARGE
         elif sizes.level < BLIND:
             status, reason = "untested", "the values are as small as what rounding may change"
         return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit)

@@ -83,7 +83,13 @@ def constant_inputs(samples: Sequence[Arrays]) -> list[Guard]:
     if any(a.size < 16 or (a != a.reshape(-1)[0]).any() for a in arrays):
         return []
     value = arrays[0].reshape(-1)[0]
-    return [Guard("degenerate data", f"input {name} is {value:g} everywhere: it hardly tests the network", weakens=True)]
+    return [
+        Guard(
+            "degenerate data",
+            f"input {name} is {value:g} everywhere: it hardly tests the network",
+            weakens=True,
+        )
+    ]
 
 
 def shuffled(sample: Arrays, seed: int = 0) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.engines import Spec, find_engine
-from twinnet.engines.base import UNITS, Job, Session, coarser, SiteJudge
+from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser
 from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
 from twinnet.judge.again import restated
@@ -41,6 +41,7 @@ from twinnet.store import dtype_name
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
 if TYPE_CHECKING:
+    from twinnet.blame.context import Blame
     from twinnet.shrink.seed import Seed
 
 __all__ = ["Judgement"]
@@ -48,6 +49,7 @@ __all__ = ["Judgement"]
 _KEPT = 8
 _KEPT_BYTES = 32 << 20
 _SMALL = 64 << 20
+_BLAMED = 8
 
 
 class Judgement:
@@ -59,6 +61,7 @@ class Judgement:
         self.settings = settings
         self.timings: dict[str, float] = {}
         self.kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._blamed: dict[str, Blame] = {}
         self._reference = reference
         self._twin_spec = twin
         self.seeds: dict[str, Seed] = {}
@@ -186,6 +189,7 @@ class Judgement:
                 before = results.get(pair.site.tensor)
                 results[pair.site.tensor] = pair if before is None else merge(before, pair)
             self._keep(judged, pairing, trace, twin_trace)
+            self._blame(judged, graph, pairing, sample, trace, twin_trace, unit)
             if self.settings.keep != "none" and any(p.status == "fail" for p in judged):
                 self._seed(judged, net, twin, graph, pairing, trace, twin_trace, sample, unit)
             trace.close()
@@ -455,6 +459,49 @@ class Judgement:
             return Judged("fail", reason, "plain")
         return Judged("pass", born.reason, "plain")
 
+    def _blame(
+        self,
+        judged: Sequence[PairResult],
+        graph: Graph | None,
+        pairing: Pairing,
+        sample: Mapping[str, np.ndarray],
+        trace: Trace,
+        twin_trace: Trace,
+        unit: float,
+    ) -> None:
+        """Cause and impact of the first findings, while the tensors of the sample that shows them are at hand."""
+        failed = [p for p in judged if p.status == "fail" and p.rule in ("noise floor", "structure")]
+        known = self._blamed
+        worse = [p for p in failed if p.site.tensor not in known or (p.ratio or 0.0) > known[p.site.tensor].ratio]
+        worse = [p for p in worse if p.site.tensor in known or len(known) < _BLAMED][:_BLAMED]
+        if graph is None or not worse or self._net is None or self._twin is None:
+            return
+        from twinnet.blame.context import Context, blame
+        from twinnet.judge.born import BornTest
+        from twinnet.network.arrays import to_tensor
+
+        test = self._test(graph, pairing, unit)
+        if not isinstance(test, BornTest):
+            return
+        self.settings.progress("looking for the cause", None)
+        net, twin = self._net, self._twin
+        twin_inputs = {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs}
+        context = Context(
+            graph,
+            pairing.pairs,
+            test.frontiers(sample, trace, twin_trace),
+            trace,
+            twin_trace,
+            {t: to_tensor(np.asarray(sample[n])) for n, t in net.inputs.items() if n in sample},
+            unit,
+            twin.graph(),
+            twin_inputs,
+            tuple(zip(net.output_tensors, twin.output_tensors, strict=False)),
+        )
+        by_tensor = {p.site.tensor: p for p in pairing.pairs}
+        with self._job.step("blame"):
+            known.update(blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context))
+
     # -- the answer ----------------------------------------------------------------------------------------------
 
     def _keep(self, judged: Sequence[PairResult], pairing: Pairing, trace: Trace, twin_trace: Trace) -> None:
@@ -549,7 +596,7 @@ class Judgement:
             pairs=tuple(pairs),
             failing=len(visibly),
             first_failing=first,
-            findings=findings_of(pairs, graph, [p.site.tensor for p in visibly]),
+            findings=self._with_causes(findings_of(pairs, graph, [p.site.tensor for p in visibly])),
             contributors=self._contributors(pairs),
             metrics=mean_metric(self._scores),
             tolerance=str(self.tolerances),
@@ -569,6 +616,9 @@ class Judgement:
             Finding(p.site, p.twin_site, p.difference.max_abs, p.floor or 0.0, p.ratio or 0.0, p.born or 0.0)
             for p in ranked[:5]
         )
+
+    def _with_causes(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
+        return tuple(self._blamed[f.site.tensor].on(f) if f.site.tensor in self._blamed else f for f in findings)
 
     def _outputs(
         self,
@@ -593,7 +643,8 @@ class Judgement:
             twin_site = judged.twin_site if judged else Site(row.twin_tensor, role="output")
             base = PairResult(site, twin_site, "pass", rule="end to end")
             if ours.shape != theirs.shape or dtype_class(ours.dtype) != dtype_class(theirs.dtype):
-                reason = f"{_dims(theirs.shape)} {theirs.dtype.name} where the network has {_dims(ours.shape)} {ours.dtype.name}"
+                has = f"{_dims(ours.shape)} {ours.dtype.name}"
+                reason = f"{_dims(theirs.shape)} {theirs.dtype.name} where the network has {has}"
                 found.append(replace(base, status="fail", reason=reason, rule="structure"))
                 continue
             difference = compare(ours, theirs)

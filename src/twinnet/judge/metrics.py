@@ -182,7 +182,7 @@ class _Sums:
             most = float(size[at])
         square = _dot(size, size)
         self.square += square
-        self.abs += float(size.sum())
+        self.abs += float(size.sum(dtype=np.float64) if most > 1e30 else size.sum())
         self.differing += int(np.count_nonzero(size))
         if most > self.max_abs:
             self.max_abs = most

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 
 from twinnet.result import Status
 
-__all__ = ["LIMIT", "Born"]
+__all__ = ["LIMIT", "TOO_LARGE", "Born"]
 
 LIMIT = 4.0
 """Born error in floor units above which a segment is a finding."""
+
+
+TOO_LARGE = "more than rounding can explain"
+"""The reason of a finding whose size says it all."""
 
 
 @dataclass(frozen=True, slots=True)

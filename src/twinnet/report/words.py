@@ -11,6 +11,7 @@ import shlex
 import unicodedata
 from collections import Counter
 
+from twinnet.judge.verdicts import TOO_LARGE
 from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideInfo, TaskMetric
 
 __all__ = [
@@ -317,7 +318,7 @@ def share_words(finding: Finding) -> str:
 def reason_words(result: Result, finding: Finding) -> str:
     """Why a finding fails, where its size alone does not say it."""
     automatic = result.tolerance in ("", "automatic") and math.isfinite(finding.ratio)
-    return "" if automatic else clean(finding.reason)
+    return "" if automatic and finding.reason == TOO_LARGE else clean(finding.reason)
 
 
 def inherited_words(result: Result) -> str:

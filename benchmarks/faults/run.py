@@ -1,0 +1,157 @@
+"""All trials, the clean pairs, and the table."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.bar import Bar
+from benchmarks.faults.edit import INJECTORS
+from benchmarks.faults.networks import Subject, subjects
+from benchmarks.faults.trial import Outcome, judged, plant, run_trial, twin_of
+from twinnet.engines import REGISTRY, parse_spec
+
+__all__ = ["Report", "run_all"]
+
+_TWINS = ("file", "opaque", "fused", "opaque")
+_CLEAN = (
+    "onnxruntime?opt=off:{}",
+    "onnxruntime?opt=basic:{}",
+    "onnxruntime?opt=extended:{}",
+    "onnxruntime:{}",
+    "onnxruntime?threads=1:{}",
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that was measured."""
+
+    outcomes: tuple[Outcome, ...]
+    clean: int
+    alarms: tuple[str, ...]
+
+    def table(self) -> str:
+        """One row per kind of twin, then the naive rules beside it."""
+        lines = [
+            "twin      trials  found  first  cause  wrong  none  alarms  s/check  s/blame  | >1e-3  cosine"
+        ]
+        groups = [
+            ("all", self.scored),
+            *((t, [o for o in self.scored if o.twin == t]) for t in dict.fromkeys(_TWINS)),
+        ]
+        for name, rows in groups:
+            if rows:
+                lines.append(_row(name, rows))
+        states = {s: sum(o.state == s for o in self.outcomes) for s in ("no effect", "does not run")}
+        lines.append(
+            f"apart: {states['no effect']} within rounding, {states['does not run']} that do not run"
+        )
+        lines.append(
+            f"clean pairs: {self.clean}, false alarms: {len(self.alarms)} {' '.join(self.alarms)}".rstrip()
+        )
+        return "\n".join(lines)
+
+    @property
+    def scored(self) -> list[Outcome]:
+        return [o for o in self.outcomes if o.state == "scored"]
+
+    def bars(self) -> list[Bar]:
+        """The promises."""
+        rows = self.scored
+        hidden = [o for o in rows if o.twin == "opaque"]
+        return [
+            Bar("trials", len(rows)),
+            Bar("right layer first", _share(o.first for o in rows), 0.98, True),
+            Bar("right layer first, opaque twin", _share(o.first for o in hidden), 0.95, True),
+            Bar("right cause", _share(o.right for o in rows if o.wanted), 0.85, True),
+            Bar("outside all families, left unknown", _share(o.right for o in rows if not o.wanted)),
+            Bar("wrong cause", _share(o.wrong for o in rows), 0.01),
+            Bar("false alarms on clean pairs", len(self.alarms), 0, note=f"of {self.clean}"),
+        ]
+
+
+def _share(hits) -> float:
+    found = list(hits)
+    return sum(found) / max(len(found), 1)
+
+
+def _row(name: str, rows: Sequence[Outcome]) -> str:
+    def percent(hits) -> str:
+        return f"{100 * _share(hits):5.1f}%"
+
+    alarms = sum(o.alarms > 0 for o in rows)
+    seconds, blame = np.median([o.seconds for o in rows]), np.median([o.blame for o in rows])
+    return (
+        f"{name:<9} {len(rows):>6} {percent(o.found for o in rows)} {percent(o.first for o in rows)} "
+        f"{percent(o.right for o in rows)} {percent(o.wrong for o in rows)} "
+        f"{percent(not o.cause for o in rows)} {alarms:>6} {seconds:>8.2f} {blame:>8.2f}  | "
+        f"{percent(o.naive for o in rows)} {percent(o.cosine for o in rows)}"
+    )
+
+
+def run_all(
+    trials: int,
+    seed: int,
+    only: Sequence[str] = (),
+    faults: Sequence[str] = (),
+    clean: bool = True,
+    show=None,
+) -> Report:
+    """Faults in turn, networks at random, every second twin opaque."""
+    rng = np.random.default_rng(seed)
+    outcomes: list[Outcome] = []
+    alarms: list[str] = []
+    pairs = 0
+    with tempfile.TemporaryDirectory(prefix="twinnet-faults-") as name:
+        folder = Path(name)
+        known = list(subjects(folder, only))
+        names = [n for n in INJECTORS if not faults or any(f in n for f in faults)]
+        for number in range(trials):
+            # The same fault meets another kind of twin in the next round.
+            twin = _TWINS[(number + number // len(names)) % len(_TWINS)]
+            fault = names[number % len(names)]
+            outcome = _one(known, fault, "opaque" if fault.startswith("outside") else twin, rng, folder)
+            if outcome is not None:
+                outcomes.append(outcome)
+                if show is not None:
+                    show(outcome)
+        for subject in known if clean else ():
+            for pattern in (*_CLEAN, "opaque"):
+                twin = (
+                    twin_of(subject.path, "opaque", subject)
+                    if pattern == "opaque"
+                    else parse_spec(pattern.format(subject.path), REGISTRY)
+                )
+                pairs += 1
+                if judged(subject, twin).findings:
+                    alarms.append(f"{subject.name}/{pattern.split(':')[0]}")
+    return Report(tuple(outcomes), pairs, tuple(alarms))
+
+
+def _one(
+    known: list[Subject], name: str, twin: str, rng: np.random.Generator, folder: Path
+) -> Outcome | None:
+    for k in rng.permutation(len(known)):
+        made = plant(known[k], name, rng)
+        if made is not None:
+            model, fault = made
+            return run_trial(known[k], fault, model, twin, folder)
+    return None
+
+
+def write(report: Report, path: Path) -> None:
+    """Everything as data."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = {
+        "table": report.table().splitlines(),
+        "clean": report.clean,
+        "alarms": report.alarms,
+        "trials": [asdict(o) for o in report.outcomes],
+    }
+    path.write_text(json.dumps(data, indent=1))

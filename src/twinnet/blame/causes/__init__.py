@@ -1,0 +1,22 @@
+"""Families of causes, one per file; a new family is one new file with one function under `@family`.
+
+@family
+def propose(problem):
+    for i, layer in enumerate(problem.layers):
+        if layer.kind == "gelu":
+            yield Candidate("activation", "...", lambda p, i=i: p.change(i, approximate="tanh"))
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from twinnet.blame.causes.family import FAMILIES, Candidate, Family, family
+from twinnet.blame.causes.kinds import KINDS
+
+__all__ = ["FAMILIES", "KINDS", "Candidate", "Family", "family"]
+
+for _module in pkgutil.iter_modules(__path__):
+    if not _module.name.startswith("_") and _module.name not in ("family", "kinds"):
+        importlib.import_module(f"{__name__}.{_module.name}")

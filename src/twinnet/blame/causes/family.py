@@ -1,0 +1,69 @@
+"""What a hypothesis is, and the registry of families."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from twinnet.blame.causes.kinds import KINDS
+from twinnet.blame.problem import Patch, Problem
+
+__all__ = ["FAMILIES", "Candidate", "Family", "family", "plain"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One thing the twin may have done instead.
+
+    `change` builds the patch for a problem; it may be asked for a smaller version of the problem (fewer
+    channels) unless `whole`. `cost` says how much freedom the hypothesis took: 1 for another value from a
+    short list, 2 for one fitted round number, 3 for any fitted number, more for vectors. Of two that fit,
+    the cheaper one is believed. `static` marks what the twin's own graph says. `close` marks hypotheses
+    that round: where a value lies next to a tie its last step may fall either way, so that a few elements
+    may be left over. `unit` is the unit roundoff of the format the twin is said to compute in. `fitted`
+    counts the numbers that were solved for: they must explain several elements each.
+    """
+
+    kind: str
+    sentence: str
+    change: Callable[[Problem], Patch]
+    network_value: Any = None
+    twin_value: Any = None
+    cost: float = 1.0
+    whole: bool = False
+    static: bool = False
+    close: bool = False
+    unit: float | None = None
+    fitted: int = 0
+
+    def __post_init__(self) -> None:
+        assert self.kind in KINDS, self.kind
+
+
+Family = Callable[[Problem], Iterable[Candidate]]
+FAMILIES: dict[str, Family] = {}
+"""Every family by the name of its file."""
+
+
+def family(propose: Family) -> Family:
+    """Register a family: a function from a problem to candidates, the likely ones first.
+
+    >>> sorted(FAMILIES)[:2]  # doctest: +SKIP
+    ['activation', 'attention']
+    """
+    FAMILIES[propose.__module__.rsplit(".", 1)[-1]] = propose
+    return propose
+
+
+def plain(value: Any) -> str:
+    """A value as a person would write it.
+
+    >>> plain((1, 1)), plain(0.1 + 0.2), plain(1.0000000131302e-05), plain(3.0)
+    ('(1,1)', '0.3', '1e-05', '3')
+    """
+    if isinstance(value, tuple | list):
+        return "(" + ",".join(plain(v) for v in value) + ")"
+    if isinstance(value, bool) or not isinstance(value, float):
+        return str(value)
+    return f"{value:.6g}"

@@ -1,0 +1,113 @@
+"""Layout: axes permuted, swapped, flipped, or values read in another order before a reshape."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.problem import Problem
+from twinnet.layers.graph import Layer
+
+_NAMES = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
+
+
+@family
+def propose(problem: Problem) -> Iterator[Candidate]:
+    for i, layer in enumerate(problem.layers):
+        if layer.kind == "transpose":
+            yield from _transpose(problem, i, layer)
+        elif layer.kind in ("reshape", "flatten", "squeeze", "unsqueeze"):
+            yield from _reshape(problem, i)
+        elif layer.kind in ("depth_to_space", "space_to_depth"):
+            ours = layer.attrs.get("mode", "CRD" if layer.kind == "depth_to_space" else "DCR")
+            other = "DCR" if ours == "CRD" else "CRD"
+            sentence = f"{layer.kind} in {other} order where the network uses {ours}"
+            yield Candidate("layout", sentence, lambda p, i=i, o=other: p.change(i, mode=o), ours, other)
+    yield from _output(problem)
+    yield from _inputs(problem)
+
+
+def _transpose(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
+    x = problem.operand(i, 0)
+    ours = tuple(layer.attrs.get("perm") or reversed(range(x.dim())))
+    if x.dim() > 6:
+        return
+    for perm in itertools.permutations(range(x.dim())):
+        if perm != ours and tuple(x.shape[a] for a in perm) == tuple(x.shape[a] for a in ours):
+            sentence = f"permutes the axes by {plain(perm)} where the network permutes by {plain(ours)}"
+            yield Candidate("layout", sentence, lambda p, o=perm: p.change(i, perm=o), ours, perm)
+    if not problem.same_shape and problem.wanted.shape == x.shape:
+        yield Candidate(
+            "layout", "leaves the transposition out", lambda p: p.drop(i), ours, tuple(range(x.dim()))
+        )
+
+
+def _reshape(problem: Problem, i: int) -> Iterator[Candidate]:
+    """The data read with its axes in another order, as when a file in NHWC is flattened."""
+    x = problem.operand(i, 0)
+    if not 2 <= x.dim() <= 5 or sum(n > 1 for n in x.shape) < 2:
+        return
+    for perm in itertools.permutations(range(x.dim())):
+        if perm == tuple(range(x.dim())):
+            continue
+        # Moving axes of length 1 changes nothing.
+        moved = [a for a in perm if x.shape[a] > 1]
+        if moved == sorted(moved):
+            continue
+        named = _NAMES.get(x.dim())
+        order = "".join(named[a] for a in perm) if named else plain(perm)
+        ours = named or plain(tuple(range(x.dim())))
+        sentence = f"reads the data in the order {order} where the network reads {ours}"
+        yield Candidate("layout", sentence, lambda p, o=perm: p.first(i, 0, "transpose", perm=o), ours, order)
+
+
+def _output(problem: Problem) -> Iterator[Candidate]:
+    """The result transposed or mirrored as a whole."""
+    y, last = problem.expected, len(problem.layers) - 1
+    if y.dim() > 5 or not y.numel():
+        return
+    for a, b in itertools.combinations(range(y.dim()), 2):
+        perm = list(range(y.dim()))
+        perm[a], perm[b] = b, a
+        if tuple(y.shape[p] for p in perm) == tuple(problem.wanted.shape) and max(y.shape[a], y.shape[b]) > 1:
+            sentence = f"has axes {a} and {b} of the result swapped"
+            yield Candidate(
+                "layout", sentence, lambda p, o=tuple(perm): p.then(last, "transpose", perm=o), cost=1.25
+            )
+    if not problem.same_shape:
+        return
+    for axis in range(y.dim()):
+        if y.shape[axis] > 1 and not (axis == 1 and y.dim() > 2):
+            sentence = f"has the result mirrored along axis {axis}"
+            yield Candidate("layout", sentence, lambda p, a=axis: p.then(last, "flip", axes=(a,)), cost=1.25)
+
+
+def _inputs(problem: Problem) -> Iterator[Candidate]:
+    """An operand read with its two last axes swapped, or mirrored."""
+    for i, layer in enumerate(problem.layers):
+        if layer.kind not in ("conv", "matmul", "gemm", "linear", "attention", "add", "mul", "concat"):
+            continue
+        for place, name in enumerate(layer.inputs[:3]):
+            x = problem.operand(i, place)
+            if name is None or name in problem.constants or x is None or x.dim() < 2:
+                continue
+            if x.shape[-1] == x.shape[-2] > 1:
+                perm = (*range(x.dim() - 2), x.dim() - 1, x.dim() - 2)
+
+                def swapped(p: Problem, i=i, place=place, perm=perm):
+                    return p.first(i, place, "transpose", perm=perm)
+
+                yield Candidate(
+                    "layout", f"reads operand {place} with its last two axes swapped", swapped, cost=1.25
+                )
+            if layer.kind == "conv":
+                for axis in range(2, x.dim()):
+                    if x.shape[axis] > 1:
+
+                        def mirrored(p: Problem, i=i, place=place, axis=axis):
+                            return p.first(i, place, "flip", axes=(axis,))
+
+                        yield Candidate(
+                            "layout", f"reads the data mirrored along axis {axis}", mirrored, cost=1.25
+                        )

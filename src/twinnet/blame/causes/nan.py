@@ -1,0 +1,73 @@
+"""NaN and infinity: replaced by numbers, or the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.problem import Patch, Problem
+
+_LARGEST = 3.4028234663852886e38
+
+
+@family
+def propose(problem: Problem) -> Iterator[Candidate]:
+    if not problem.is_float or not problem.same_shape:
+        return
+    y, t, last = problem.expected, problem.wanted, len(problem.layers) - 1
+    if bool(y.isfinite().all()) and bool(t.isfinite().all()):
+        return
+    for words, value in (("0", 0.0), ("the largest float", _LARGEST)):
+        sentence = f"has {words} where the network has NaN"
+        yield Candidate("nan", sentence, lambda p, v=value: _fill(p, last, torch.isnan, v), "NaN", value)
+    yield Candidate(
+        "nan",
+        "has the largest float where the network has infinity",
+        lambda p: _bounded(p, last),
+        "inf",
+        _LARGEST,
+    )
+    lost = t.isnan() & y.isfinite()
+    if not bool(lost.any()):
+        return
+    for i, layer in enumerate(problem.layers):
+        for place, name in enumerate(layer.inputs):
+            x = problem.operand(i, place) if name is not None else None
+            if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.shape != y.shape:
+                continue
+            for words, test in (
+                ("infinite", torch.isinf),
+                ("NaN", torch.isnan),
+                ("0", lambda v: v == 0),
+                ("negative", lambda v: v < 0),
+            ):
+                if torch.equal(test(x) & y.isfinite(), lost):
+
+                    def change(p: Problem, n: str = str(name), f=test):
+                        return _where(p, last, n, f)
+
+                    yield Candidate(
+                        "nan",
+                        f"makes NaN where operand {place} is {words}",
+                        change,
+                        "a number",
+                        "NaN",
+                        whole=True,
+                    )
+
+
+def _fill(problem: Problem, i: int, test, value: float) -> Patch:
+    return problem.then(i, "opaque", run=lambda x: (torch.where(test(x), value, x),))
+
+
+def _bounded(problem: Problem, i: int) -> Patch:
+    return problem.then(i, "clip", min=-_LARGEST, max=_LARGEST)
+
+
+def _where(problem: Problem, i: int, name: str, test) -> Patch:
+    made = torch.where(test(problem.values[name]), float("nan"), problem.expected)
+    new = f"{problem.target}/made"
+    patch = problem.become(i, "identity", (new,))
+    return Patch(patch.start, patch.stop, patch.layers, {new: made})

@@ -1,0 +1,58 @@
+"""Another operator in the place of one, or a step left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.problem import Problem
+
+_BINARY = ("add", "sub", "mul", "div", "max", "min", "pow")
+_UNARY = (
+    "neg", "abs", "sqrt", "rsqrt", "reciprocal", "square", "exp", "exp2", "expm1", "log", "log1p", "log2",
+    "log10", "sin", "cos", "tan", "sinh", "cosh", "erf", "erfc",
+)  # fmt: skip
+_REDUCE = (
+    "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod", "reduce_l1", "reduce_l2",
+    "reduce_log_sum", "reduce_log_sum_exp", "reduce_sum_square", "reduce_std", "reduce_var",
+)  # fmt: skip
+_COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+_LOGIC = ("and", "or", "xor")
+_GROUPS = (_BINARY, _UNARY, _REDUCE, _COMPARE, _LOGIC, ("argmax", "argmin"), ("cumsum", "cumprod"))
+_SOFT = ("softmax", "log_softmax", "hardmax")
+
+
+@family
+def propose(problem: Problem) -> Iterator[Candidate]:
+    for i, layer in enumerate(problem.layers):
+        for group in _GROUPS:
+            if layer.kind not in group or (group is _BINARY and len(layer.inputs) != 2):
+                continue
+            for other in group:
+                if other != layer.kind:
+                    yield _replaced(i, layer.kind, other)
+        if layer.kind in _SOFT:
+            for other in _SOFT:
+                if other != layer.kind:
+                    yield _replaced(i, layer.kind, other)
+        yield from _left_out(problem, i)
+
+
+def _replaced(i: int, ours: str, theirs: str) -> Candidate:
+    words = f"{theirs.replace('_', ' ')} where the network has {ours.replace('_', ' ')}"
+    return Candidate("operator", words, lambda p: p.change(i, kind=theirs), ours, theirs)
+
+
+def _left_out(problem: Problem, i: int) -> Iterator[Candidate]:
+    layer = problem.layers[i]
+    if layer.kind in (*_BINARY, "sum", "mean", "where"):
+        varying = [p for p, n in enumerate(layer.inputs) if n is not None and n not in problem.constants]
+        if len(varying) < 2:
+            return  # a constant left out is named by the family of constants
+        for place in varying:
+            if problem.operand(i, place).shape == problem.out(i).shape:
+                words = f"leaves out the {layer.kind} and passes its operand {place} on"
+                yield Candidate("operator", words, lambda p, k=place: p.drop(i, k), layer.kind, "nothing")
+    elif layer.kind in (*_UNARY, *_SOFT, "cumsum"):
+        words = f"leaves out the {layer.kind.replace('_', ' ')}"
+        yield Candidate("operator", words, lambda p: p.drop(i), layer.kind, "nothing")

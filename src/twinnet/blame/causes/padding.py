@@ -1,0 +1,128 @@
+"""Padding: another split of the same total, another total, mode or value."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import torch
+
+from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.problem import Patch, Problem
+from twinnet.layers.graph import Layer
+from twinnet.layers.kinds._base import ints
+
+_WINDOWED = {"conv", "conv_transpose", "max_pool", "average_pool", "lp_pool"}
+_MODES = ("reflect", "edge", "wrap")
+
+
+@family
+def propose(problem: Problem) -> Iterator[Candidate]:
+    for i, layer in enumerate(problem.layers):
+        if layer.kind in _WINDOWED:
+            yield from _window(problem, i, layer)
+        elif layer.kind == "pad":
+            yield from _pad(problem, i, layer)
+
+
+def _words(pads: tuple[int, ...]) -> tuple[object, ...]:
+    """Begins and ends per axis; one pair where all axes agree."""
+    k = len(pads) // 2
+    pairs = [(pads[a], pads[k + a]) for a in range(k)]
+    return pairs[0] if len(set(pairs)) == 1 else tuple(pairs)
+
+
+def _window(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
+    x = problem.operand(i, 0)
+    spatial = x.dim() - 2
+    if layer.attrs.get("auto_pad") or layer.attrs.get("output_shape"):
+        return
+    pads = tuple(layer.attrs.get("pads") or (0,) * 2 * spatial)
+    begins, ends = pads[:spatial], pads[spatial:]
+    reach = 2 if spatial <= 2 else 1
+    shifts = sorted(
+        itertools.product(range(-reach, reach + 1), repeat=spatial), key=lambda s: sum(map(abs, s))
+    )
+    tried = {pads}
+    moves = [(s, tuple(-v for v in s)) for s in shifts]
+    if not problem.same_shape:
+        moves = [(b, e) for b in shifts for e in shifts] if spatial <= 2 else moves
+    for low, high in moves:
+        other = (*(b + d for b, d in zip(begins, low)), *(e + d for e, d in zip(ends, high)))
+        if min(other) < 0 or other in tried:
+            continue
+        tried.add(other)
+        ours, theirs = _words(pads), _words(other)
+        sentence = f"pads {plain(theirs)} where the network pads {plain(ours)}"
+        yield Candidate("padding", sentence, lambda p, o=other: p.change(i, pads=o), ours, theirs)
+    if layer.kind == "conv" and any(pads):
+        for mode in _MODES:
+            sentence = f"pads by {mode} where the network pads with zeros"
+            yield Candidate("padding", sentence, lambda p, m=mode: _padded(p, i, pads, m), "zeros", mode)
+
+
+def _padded(problem: Problem, i: int, pads: tuple[int, ...], mode: str) -> Patch:
+    layer = problem.layers[i]
+    k = len(pads) // 2
+    full = (0, 0, *pads[:k], 0, 0, *pads[k:])
+    patch = problem.first(i, 0, "pad", pads=full, mode=mode)
+    before, after = patch.layers
+    unpadded = Layer(layer.kind, after.inputs, after.outputs, {**layer.attrs, "pads": (0,) * 2 * k})
+    return Patch(i, i + 1, (before, unpadded))
+
+
+def _pad(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
+    mode = layer.attrs.get("mode", "constant")
+    for other in ("constant", *_MODES):
+        if other != mode:
+            sentence = f"pads by {other} where the network pads by {mode}"
+            yield Candidate("padding", sentence, lambda p, m=other: p.change(i, mode=m), mode, other)
+    given = layer.attrs.get("pads")
+    pads = ints(problem.operand(i, 1) if given is None else given)
+    if pads is None:
+        return
+    k = len(pads) // 2
+    for axis in range(k):
+        for shift in (-2, -1, 1, 2):
+            other = list(pads)
+            other[axis] += shift
+            other[k + axis] -= shift
+            if other[axis] < 0 or other[k + axis] < 0:
+                continue
+            ours, theirs = (pads[axis], pads[k + axis]), (other[axis], other[k + axis])
+            sentence = f"pads axis {axis} by {plain(theirs)} where the network pads {plain(ours)}"
+            yield Candidate("padding", sentence, lambda p, o=tuple(other): _with_pads(p, i, o), ours, theirs)
+    if mode == "constant":
+        yield from _value(problem, i, layer)
+
+
+def _with_pads(problem: Problem, i: int, pads: tuple[int, ...]) -> Patch:
+    layer = problem.layers[i]
+    if layer.attrs.get("pads") is not None:
+        return problem.change(i, pads=pads)
+    return problem.give(i, 1, torch.tensor(pads))
+
+
+def _value(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
+    """The one value the twin has wherever it differs."""
+    if i != len(problem.layers) - 1 or not problem.same_shape:
+        return
+    places = problem.error != 0
+    if not bool(places.any()):
+        return
+    there = problem.wanted[places]
+    if float(there.min()) != float(there.max()):
+        return
+    new = float(there[0])
+    old = layer.attrs.get("value")
+    old = problem.operand(i, 2) if old is None else old
+    ours = 0.0 if old is None else float(old)
+    sentence = f"pads with {plain(new)} where the network pads with {plain(ours)}"
+    yield Candidate("padding", sentence, lambda p: _with_value(p, i, new), ours, new, cost=1.5)
+
+
+def _with_value(problem: Problem, i: int, value: float) -> Patch:
+    layer = problem.layers[i]
+    if len(layer.inputs) > 2 and layer.inputs[2] is not None:
+        return problem.give(i, 2, torch.tensor(value, dtype=torch.float64))
+    return problem.change(i, value=value)

@@ -1,0 +1,107 @@
+"""Narrower floats: operands, weights or results rounded to float16, bfloat16 or TF32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+
+from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.problem import Patch, Problem
+from twinnet.layers.graph import Layer
+
+_WEIGHTED = {"conv", "conv_transpose", "matmul", "gemm", "linear"}
+_NETWORK = "float32"
+
+
+def tf32(x: torch.Tensor) -> torch.Tensor:
+    """Rounded to the ten bits of mantissa that TF32 multiplies with."""
+    bits = x.to(torch.float32).contiguous().view(torch.int32)
+    kept = (bits + 0x0FFF + ((bits >> 13) & 1)) & ~0x1FFF
+    return kept.view(torch.float32).to(x.dtype)
+
+
+FORMATS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "float16": lambda x: x.to(torch.float16).to(x.dtype),
+    "bfloat16": lambda x: x.to(torch.bfloat16).to(x.dtype),
+    "tf32": tf32,
+}
+
+
+@family
+def propose(problem: Problem) -> Iterator[Candidate]:
+    if not problem.is_float or not problem.same_shape:
+        return
+    last = len(problem.layers) - 1
+    for name, to in FORMATS.items():
+        if name != "tf32":
+            words = f"the result is rounded to {name}"
+            yield Candidate(
+                "precision", words, lambda p, f=to: _after(p, last, f), _NETWORK, name, cost=1.5, close=True
+            )
+        for i, layer in enumerate(problem.layers):
+            if layer.kind not in _WEIGHTED:
+                continue
+            if name != "tf32" and problem.constant(i, 1) is not None:
+                words = f"the weights are rounded to {name}"
+                yield Candidate(
+                    "precision",
+                    words,
+                    lambda p, i=i, f=to: _rounded(p, i, (1, 2), f),
+                    _NETWORK,
+                    name,
+                    cost=1.5,
+                )
+                words = f"the weights without the bias are rounded to {name}"
+                yield Candidate(
+                    "precision", words, lambda p, i=i, f=to: _rounded(p, i, (1,), f), _NETWORK, name, cost=1.6
+                )
+                words = f"the data are rounded to {name}"
+                yield Candidate(
+                    "precision", words, lambda p, i=i, f=to: _rounded(p, i, (0,), f), _NETWORK, name, cost=1.6
+                )
+            words = f"multiplies in {name}"
+            yield Candidate(
+                "precision", words, lambda p, i=i, f=to: _rounded(p, i, (0, 1), f), _NETWORK, name, cost=1.6
+            )
+    yield from _native(problem, last)
+
+
+def _native(problem: Problem, last: int) -> Iterator[Candidate]:
+    """Every value of the twin fits the narrow format exactly, and no error is larger than its rounding."""
+    t = problem.wanted[problem.wanted.isfinite()]
+    if problem.got.dtype not in (torch.float32, torch.float64) or t.numel() < 64:
+        return
+    for name, unit in (("float16", 2.0**-11), ("bfloat16", 2.0**-8)):
+        to = FORMATS[name]
+        if (
+            bool((to(t) == t).all())
+            and int((to(problem.expected) != problem.expected).sum()) > t.numel() // 4
+        ):
+            words = f"computed in {name}"
+            yield Candidate(
+                "precision",
+                words,
+                lambda p, f=to: _after(p, last, f),
+                _NETWORK,
+                name,
+                cost=2.25,
+                unit=unit,
+                whole=True,
+            )
+
+
+def _after(problem: Problem, i: int, to: Callable) -> Patch:
+    return problem.then(i, "opaque", run=lambda x: (to(x),))
+
+
+def _rounded(problem: Problem, i: int, places: tuple[int, ...], to: Callable) -> Patch:
+    layer = problem.layers[i]
+    inputs, extra = list(layer.inputs), []
+    for place in places:
+        if place < len(inputs) and inputs[place] is not None:
+            new = f"{inputs[place]}/narrow{place}"
+            extra.append(Layer("opaque", (inputs[place],), (new,), {"run": lambda x: (to(x),)}))
+            inputs[place] = new
+    return Patch(i, i + 1, (*extra, replace(layer, inputs=tuple(inputs))))

@@ -1,0 +1,192 @@
+"""Quantised values: scale, zero point, range, overflow, rounding; and floats forced to a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+
+from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.fitting import nice
+from twinnet.blame.problem import Patch, Problem
+from twinnet.layers.graph import Layer
+
+_WEIGHTED = {"conv", "conv_transpose", "matmul", "gemm", "linear"}
+
+
+@family
+def propose(problem: Problem) -> Iterator[Candidate]:
+    for i, layer in enumerate(problem.layers):
+        if layer.kind == "quantize_linear":
+            yield from _quantize(problem, i, layer)
+        elif layer.kind == "dequantize_linear":
+            yield from _dequantize(problem, i, layer)
+        elif layer.kind in _WEIGHTED:
+            yield from _weights(problem, i, layer)
+    yield from _grid(problem)
+
+
+def _parts(problem: Problem, i: int, layer: Layer) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    x = problem.operand(i, 0)
+    found = []
+    for place, name, default in ((1, "scale", 1.0), (2, "zero", 0.0)):
+        value = layer.attrs.get(name)
+        value = problem.operand(i, place) if value is None else value
+        t = torch.as_tensor(default if value is None else value).to(torch.float64)
+        shape = [1] * x.dim()
+        if t.numel() > 1:
+            shape[layer.attrs.get("axis", 1)] = -1
+        found.append(t.reshape(shape) if t.numel() > 1 else t.reshape(()))
+    return x.to(torch.float64), found[0], found[1]
+
+
+def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
+    x, scale, zero = _parts(problem, i, layer)
+    out = problem.out(i)
+    if out.is_floating_point():
+        return
+    info = torch.iinfo(out.dtype)
+    low, high = layer.attrs.get("qmin", info.min), layer.attrs.get("qmax", info.max)
+
+    def direct(made: torch.Tensor) -> Callable[[Problem], Patch]:
+        return lambda p: _become(p, i, made.clamp(low, high).to(out.dtype))
+
+    rounds = {
+        "half away from zero": lambda v: torch.sign(v) * (v.abs() + 0.5).floor(),
+        "down": torch.floor,
+        "towards zero": torch.trunc,
+        "up": torch.ceil,
+        "half up": lambda v: (v + 0.5).floor(),
+    }
+    for words, way in rounds.items():
+        sentence = f"rounds {words} where the network rounds half to even"
+        made = way(x / scale) + zero
+        yield Candidate("quantisation", sentence, direct(made), "half to even", words, whole=True, close=True)
+    wrapped = ((x / scale).round() + zero - info.min).remainder(info.max - info.min + 1) + info.min
+    yield Candidate(
+        "quantisation",
+        "overflows where the network saturates",
+        direct(wrapped),
+        "saturates",
+        "overflows",
+        whole=True,
+        close=True,
+    )
+    if problem.same_shape and i == len(problem.layers) - 1:
+        t = problem.wanted.to(torch.float64)
+        inner = (t > low) & (t < high)
+        if bool(inner.any()):
+            shift = int((t - out.to(torch.float64))[inner].median())
+            if shift:
+                ours = int(zero.reshape(-1)[0])
+                sentence = f"zero point {ours + shift} where the network has {ours}"
+                made = (x / scale).round() + zero + shift
+                yield Candidate(
+                    "quantisation", sentence, direct(made), ours, ours + shift, whole=True, close=True
+                )
+            steps = x / scale
+            top = float(((t - zero) * steps)[inner].sum())
+            ratio = float((steps * steps)[inner].sum()) / top if top else 0.0
+            for r in (nice(ratio, 5e-3), ratio):
+                if r and abs(r - 1) > 1e-4:
+                    sentence = f"a scale {plain(r)}x that of the network"
+                    made = (x / (scale * r)).round() + zero
+                    yield Candidate(
+                        "quantisation", sentence, direct(made), 1.0, r, 2.0, whole=True, close=True
+                    )
+        top, bottom = float(t.max()), float(t.min())
+        if top < high or bottom > low:
+            sentence = (
+                f"saturates at [{plain(bottom)}, {plain(top)}] where the network saturates at [{low}, {high}]"
+            )
+            made = ((x / scale).round() + zero).clamp(bottom, top)
+            yield Candidate(
+                "quantisation",
+                sentence,
+                direct(made),
+                (low, high),
+                (bottom, top),
+                1.5,
+                whole=True,
+                close=True,
+            )
+
+
+def _become(problem: Problem, i: int, value: torch.Tensor) -> Patch:
+    name = f"{problem.layers[i].outputs[0]}/made"
+    patch = problem.become(i, "identity", (name,))
+    return Patch(patch.start, patch.stop, patch.layers, {name: value})
+
+
+def _dequantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
+    q, scale, zero = _parts(problem, i, layer)
+    if i != len(problem.layers) - 1 or not problem.same_shape:
+        return
+    t, y = problem.wanted, problem.expected
+    shift = float(((t - y) / scale).median())
+    if abs(shift - round(shift)) < 1e-3 and round(shift):
+        ours = int(zero.reshape(-1)[0])
+        theirs = ours - round(shift)
+        sentence = f"reads the values with zero point {theirs} instead of {ours}"
+        made = (q - zero + round(shift)) * scale
+        yield Candidate("quantisation", sentence, lambda p: _become(p, i, made), ours, theirs, whole=True)
+    ratio = float((t * y).sum() / (y * y).sum()) if bool(y.any()) else 1.0
+    for r, cost in ((nice(ratio), 1.5), (ratio, 2.5)):
+        if r is not None and abs(r - 1) > 1e-6:
+            sentence = f"reads the values with a scale {plain(r)}x that of the network"
+            yield Candidate(
+                "quantisation", sentence, lambda p, r=r: _become(p, i, y * r), 1.0, r, cost, whole=True
+            )
+
+
+def _weights(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
+    """Float weights replaced by what eight or four bits hold of them."""
+    w = problem.constant(i, 1)
+    if w is None or w.dim() < 2:
+        return
+    axis = 1 if layer.kind in ("matmul", "conv_transpose") else 0
+    others = [a for a in range(w.dim()) if a != axis]
+    for bits in (8, 4):
+        top = 2 ** (bits - 1) - 1
+        for words, size in (
+            ("per channel", w.abs().amax(others, keepdim=True)),
+            ("per tensor", w.abs().max()),
+        ):
+            scale = (size / top).clamp_min(1e-300)
+            few = (w / scale).round() * scale
+            sentence = f"the weights are rounded to {bits} bits {words}"
+            yield Candidate(
+                "quantisation",
+                sentence,
+                lambda p, v=few: p.give(i, 1, v),
+                "float",
+                f"int{bits}",
+                1.5,
+                whole=True,
+            )
+
+
+def _grid(problem: Problem) -> Iterator[Candidate]:
+    """A float result whose values all lie on few, evenly spaced levels."""
+    if not problem.is_float or not problem.same_shape or problem.wanted.numel() < 512:
+        return
+    t, last = problem.wanted, len(problem.layers) - 1
+    levels = torch.unique(t.reshape(-1)[:: max(1, t.numel() // 65536)])
+    if not 3 < len(levels) <= 256 or not bool(levels.isfinite().all()):
+        return
+    gaps = levels[1:] - levels[:-1]
+    step = float(gaps.min())
+    counts = (gaps / step).round()
+    if step <= 0 or float((gaps / step - counts).abs().max()) > 1e-2:
+        return
+    step = float((levels[-1] - levels[0]) / counts.sum())
+    low, high = float(t.min()), float(t.max())
+    if len(torch.unique(problem.expected.reshape(-1)[:4096])) <= len(levels):
+        return
+    bits = max(2, int(torch.tensor((high - low) / step + 1).log2().ceil()))
+    sentence = f"the result is rounded to steps of {plain(step)} ({bits} bits)"
+
+    def change(p: Problem) -> Patch:
+        return p.then(last, "opaque", run=lambda x: (((x / step).round() * step).clamp(low, high),))
+
+    yield Candidate("quantisation", sentence, change, "float", step, 1.75, close=True, whole=True)

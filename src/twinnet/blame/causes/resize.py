@@ -1,0 +1,76 @@
+"""Resize: mode, coordinates, rounding; grid sampling: mode, border, corners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.problem import Problem
+from twinnet.layers.graph import Layer
+
+_COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric")
+_NEAREST = ("floor", "round_prefer_floor", "round_prefer_ceil", "ceil")
+
+
+@family
+def propose(problem: Problem) -> Iterator[Candidate]:
+    for i, layer in enumerate(problem.layers):
+        if layer.kind == "resize":
+            yield from _resize(i, layer)
+        elif layer.kind == "grid_sample":
+            for name, values in (
+                ("mode", ("linear", "nearest", "cubic")),
+                ("padding", ("zeros", "border", "reflection")),
+                ("align_corners", (False, True)),
+            ):
+                ours = layer.attrs.get(name, values[0])
+                for other in values:
+                    if other != ours:
+                        words = f"samples with {name} {other} where the network has {ours}"
+                        yield Candidate(
+                            "resize",
+                            words,
+                            lambda p, i=i, n=name, o=other: p.set(i, n, o),
+                            ours,
+                            other,
+                        )
+
+
+def _resize(i: int, layer: Layer) -> Iterator[Candidate]:
+    a = layer.attrs
+    mode, rule = a.get("mode", "nearest"), a.get("coordinates", "half_pixel")
+    near = a.get("nearest", "round_prefer_floor")
+    ways = [
+        (m, c, n)
+        for m in ("nearest", "linear", "cubic")
+        for c in _COORDINATES
+        for n in (_NEAREST if m == "nearest" else (near,))
+    ]
+    # Ways that differ in one respect come first and are the simpler ones.
+    for m, c, n in sorted(ways, key=lambda w: (w[0] != mode) + (w[1] != rule) + (w[2] != near)):
+        changed = {
+            name: (ours, theirs)
+            for name, ours, theirs in (("mode", mode, m), ("coordinates", rule, c), ("rounding", near, n))
+            if ours != theirs
+        }
+        if not changed:
+            continue
+        ours, theirs = ("/".join(v[k] for v in changed.values()) for k in (0, 1))
+        words = f"resizes with {' and '.join(changed)} {theirs} where the network has {ours}"
+
+        def change(p: Problem, m=m, c=c, n=n):
+            return p.change(i, mode=m, coordinates=c, nearest=n)
+
+        yield Candidate("resize", words, change, ours, theirs, cost=1.0 + 0.1 * (len(changed) - 1))
+    if mode == "cubic":
+        for value in (-0.5, -0.75, -1.0):
+            if value != a.get("cubic_a", -0.75):
+                words = f"cubic coefficient {value} where the network has {a.get('cubic_a', -0.75)}"
+                yield Candidate(
+                    "resize", words, lambda p, v=value: p.change(i, cubic_a=v), a.get("cubic_a", -0.75), value
+                )
+    for name in ("antialias", "exclude_outside"):
+        ours = bool(a.get(name, False))
+        state, other = ("on", "off") if ours else ("off", "on")
+        words = f"{name.replace('_', ' ')} {other} where the network has it {state}"
+        yield Candidate("resize", words, lambda p, n=name, o=ours: p.set(i, n, not o), ours, not ours)

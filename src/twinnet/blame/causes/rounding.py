@@ -1,0 +1,54 @@
+"""Rounding to whole numbers: half to even, half away, down, up, towards zero."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+
+from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.problem import Patch, Problem
+
+_WAYS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "half to even": torch.round,
+    "half away from zero": lambda v: torch.sign(v) * (v.abs() + 0.5).floor(),
+    "half up": lambda v: (v + 0.5).floor(),
+    "down": torch.floor,
+    "up": torch.ceil,
+    "towards zero": torch.trunc,
+}
+_OURS = {"round": "half to even", "floor": "down", "ceil": "up", "trunc": "towards zero"}
+
+
+@family
+def propose(problem: Problem) -> Iterator[Candidate]:
+    for i, layer in enumerate(problem.layers):
+        to = layer.attrs.get("to")
+        x = problem.operand(i, 0) if layer.inputs else None
+        if not isinstance(x, torch.Tensor) or not x.is_floating_point():
+            continue
+        whole = (
+            layer.kind == "cast"
+            and isinstance(to, torch.dtype)
+            and not to.is_floating_point
+            and to != torch.bool
+        )
+        if layer.kind not in _OURS and not whole:
+            continue
+        ours = "towards zero" if whole else _OURS[layer.kind]
+        for words, way in _WAYS.items():
+            if words != ours:
+                sentence = f"rounds {words} where the network rounds {ours}"
+                yield Candidate("rounding", sentence, lambda p, i=i, f=way: _rounded(p, i, f), ours, words)
+        if not whole:
+            yield Candidate("rounding", "leaves out the rounding", lambda p, i=i: p.drop(i), ours, "nothing")
+
+
+def _rounded(problem: Problem, i: int, way: Callable[[torch.Tensor], torch.Tensor]) -> Patch:
+    to = problem.layers[i].attrs.get("to")
+
+    def run(x: torch.Tensor) -> tuple[torch.Tensor]:
+        made = way(x)
+        return (made.to(to) if isinstance(to, torch.dtype) else made,)
+
+    return problem.become(i, "opaque", run=run)

@@ -1,0 +1,226 @@
+"""A factor or an offset: on the whole tensor, on some channels, or on one; and a bias left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.fitting import Affine, fit_channels, nice
+from twinnet.blame.problem import Patch, Problem
+from twinnet.blame.pullback import pull_back
+
+BIAS_PLACE = {
+    "conv": 2,
+    "conv_transpose": 2,
+    "gemm": 2,
+    "linear": 2,
+    "batch_norm": 2,
+    "layer_norm": 2,
+    "instance_norm": 2,
+    "group_norm": 2,
+}
+WEIGHT_PLACE = {"conv": 1, "conv_transpose": 1, "gemm": 1, "linear": 1, "matmul": 1}
+NORMS = {"batch_norm", "layer_norm", "instance_norm", "group_norm", "rms_norm"}
+_LAST = {"matmul", "gemm", "linear", "layer_norm", "rms_norm"}
+_MADE_HERE = {*WEIGHT_PLACE, *NORMS}
+_ELSEWHERE = {"add": "bias", "sub": "bias", "mul": "scale", "div": "scale"}
+
+
+def channel_axis(problem: Problem, i: int) -> int:
+    """The axis of a layer's output that its weights, or custom, call the channels."""
+    y = problem.out(i)
+    return y.dim() - 1 if problem.layers[i].kind in _LAST or y.dim() < 3 else 1
+
+
+@family
+def propose(problem: Problem) -> Iterator[Candidate]:
+    last = len(problem.layers) - 1
+    for i, layer in enumerate(problem.layers):
+        y = problem.out(i)
+        if not isinstance(y, torch.Tensor) or not y.is_floating_point() or y.dim() == 0:
+            continue
+        if i != last and layer.kind not in _MADE_HERE:
+            continue
+        back = pull_back(problem, i)
+        if back is None or back[0].shape != y.shape:
+            continue
+        yield from _layer(problem, i, *back)
+
+
+def _layer(problem: Problem, i: int, t: torch.Tensor, mask: torch.Tensor) -> Iterator[Candidate]:
+    layer, y = problem.layers[i], problem.out(i)
+    skip = _ELSEWHERE.get(layer.kind, "") if any(problem.constant(i, p) is not None for p in (0, 1)) else ""
+    axis = channel_axis(problem, i)
+    floor = (
+        problem.floor if problem.floor.shape == y.shape else torch.full_like(y, float(problem.floor.max()))
+    )
+    bias = _bias(problem, i, axis)
+    # Weights act before the bias: a factor on them leaves the bias as it is.
+    core, aim = (y - bias, t - bias) if bias is not None else (y, t)
+    fit = fit_channels(y, t, mask, axis, floor)
+    if skip != "bias":
+        yield from _offsets(problem, i, axis, fit, bias)
+    if skip != "scale":
+        inner = fit if bias is None else fit_channels(core, aim, mask, axis, floor)
+        yield from _factors(problem, i, axis, inner, "weights" if layer.kind in WEIGHT_PLACE else "", bias)
+        if bias is not None:
+            yield from _factors(problem, i, axis, fit, "", None, extra=0.5)
+
+
+def _bias(problem: Problem, i: int, axis: int) -> torch.Tensor | None:
+    layer = problem.layers[i]
+    value = problem.constant(i, BIAS_PLACE[layer.kind]) if layer.kind in BIAS_PLACE else None
+    if value is None or value.dim() > 1 or value.numel() not in (1, problem.out(i).shape[axis]):
+        return None
+    if layer.kind == "gemm":
+        value = value * layer.attrs.get("beta", 1.0)
+    shape = [1] * problem.out(i).dim()
+    shape[axis] = value.numel()
+    return value.reshape(shape)
+
+
+def _vector(problem: Problem, i: int, axis: int, values: torch.Tensor) -> torch.Tensor:
+    shape = [1] * problem.out(i).dim()
+    shape[axis] = len(values)
+    return values.reshape(shape)
+
+
+def _add(i: int, axis: int, values: Any):
+    def change(p: Problem) -> Patch:
+        value = values if values.dim() == 0 else _vector(p, i, axis, values)
+        return p.then(i, "add", {f"{p.layers[i].outputs[0]}/offset": value})
+
+    return change
+
+
+def _mul(i: int, axis: int, values: torch.Tensor, around: torch.Tensor | None):
+    """A factor on the result; around the bias if there is one, as a factor on the weights would act."""
+
+    def change(p: Problem) -> Patch:
+        name = p.layers[i].outputs[0]
+        value = values if values.dim() == 0 else _vector(p, i, axis, values)
+        if around is None:
+            return p.then(i, "mul", {f"{name}/factor": value})
+        once = p.then(i, "mul", {f"{name}/factor": value})
+        made, scaled = once.layers
+        from dataclasses import replace
+
+        from twinnet.layers.graph import Layer
+
+        inner = replace(scaled, outputs=(f"{name}/scaled",))
+        final = Layer("add", (f"{name}/scaled", f"{name}/rest"), (name,))
+        return Patch(i, i + 1, (made, inner, final), {**once.constants, f"{name}/rest": around * (1 - value)})
+
+    return change
+
+
+def _offsets(
+    problem: Problem, i: int, axis: int, fit: Affine, bias: torch.Tensor | None
+) -> Iterator[Candidate]:
+    count = len(fit.affected)
+    if bias is not None:
+        flat = bias.reshape(-1).expand(count)
+        yield Candidate(
+            "bias", "leaves out the bias", _add(i, axis, -flat), "bias", "nothing", 1.0, whole=True
+        )
+        ratio = float(((flat + fit.offset) * flat).sum() / (flat * flat).sum()) if bool(flat.any()) else None
+        if ratio is not None and nice(ratio) not in (None, 1.0, 0.0) and count > 1:
+            r = float(nice(ratio) or 0.0)
+            yield Candidate(
+                "bias", f"the bias is {plain(r)}x", _add(i, axis, flat * (r - 1)), 1.0, r, 1.75, whole=True
+            )
+    one = fit.affected.nonzero().reshape(-1)
+    if len(one) == 1 and count > 1:
+        c = int(one[0])
+        d = float(fit.offset[c])
+        before = None if bias is None else float(bias.reshape(-1).expand(count)[c])
+        ratio = nice(1 + d / before) if before else None
+        if ratio is not None and before is not None:
+            only = torch.zeros(count, dtype=torch.float64)
+            only[c] = before * (ratio - 1)
+            words = f"bias of channel {c} is {plain(ratio)}x"
+            yield Candidate("bias", words, _add(i, axis, only), before, before * ratio, 2.0, whole=True)
+        only = torch.zeros(count, dtype=torch.float64)
+        only[c] = d
+        ours, theirs = before or 0.0, (before or 0.0) + d
+        words = f"bias of channel {c} is {plain(theirs)} where the network has {plain(ours)}"
+        yield Candidate(
+            "bias", words, _add(i, axis, only), before or 0.0, (before or 0.0) + d, 3.0, whole=True, fitted=1
+        )
+    d = fit.offset_all
+    if count > 1 and 2 * len(one) > count:
+        cost = 2.0 if nice(d) is not None and d else 3.0
+        words = f"adds {plain(d)} to every value"
+        yield Candidate(
+            "bias",
+            words,
+            _add(i, axis, torch.tensor(d, dtype=torch.float64)),
+            0.0,
+            d,
+            cost,
+            whole=True,
+            fitted=int(cost > 2),
+        )
+    if len(one) > 1:
+        some = torch.where(fit.affected, fit.offset, 0.0)
+        words = f"another bias in {len(one)} of {count} channels"
+        yield Candidate("bias", words, _add(i, axis, some), None, None, 6.0, whole=True, fitted=len(one))
+
+
+def _factors(
+    problem: Problem,
+    i: int,
+    axis: int,
+    fit: Affine,
+    noun: str,
+    around: torch.Tensor | None,
+    extra: float = 0.0,
+) -> Iterator[Candidate]:
+    count = len(fit.affected)
+    one = fit.affected.nonzero().reshape(-1)
+    whole = f"the {noun} are" if noun else "the values are"
+    if len(one) == 1 and count > 1:
+        c = int(one[0])
+        for a, cost in _numbers(float(fit.factor[c])):
+            only = torch.ones(count, dtype=torch.float64)
+            only[c] = a
+            subject = f"{noun} of channel {c} are" if noun else f"channel {c} is"
+            words = f"{subject} {plain(a)}x"
+            yield Candidate(
+                "scale",
+                words,
+                _mul(i, axis, only, around),
+                1.0,
+                a,
+                cost + extra,
+                whole=True,
+                fitted=int(cost > 2),
+            )
+    if 2 * len(one) > count or count == 1:
+        for a, cost in _numbers(fit.factor_all):
+            value = torch.tensor(a, dtype=torch.float64)
+            yield Candidate(
+                "scale",
+                f"{whole} {plain(a)}x",
+                _mul(i, axis, value, around),
+                1.0,
+                a,
+                cost + extra,
+                whole=True,
+                fitted=int(cost > 2),
+            )
+    if len(one) > 1:
+        some = torch.where(fit.affected, fit.factor, 1.0)
+        words = f"{whole} scaled in {len(one)} of {count} channels"
+        yield Candidate(
+            "scale", words, _mul(i, axis, some, around), None, None, 6.0 + extra, whole=True, fitted=len(one)
+        )
+
+
+def _numbers(value: float) -> Iterator[tuple[float, float]]:
+    if nice(value) not in (None, 1.0):
+        yield float(nice(value) or 0.0), 2.0
+    yield value, 3.0

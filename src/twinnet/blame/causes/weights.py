@@ -1,0 +1,204 @@
+"""Weights: mirrored, transposed, one of them changed, one bit flipped, or those of another checkpoint."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterator
+
+import torch
+
+from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.scale_bias import WEIGHT_PLACE, channel_axis
+from twinnet.blame.problem import Problem
+from twinnet.blame.pullback import pull_back
+from twinnet.layers.graph import Layer
+
+
+@family
+def propose(problem: Problem) -> Iterator[Candidate]:
+    for i, layer in enumerate(problem.layers):
+        if layer.kind not in WEIGHT_PLACE:
+            continue
+        w = problem.constant(i, 1)
+        if w is None:
+            continue
+        yield from _rearranged(i, layer, w)
+        yield from _one(problem, i, layer, w)
+        yield from _others(problem, i, layer, w)
+
+
+def _rearranged(i: int, layer: Layer, w: torch.Tensor) -> Iterator[Candidate]:
+    def candidate(words: str, how) -> Candidate:
+        return Candidate("weights", words, lambda p: p.give(i, 1, how(p.constant(i, 1))))
+
+    spatial = [a for a in range(2, w.dim()) if w.shape[a] > 1] if layer.kind.startswith("conv") else []
+    for count in range(1, len(spatial) + 1):
+        for axes in itertools.combinations(spatial, count):
+            named = "both ways" if len(axes) == 2 == len(spatial) else f"along axis {plain(axes)}"
+            yield candidate(f"the kernel is mirrored {named}", lambda v, a=axes: v.flip(a))
+    for a, b in itertools.combinations(spatial, 2):
+        if w.shape[a] == w.shape[b]:
+            yield candidate("the kernel is transposed", lambda v, a=a, b=b: v.transpose(a, b))
+    if w.dim() >= 2 and w.shape[0] == w.shape[1] > 1:
+        words = (
+            "input and output channels of the weights are exchanged"
+            if spatial or w.dim() > 2
+            else "the weights are transposed"
+        )
+        yield Candidate(
+            "weights", words, lambda p: p.give(i, 1, p.constant(i, 1).transpose(0, 1)), whole=True
+        )
+    if w.dim() == 2 and w.shape[0] != w.shape[1]:
+        words = "the weights are read in the other order (column by column)"
+        yield Candidate("weights", words, lambda p: p.give(i, 1, w.t().reshape(w.shape)), whole=True)
+
+
+def _one(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator[Candidate]:
+    """One weight: the error of its channel is the shifted input times one number."""
+    back = pull_back(problem, i)
+    if back is None:
+        return
+    y = problem.out(i)
+    error = torch.where(back[1], back[0] - y, 0.0)
+    axis = channel_axis(problem, i)
+    sizes = error.abs().amax([a for a in range(error.dim()) if a != axis])
+    channel = int(sizes.argmax())
+    x = problem.operand(i, 0)
+    grown = _gradients(layer, x, w, error, channel)
+    if grown is None:
+        return
+    slope, power, place = grown
+    at = int((slope * slope / power.clamp_min(1e-300)).argmax())
+    energy = float((error.select(axis, channel) ** 2).sum())
+    if float(slope[at] ** 2) < 0.99 * float(power[at]) * energy:
+        return
+    where = place(at)
+    old, new = float(w[where]), float(w[where] + slope[at] / power[at])
+    spot = plain(tuple(int(v) for v in where))
+    for value, words, cost in _values(old, new):
+        changed = w.clone()
+        changed[where] = value
+        sentence = f"weight {spot} is {plain(value)} where the network has {plain(old)}{words}"
+        yield Candidate(
+            "weights", sentence, lambda p, v=changed: p.give(i, 1, v), old, value, cost, whole=True
+        )
+
+
+def _values(old: float, new: float) -> Iterator[tuple[float, str, float]]:
+    (bits,) = struct.unpack("<I", struct.pack("<f", old))
+    for bit in range(32):
+        (flipped,) = struct.unpack("<f", struct.pack("<I", bits ^ (1 << bit)))
+        if flipped == flipped and abs(flipped - new) <= 1e-4 * max(abs(new), abs(old) * 1e-2):
+            yield flipped, f" (bit {bit} flipped)", 2.25
+    yield new, "", 2.5
+
+
+def _gradients(layer: Layer, x: torch.Tensor, w: torch.Tensor, error: torch.Tensor, channel: int):
+    """Correlation of one channel's error with what each of its weights multiplies, and that one's energy."""
+    if layer.kind == "conv" and w.dim() == 4 and not layer.attrs.get("auto_pad"):
+        group = layer.attrs.get("group", 1)
+        per = w.shape[0] // group
+        first = channel // per * w.shape[1]
+        part = x[:, first : first + w.shape[1]]
+        pads = tuple(layer.attrs.get("pads") or (0, 0, 0, 0))
+        part = torch.nn.functional.pad(part, (pads[1], pads[3], pads[0], pads[2]))
+        strides, dilations = (tuple(layer.attrs.get(n) or (1, 1)) for n in ("strides", "dilations"))
+        e = error[:, channel]
+        slope, power = [], []
+        for c, a, b in itertools.product(range(w.shape[1]), range(w.shape[2]), range(w.shape[3])):
+            top, left = a * dilations[0], b * dilations[1]
+            view = part[:, c, top :: strides[0], left :: strides[1]][:, : e.shape[1], : e.shape[2]]
+            slope.append((view * e).sum())
+            power.append((view * view).sum())
+        shape = w.shape[1:]
+
+        def place(at: int):
+            return (channel, *(int(v) for v in torch.unravel_index(torch.tensor(at), shape)))
+
+        return torch.stack(slope), torch.stack(power), place
+    if layer.kind in ("matmul", "linear", "gemm") and w.dim() == 2 and not layer.attrs.get("trans_a"):
+        rows = x.reshape(-1, x.shape[-1])
+        e = error.reshape(-1, error.shape[-1])[:, channel]
+        if len(e) != len(rows):
+            return None
+        outputs_first = layer.kind == "linear" or bool(layer.attrs.get("trans_b"))
+        alpha = layer.attrs.get("alpha", 1.0)
+        return (
+            alpha * (rows * e[:, None]).sum(0),
+            alpha * alpha * (rows * rows).sum(0),
+            lambda at: (channel, at) if outputs_first else (at, channel),
+        )
+    return None
+
+
+def _others(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator[Candidate]:
+    """Quite other weights: solved from some of the places, believed if they predict all the others too."""
+    back = pull_back(problem, i)
+    if back is None or not bool(back[1].all()) or layer.attrs.get("auto_pad"):
+        return
+    t, axis = back[0], channel_axis(problem, i)
+    bias = problem.constant(i, 2)
+    if bias is not None and bias.dim() == 1:
+        t = t - bias.reshape([-1 if a == axis else 1 for a in range(t.dim())])
+    off = (
+        (back[0] - problem.out(i)).abs() > 4 * problem.floor if problem.floor.shape == t.shape else back[1]
+    ).movedim(axis, 0)
+    affected = off.reshape(off.shape[0], -1).any(1)
+    made = _solved(layer, problem.operand(i, 0), t.movedim(axis, -1).reshape(-1, t.shape[axis]), w, affected)
+    if made is None:
+        return
+    some = int(affected.sum())
+    where = (
+        f"in {some} of {len(affected)} channels"
+        if some < len(affected)
+        else "throughout, as from another checkpoint"
+    )
+    yield Candidate(
+        "weights", f"other weights {where}", lambda p: p.give(i, 1, made), None, None, 8.0, whole=True
+    )
+
+
+def _solved(
+    layer: Layer, x: torch.Tensor, aims: torch.Tensor, w: torch.Tensor, affected: torch.Tensor
+) -> torch.Tensor | None:
+    """The weights that make `aims` (places x channels) of the data, for the affected channels; None if
+    not determined.
+    """
+    made = w.clone()
+    if layer.kind == "conv" and w.dim() == 4:
+        size, group = w[0].numel(), layer.attrs.get("group", 1)
+        if size > 512 or len(aims) < 3 * size or group > 256:
+            return None
+        pads = tuple(layer.attrs.get("pads") or (0, 0, 0, 0))
+        padded = torch.nn.functional.pad(x, (pads[1], pads[3], pads[0], pads[2]))
+        strides, dilations = (tuple(layer.attrs.get(n) or (1, 1)) for n in ("strides", "dilations"))
+        per = w.shape[0] // group
+        for g in range(group):
+            mine = [c for c in range(g * per, (g + 1) * per) if affected[c]]
+            if not mine:
+                continue
+            part = padded[:, g * w.shape[1] : (g + 1) * w.shape[1]]
+            rows = torch.nn.functional.unfold(part, tuple(w.shape[2:]), dilation=dilations, stride=strides)
+            rows = rows.transpose(1, 2).reshape(-1, size)
+            made[mine] = _least_squares(rows, aims[:, mine]).t().reshape(len(mine), *w.shape[1:])
+        return made
+    if layer.kind in ("matmul", "linear") and w.dim() == 2:
+        rows = x.reshape(-1, x.shape[-1])
+        if rows.shape[1] > 512 or len(rows) < 3 * rows.shape[1] or len(rows) != len(aims):
+            return None
+        found = _least_squares(rows, aims)
+        if layer.kind == "linear":
+            return torch.where(affected[:, None], found.t(), w)
+        return torch.where(affected, found, w)
+    return None
+
+
+def _least_squares(rows: torch.Tensor, aims: torch.Tensor) -> torch.Tensor:
+    """From at most three places per unknown, so that the others test the answer."""
+    if len(rows) > 3 * rows.shape[1]:
+        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[
+            : max(3 * rows.shape[1], 64)
+        ]
+        rows, aims = rows[order], aims[order]
+    return torch.linalg.lstsq(rows, aims, driver="gelsd").solution

@@ -1,0 +1,171 @@
+"""From a failing pair to its cause and impact, with what one sample's traces hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from twinnet.blame.impact import impact_of, output_error
+from twinnet.blame.problem import Problem
+from twinnet.blame.search import Explanation, solve
+from twinnet.errors import EngineError
+from twinnet.judge.verdicts import TOO_LARGE
+from twinnet.layers.graph import Graph, Layer
+from twinnet.network.arrays import to_tensor
+from twinnet.pairing import Pair
+from twinnet.result import Cause, Finding
+
+if TYPE_CHECKING:
+    from twinnet.judge.born import Frontier
+
+__all__ = ["Blame", "Context", "attribute", "explain"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What blame may look at: both graphs, the pairs, and one sample's tensors.
+
+    `frontier` gives for a pair the network's layers of its segment, the twin's inputs of it and their error
+    bounds (`BornTest.on(...).frontier`). `outputs` are pairs of output names, (network, twin);
+    `twin_inputs` maps the twin graph's inputs to the network graph's.
+    """
+
+    graph: Graph
+    pairs: Sequence[Pair]
+    frontier: Frontier
+    trace: Mapping[str, np.ndarray]
+    twin_trace: Mapping[str, np.ndarray]
+    inputs: Mapping[str, torch.Tensor]
+    unit: float = 2.0**-24
+    twin_graph: Graph | None = None
+    twin_inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class Blame:
+    """What was found out about one finding."""
+
+    ratio: float
+    cause: Cause | None = None
+    reason: str = ""
+    impact: float | None = None
+    born_share: float | None = None
+
+    def on(self, finding: Finding) -> Finding:
+        """The finding with it; the evidence takes the place of a reason that only says "too large"."""
+        reason = finding.reason
+        if self.reason and self.cause is None:
+            reason = self.reason if reason in ("", TOO_LARGE) else f"{reason}: {self.reason}"
+        share = self.born_share
+        return replace(finding, cause=self.cause, impact=self.impact, born_share=share, reason=reason)
+
+
+def problem_of(pair: Pair, context: Context) -> Problem | None:
+    """The segment of a pair as a problem; None if it cannot be evaluated."""
+    tensor = pair.site.tensor
+    if tensor not in context.graph.producer:
+        return None
+    found = context.frontier(pair)
+    if found is None:
+        return None
+    indices, values, errors = found
+    layers = tuple(context.graph.layers[i] for i in indices)
+    read = {n for layer in layers for n in layer.inputs if n is not None}
+    constants = {n: context.graph.constants[n] for n in read if n in context.graph.constants}
+    got = to_tensor(pair.transform.to_network(context.twin_trace[pair.twin_site.tensor]))
+    return Problem(
+        layers,
+        constants,
+        values,
+        tensor,
+        got,
+        unit=context.unit,
+        errors=errors,
+        twin=_twin_part(pair, context),
+        graph_inputs=frozenset(context.inputs),
+    )
+
+
+def explain(pair: Pair, context: Context) -> Explanation:
+    """Why the twin differs at a pair whose born error is too large: a cause, or the evidence."""
+    try:
+        problem = problem_of(pair, context)
+        return Explanation(None) if problem is None else solve(problem)
+    except EngineError:
+        return Explanation(None)
+
+
+def attribute(pair: Pair, context: Context) -> tuple[float | None, float | None]:
+    """Impact of a pair's born error on the network's output, and its share of the whole output error."""
+    try:
+        problem = problem_of(pair, context)
+        return (None, None) if problem is None else _impact(problem, context)
+    except EngineError:
+        return None, None
+
+
+def _impact(problem: Problem, context: Context) -> tuple[float | None, float | None]:
+    if not problem.same_shape or not problem.is_float:
+        return None, None
+    born = torch.where(problem.error.isfinite(), problem.error, 0.0)
+    names = tuple(ours for ours, _ in context.outputs)
+    impact = impact_of(context.graph, problem.target, born, context.trace, context.inputs, names)
+    if impact is None:
+        return None, None
+    total = 0.0
+    for ours, theirs in context.outputs:
+        if ours in context.trace and theirs in context.twin_trace:
+            a, b = to_tensor(context.trace[ours]), to_tensor(context.twin_trace[theirs])
+            total = max(total, output_error(a, b))
+    return impact, impact / total if total > 0 and np.isfinite(total) else None
+
+
+def blame(pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int = 4) -> dict[str, Blame]:
+    """Cause and, for the first few, impact of failing pairs, by network tensor."""
+    found: dict[str, Blame] = {}
+    for number, (pair, ratio) in enumerate(pairs):
+        found[pair.site.tensor] = Blame(ratio)
+        try:
+            problem = problem_of(pair, context)
+            if problem is None:
+                continue
+            explanation = solve(problem)
+            impact, share = _impact(problem, context) if number < impacts else (None, None)
+        except EngineError:
+            continue
+        found[pair.site.tensor] = Blame(ratio, explanation.cause, explanation.reason, impact, share)
+    return found
+
+
+def _twin_part(pair: Pair, context: Context) -> Graph | None:
+    """The twin's own layers of the segment, their values under the network's names where they correspond."""
+    graph = context.twin_graph
+    if graph is None or pair.twin_site.tensor not in graph.producer or not pair.transform.is_identity:
+        return None
+    ours = {p.twin_site.tensor: p.site.tensor for p in context.pairs if p.transform.is_identity}
+    ours.update(context.twin_inputs)
+    indices, frontier = graph.segment(
+        [pair.twin_site.tensor], [*ours, *(p.twin_site.tensor for p in context.pairs)]
+    )
+    if any(n not in ours for n in frontier):
+        return None
+    known = {n: ours[n] for n in (*frontier, pair.twin_site.tensor)}
+
+    def named(name: str | None) -> str | None:
+        return None if name is None else known.get(name, f"twin/{name}")
+
+    layers = []
+    constants = {}
+    for i in indices:
+        layer = graph.layers[i]
+        for name in layer.inputs:
+            if name is not None and name in graph.constants:
+                constants[f"twin/{name}"] = graph.constants[name]
+        outputs = tuple(named(n) or "" for n in layer.outputs)
+        layers.append(replace(layer, inputs=tuple(named(n) for n in layer.inputs), outputs=outputs))
+    return Graph(tuple[Layer, ...](layers), tuple(known.values()), (pair.site.tensor,), constants)

@@ -1,0 +1,330 @@
+"""One segment as a riddle: what did the twin compute instead of these layers?
+
+A `Problem` holds the network's canonical layers between paired tensors, the inputs the twin itself gave
+them and the output it made of them. A `Patch` is one changed way to compute the segment; `Problem.run`
+evaluates it, `Problem.score` says how much of the error it accounts for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from twinnet.errors import EngineError
+from twinnet.layers import evaluate_with_error, kinds
+from twinnet.layers.graph import Graph, Layer
+
+__all__ = ["Patch", "Problem", "Score"]
+
+_TINY = 2.0**-126
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Layers `start` to `stop` (exclusive) of a segment, replaced; `constants` are new or changed ones."""
+
+    start: int
+    stop: int
+    layers: tuple[Layer, ...]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Score:
+    """How much of the error a hypothesis accounts for beyond rounding, and what it leaves, in noise
+    floors.
+    """
+
+    explains: float
+    left: float
+
+    def named(self, share: float = 0.99, floors: float = 16.0) -> bool:
+        """Whether it explains so much that it may be called the cause."""
+        return self.explains >= share and self.left <= floors
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The segment `layers` that makes `target` from the twin's `inputs`, and what the twin has there.
+
+    `errors` bound what each input may be off by its own rounding. `twin` is the twin's own graph of the
+    same segment, its values renamed to the network's where they correspond; None if it is not known.
+    """
+
+    layers: tuple[Layer, ...]
+    constants: Mapping[str, Any]
+    inputs: Mapping[str, torch.Tensor]
+    target: str
+    got: torch.Tensor
+    unit: float = 2.0**-24
+    errors: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    twin: Graph | None = None
+    graph_inputs: frozenset[str] = frozenset()
+
+    # -- the network's own way -----------------------------------------------------------------------------
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """Every value of the segment, computed the network's way from the twin's inputs."""
+        known: dict[str, Any] = {n: _wide(v) for n, v in self.constants.items()}
+        known.update({n: _wide(v) for n, v in self.inputs.items()})
+        for layer in self.layers:
+            _step(layer, known)
+        return known
+
+    @cached_property
+    def expected(self) -> torch.Tensor:
+        """What the network makes of the twin's inputs."""
+        return self.values[self.target]
+
+    @cached_property
+    def floor(self) -> torch.Tensor:
+        """What rounding may change in it."""
+        return self._bound(self.layers, self.constants, self.expected)
+
+    @cached_property
+    def wanted(self) -> torch.Tensor:
+        """The twin's output, floats in float64."""
+        return _wide(self.got)
+
+    @property
+    def same_shape(self) -> bool:
+        return self.wanted.shape == self.expected.shape
+
+    @property
+    def is_float(self) -> bool:
+        return self.wanted.is_floating_point() and self.expected.is_floating_point()
+
+    @cached_property
+    def error(self) -> torch.Tensor:
+        """Twin minus network; 0 where both are the same NaN or infinity."""
+        return _difference(self.wanted, self.expected)
+
+    @cached_property
+    def agrees(self) -> bool:
+        """Whether nothing differs beyond rounding."""
+        if not self.same_shape:
+            return False
+        if not self.is_float:
+            return bool((self.wanted == self.expected).all())
+        return not bool((self.error.abs() > self.floor).any())
+
+    def operand(self, index: int, place: int) -> Any:
+        """The value a layer reads at a place, or None."""
+        inputs = self.layers[index].inputs
+        name = inputs[place] if place < len(inputs) else None
+        return None if name is None else self.values[name]
+
+    def constant(self, index: int, place: int) -> Any:
+        """The constant a layer reads at a place (float64), or None if it is absent or computed."""
+        inputs = self.layers[index].inputs
+        name = inputs[place] if place < len(inputs) else None
+        return self.values[name] if name is not None and name in self.constants else None
+
+    def out(self, index: int) -> Any:
+        """The first output of a layer."""
+        return self.values[self.layers[index].outputs[0]]
+
+    # -- another way ---------------------------------------------------------------------------------------
+
+    def run(self, patch: Patch) -> Any:
+        """The target computed with the patch; None where that is impossible."""
+        known = dict(self.values)
+        known.update({n: _wide(v) for n, v in patch.constants.items()})
+        dirty = set(patch.constants)
+        try:
+            for layer in patch.layers:
+                for name in layer.outputs:
+                    known.pop(name, None)
+                _step(layer, known)
+                dirty.update(layer.outputs)
+            for layer in self.layers[patch.stop :]:
+                if dirty.intersection(layer.inputs):
+                    _step(layer, known)
+                    dirty.update(layer.outputs)
+        except EngineError:
+            return None
+        found = known.get(self.target)
+        return found if isinstance(found, torch.Tensor) else None
+
+    def score(self, patch: Patch) -> Score | None:
+        """How well a patch accounts for what the twin did; None if it cannot be evaluated or has
+        another shape.
+        """
+        found = self.run(patch)
+        if found is None or found.shape != self.wanted.shape:
+            return None
+        if found.is_floating_point() != self.wanted.is_floating_point():
+            return None
+        if not found.is_floating_point():
+            return self._score_whole(found)
+        floor = self.floor if self.same_shape else None
+        score = self._score(found, floor)
+        if score.explains > 0.9 and not score.named():
+            # What rounding may change depends on how it is computed: the patched way has a floor of its own.
+            layers = (*self.layers[: patch.start], *patch.layers, *self.layers[patch.stop :])
+            own = self._bound(layers, {**self.constants, **patch.constants}, found)
+            score = self._score(found, own if floor is None else torch.maximum(floor, own))
+        return score
+
+    def score_close(self, patch: Patch) -> Score | None:
+        """The same for hypotheses that round: a few elements may fall to the other side of a tie."""
+        found = self.run(patch)
+        if found is None or not self.same_shape or found.shape != self.wanted.shape:
+            return None
+        rest = _difference(self.wanted, found).abs()
+        whole = _difference(self.wanted, self.expected).abs()
+        floor = self.floor if self.is_float else torch.zeros_like(rest)
+        over = rest > 4 * floor
+        left = torch.where(over, rest, 0.0)
+        top = float(whole.max())
+        few = float(over.double().mean()) <= 0.01 and float(left.max()) <= 4 * top
+        if top == 0 or not math.isfinite(top) or not few:
+            return Score(0.0, math.inf)
+        share = float(((left / top) ** 2).sum() / ((whole / top) ** 2).sum())
+        return Score(1.0 - share, 0.0)
+
+    def _score(self, found: torch.Tensor, floor: torch.Tensor | None) -> Score:
+        if found.numel() == 0:
+            return Score(0.0, 0.0)
+        rest = _difference(self.wanted, found).abs()
+        if floor is None:
+            floor = self.unit * 16 * found.abs().max().nan_to_num(1.0, 1.0, 1.0) * torch.ones_like(found)
+        left = float((rest / floor).max())
+        excess = (rest - floor).clamp_min_(0.0)
+        if not self.same_shape:
+            size = self.wanted.abs()
+            return Score(1.0 - _share(excess, size), left)
+        return Score(1.0 - _share(excess, self.error.abs()), left)
+
+    def _score_whole(self, found: torch.Tensor) -> Score:
+        """Integers and flags: the share of differing elements that is put right."""
+        wrong = int((found != self.wanted).sum())
+        before = int((self.expected != self.wanted).sum()) if self.same_shape else self.wanted.numel()
+        return Score(1.0 - wrong / max(before, 1), 0.0 if wrong == 0 else 8.0)
+
+    def _bound(
+        self, layers: tuple[Layer, ...], constants: Mapping[str, Any], value: torch.Tensor
+    ) -> torch.Tensor:
+        graph = Graph(layers, tuple(self.inputs), (self.target,), dict(constants))
+        errors = {n: e for n, e in self.errors.items() if n in self.inputs}
+        base = torch.where(value.isfinite(), value.abs() * self.unit, 0.0) + _TINY
+        try:
+            bound = evaluate_with_error(graph, dict(self.inputs), errors, unit=self.unit)[self.target][1]
+        except EngineError:
+            bound = None
+        if bound is None or bound.shape != base.shape:
+            return base
+        return base + bound
+
+    # -- patches -------------------------------------------------------------------------------------------
+
+    def change(self, index: int, /, *, kind: str | None = None, inputs: Any = None, **attrs: Any) -> Patch:
+        """Layer `index` with another kind, other operands or other attributes."""
+        layer = self.layers[index]
+        changed = replace(
+            layer,
+            kind=kind or layer.kind,
+            inputs=tuple(layer.inputs if inputs is None else inputs),
+            attrs={**layer.attrs, **attrs},
+        )
+        return Patch(index, index + 1, (changed,))
+
+    def set(self, index: int, name: str, value: Any) -> Patch:
+        """Layer `index` with one attribute changed."""
+        layer = self.layers[index]
+        return Patch(index, index + 1, (replace(layer, attrs={**layer.attrs, name: value}),))
+
+    def become(
+        self, index: int, kind: str, inputs: tuple[str | None, ...] | None = None, /, **attrs: Any
+    ) -> Patch:
+        """Layer `index` as quite another kind, with only the attributes given."""
+        layer = self.layers[index]
+        made = replace(
+            layer, kind=kind, inputs=inputs or layer.inputs[:1], attrs=attrs, outputs=layer.outputs[:1]
+        )
+        return Patch(index, index + 1, (made,))
+
+    def drop(self, index: int, place: int = 0) -> Patch:
+        """Layer `index` left out: it passes the operand at `place` on."""
+        return self.become(index, "identity", (self.layers[index].inputs[place],))
+
+    def then(
+        self, index: int, kind: str, constants: Mapping[str, Any] | None = None, /, **attrs: Any
+    ) -> Patch:
+        """One more layer after layer `index`, reading its first output and then the new constants."""
+        layer = self.layers[index]
+        inner = layer.outputs[0] + "/before"
+        made = replace(layer, outputs=(inner, *layer.outputs[1:]))
+        operands = (inner, *(constants or {}))
+        extra = Layer(kind, operands, (layer.outputs[0],), attrs)
+        return Patch(index, index + 1, (made, extra), dict(constants or {}))
+
+    def first(self, index: int, place: int, kind: str, /, **attrs: Any) -> Patch:
+        """One more layer before layer `index`, on the operand at `place`."""
+        layer = self.layers[index]
+        name = layer.inputs[place]
+        new = f"{name}/changed"
+        inputs = tuple(new if p == place else n for p, n in enumerate(layer.inputs))
+        return Patch(index, index + 1, (Layer(kind, (name,), (new,), attrs), replace(layer, inputs=inputs)))
+
+    def give(self, index: int, place: int, value: Any) -> Patch:
+        """Layer `index` reading another constant at `place`."""
+        layer = self.layers[index]
+        new = f"{layer.outputs[0]}/constant{place}"
+        inputs = [*layer.inputs, *(None,) * (place + 1 - len(layer.inputs))]
+        inputs[place] = new
+        return Patch(index, index + 1, (replace(layer, inputs=tuple(inputs)),), {new: value})
+
+
+def _step(layer: Layer, known: dict[str, Any]) -> None:
+    kind = kinds.get(layer.kind)
+    inputs = [None if n is None else known[n] for n in layer.inputs]
+    try:
+        with torch.no_grad():
+            outputs = kind.evaluate(layer.attrs, *inputs)
+    except EngineError:
+        raise
+    except Exception as error:
+        raise EngineError(f"{layer.kind} could not be evaluated: {error}", stage="evaluate") from error
+    for name, value in zip(layer.outputs, outputs):
+        if name:
+            known[name] = _wide(value)
+
+
+def _wide(value: Any) -> Any:
+    return value.to(torch.float64) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+
+def _difference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    off = a.to(torch.float64) - b.to(torch.float64)
+    if bool(torch.isfinite(off.sum())):
+        return off
+    same = (a == b) | (a.isnan() & b.isnan())
+    return torch.where(same, 0.0, torch.where(off.isnan(), math.inf, off))
+
+
+def _share(rest: torch.Tensor, whole: torch.Tensor) -> float:
+    """What is left as a share of what was there: by the largest and by the root mean square, the worse
+    of both.
+    """
+    infinite = torch.isinf(whole)
+    if bool(infinite.any()):
+        if bool(torch.isinf(rest).any()):
+            return 1.0
+        whole = torch.where(infinite, 0.0, whole)
+        if not bool(whole.any()):
+            return float((rest > 0).sum()) / float(infinite.sum())
+    top = float(whole.max())
+    if top == 0:
+        return 1.0
+    if not math.isfinite(float(rest.max())):
+        return math.inf
+    # Halfway exact first: squares of the raw values may overflow or vanish.
+    a, b = rest / top, whole / top
+    return max(float(a.max()), math.sqrt(float((a * a).mean()) / max(float((b * b).mean()), 1e-300)))

@@ -1,0 +1,103 @@
+"""From what the twin has at the end of a segment back to what it must have had inside.
+
+Through operators that can be undone (adding a constant, ReLU where it is open, a sigmoid away from its
+ends) the twin's output tells the value it had after an earlier layer; where it cannot be undone the element
+is masked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from twinnet.blame.problem import Problem
+
+__all__ = ["pull_back"]
+
+
+def pull_back(problem: Problem, index: int) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """What the twin must have had as the output of layer `index`, and where that is known; None if
+    nowhere.
+    """
+    if not problem.same_shape or not problem.is_float:
+        return None
+    value = problem.wanted
+    mask = value.isfinite() & problem.expected.isfinite()
+    if index == len(problem.layers) - 1:
+        return (value, mask) if bool(mask.any()) else None
+    name = problem.target
+    producer = {n: i for i, layer in enumerate(problem.layers) for n in layer.outputs}
+    while (at := producer.get(name)) is not None and at != index:
+        layer = problem.layers[at]
+        place = _data_place(problem, at)
+        if place is None:
+            return None
+        other = problem.operand(at, 1 - place) if len(layer.inputs) > 1 and place < 2 else None
+        undone = _undo(layer.kind, layer.attrs, value, place, other, problem, at)
+        name = layer.inputs[place]
+        if undone is None or name is None or problem.values[name].shape != value.shape:
+            return None
+        value, open_ = undone
+        mask = mask & open_ & value.isfinite()
+    return (value, mask) if at == index and bool(mask.any()) else None
+
+
+def _data_place(problem: Problem, index: int) -> int | None:
+    """The one operand that varies with the segment; None if there are several."""
+    layer = problem.layers[index]
+    varying = [p for p, n in enumerate(layer.inputs) if n is not None and n not in problem.constants]
+    inner = {n for earlier in problem.layers[:index] for n in earlier.outputs}
+    found = [p for p in varying if layer.inputs[p] in inner]
+    return found[0] if len(found) == 1 else None
+
+
+def _undo(
+    kind: str, attrs: Any, y: torch.Tensor, place: int, other: Any, problem: Problem, at: int
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    everywhere = torch.ones_like(y, dtype=torch.bool)
+    if kind == "identity":
+        return y, everywhere
+    if kind == "relu":
+        return y, y > 0
+    if kind == "clip":
+        low, high = (
+            problem.operand(at, p) if attrs.get(n) is None else attrs[n] for p, n in ((1, "min"), (2, "max"))
+        )
+        mask = everywhere
+        if low is not None:
+            mask = mask & (y > low)
+        if high is not None:
+            mask = mask & (y < high)
+        return y, mask
+    if kind == "leaky_relu":
+        alpha = attrs.get("alpha", 0.01)
+        return torch.where(y > 0, y, y / alpha if alpha else y), (y > 0) | (alpha > 0)
+    if kind == "hard_sigmoid":
+        alpha, beta = attrs.get("alpha", 0.2), attrs.get("beta", 0.5)
+        return (y - beta) / alpha, (y > 0) & (y < 1)
+    if kind == "sigmoid":
+        return torch.logit(y), (y > 1e-3) & (y < 1 - 1e-3)
+    if kind == "tanh":
+        return torch.atanh(y), y.abs() < 1 - 1e-3
+    if kind == "hard_swish":
+        root = (-3 + torch.sqrt((9 + 24 * y).clamp_min(0))) / 2
+        return torch.where(y >= 3, y, root), y > 0
+    if kind == "batch_norm":
+        scale, bias, mean, var = (problem.operand(at, p) for p in (1, 2, 3, 4))
+        rate = torch.rsqrt(var + attrs.get("eps", 1e-5)) * (1.0 if scale is None else scale)
+        shape = (1, -1, *(1,) * (y.dim() - 2))
+        offset = (0.0 if bias is None else bias) - mean * rate
+        return (y - offset.reshape(shape)) / rate.reshape(shape), everywhere & (
+            rate.reshape(shape).abs() > 1e-12
+        )
+    if isinstance(other, torch.Tensor) and other.is_floating_point():
+        if kind == "add" and attrs.get("alpha", 1) == 1:
+            return y - other, everywhere
+        if kind == "sub" and attrs.get("alpha", 1) == 1:
+            return (y + other if place == 0 else other - y), everywhere
+        if kind == "mul":
+            return y / other, everywhere & (other != 0)
+        if kind == "div" and place == 0 and not attrs.get("rounding"):
+            return y * other, everywhere
+    return None

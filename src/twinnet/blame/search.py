@@ -1,0 +1,131 @@
+"""Try every hypothesis on a problem, and believe one only if it explains the error and no other does so
+as simply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from twinnet.blame.causes import FAMILIES, Candidate
+from twinnet.blame.evidence import describe
+from twinnet.blame.lean import fewer_channels
+from twinnet.blame.problem import Problem, Score
+from twinnet.errors import EngineError
+from twinnet.result import Cause
+
+__all__ = ["Explanation", "solve"]
+
+_INAPPLICABLE = (
+    EngineError,
+    RuntimeError,
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    ZeroDivisionError,
+    AttributeError,
+    OverflowError,
+)
+"""What a hypothesis may run into that does not fit the layer; it is then none."""
+
+_PROMISING = 0.95
+_AS_SIMPLE = 0.2
+_LONGEST = 12
+_PER_NUMBER = 4
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The cause, or None with the evidence in `reason`."""
+
+    cause: Cause | None
+    reason: str = ""
+
+
+def solve(problem: Problem) -> Explanation:
+    """The one cause that explains the error of a segment, if there is one."""
+    if len(problem.layers) > _LONGEST:
+        return Explanation(None, describe(problem))
+    if problem.agrees:
+        return Explanation(None)
+    confirmed = list(_confirmed(problem))
+    if not confirmed:
+        return Explanation(None, describe(problem))
+    best, score = min(confirmed, key=lambda c: (not c[0].static, c[0].cost, -c[1].explains))
+    rivals = [
+        c
+        for c, _ in confirmed
+        if c.kind != best.kind and c.static == best.static and c.cost <= best.cost + _AS_SIMPLE
+    ]
+    if rivals:
+        reason = (
+            f"either {best.sentence}, or {rivals[0].sentence}: this data cannot tell; {describe(problem)}"
+        )
+        return Explanation(None, reason)
+    sentence = best.sentence
+    cause = Cause(
+        best.kind,
+        f"the twin {sentence}" if _is_verb(sentence) else sentence,
+        min(max(score.explains, 0.0), 1.0),
+        best.network_value,
+        best.twin_value,
+    )
+    return Explanation(cause)
+
+
+_VERBS = {
+    "pads", "leaves", "adds", "applies", "clamps", "reads", "takes", "permutes", "resizes", "rounds",
+    "normalises", "multiplies", "slices", "joins", "reduces", "has", "keeps", "counts", "sums", "averages",
+    "scales", "divides", "saturates", "overflows", "runs", "resets", "uses", "starts", "ignores", "looks",
+    "masks", "samples", "writes", "makes", "prepares", "changes",
+}  # fmt: skip
+
+
+def _is_verb(sentence: str) -> bool:
+    return sentence.split(" ", 1)[0] in _VERBS
+
+
+def _proposals(problem: Problem) -> Iterator[Candidate]:
+    for name, propose in FAMILIES.items():
+        found: Iterable[Candidate] = ()
+        try:
+            found = list(propose(problem))
+        except _INAPPLICABLE as error:
+            if __debug__ and _raising:
+                raise RuntimeError(f"family {name}: {error}") from error
+        yield from found
+
+
+_raising = False
+
+
+def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
+    few = fewer_channels(problem)
+    off = (
+        int((problem.error.abs() > 4 * problem.floor).sum())
+        if problem.same_shape and problem.is_float
+        else None
+    )
+    for candidate in _proposals(problem):
+        if candidate.fitted and off is not None and off < _PER_NUMBER * candidate.fitted:
+            continue
+        if few is not None and not candidate.whole:
+            first = _score(few, candidate)
+            if first is None or first.explains < _PROMISING:
+                continue
+        score = _score(problem, candidate)
+        if score is not None and score.named():
+            yield candidate, score
+
+
+def _score(problem: Problem, candidate: Candidate) -> Score | None:
+    if candidate.unit is not None:
+        problem = replace(problem, unit=candidate.unit)
+    try:
+        patch = candidate.change(problem)
+        if candidate.close:
+            return problem.score_close(patch)
+        return problem.score(patch)
+    except _INAPPLICABLE:
+        return None

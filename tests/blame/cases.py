@@ -1,0 +1,239 @@
+# ruff: noqa: E501 (a table reads best with one row per case)
+"""Planted faults: the network's layers, and what the twin computes instead, in plain torch and float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from twinnet.blame import Problem
+from twinnet.layers.graph import Graph, Layer
+
+__all__ = ["CASES", "Case", "seeded"]
+
+
+def seeded(*shape: int, seed: int = 0, scale: float = 1.0) -> torch.Tensor:
+    """The same random float32 tensor every time."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) * scale
+
+
+@dataclass(frozen=True)
+class Case:
+    """`twin` computes what the twin has from the inputs; `said` must appear in the sentence.
+
+    `graph` are the twin's own layers and constants, for the static test.
+    """
+
+    name: str
+    kind: str
+    said: str
+    layers: tuple[Layer, ...]
+    inputs: Mapping[str, torch.Tensor]
+    twin: Callable[..., torch.Tensor]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    graph: tuple[tuple[Layer, ...], Mapping[str, Any]] | None = None
+    graph_inputs: frozenset[str] = frozenset()
+
+    def problem(self, *, static: bool = False) -> Problem:
+        got = self.twin(**{n: v.clone() for n, v in self.inputs.items()})
+        twin = None
+        if static:
+            assert self.graph is not None
+            layers, constants = self.graph
+            twin = Graph(layers, tuple(self.inputs), ("y",), {f"twin/{n}": v for n, v in constants.items()})
+        return Problem(
+            self.layers, self.constants, self.inputs, "y", got, twin=twin, graph_inputs=self.graph_inputs
+        )
+
+
+X = seeded(1, 6, 12, 14)
+W = seeded(8, 6, 3, 3, seed=1, scale=0.2)
+B = seeded(8, seed=2)
+ROWS = seeded(32, 16, seed=3)
+M = seeded(16, 16, seed=4, scale=0.3)
+SCALE, SHIFT = seeded(6, seed=5).abs() + 0.5, seeded(6, seed=6)
+MEAN, VAR = seeded(6, seed=7), seeded(6, seed=8).abs() + 0.05
+CONV = Layer(
+    "conv",
+    ("x", "w", "b"),
+    ("y",),
+    {"pads": (1, 1, 1, 1), "strides": (1, 1), "dilations": (1, 1), "group": 1},
+)
+NORM = Layer("batch_norm", ("x", "s", "h", "m", "v"), ("y",), {"eps": 1e-5})
+NORMED = {"s": SCALE, "h": SHIFT, "m": MEAN, "v": VAR}
+CONVED = {"w": W, "b": B}
+
+
+def one(kind: str, *inputs: str | None, **attrs: Any) -> tuple[Layer, ...]:
+    """A segment of one layer."""
+    return (Layer(kind, inputs or ("x",), ("y",), attrs),)
+
+
+def renamed(layer: Layer, **attrs: Any) -> tuple[Layer, ...]:
+    """The twin's form of a layer: its own constants, some attributes changed."""
+    inputs = tuple(n if n in ("x", None) else f"twin/{n}" for n in layer.inputs)
+    return (Layer(layer.kind, inputs, layer.outputs, {**layer.attrs, **attrs}),)
+
+
+def changed(tensor: torch.Tensor, index: Any, value: Any) -> torch.Tensor:
+    """A copy with one place set, or scaled if the value is a function."""
+    made = tensor.clone()
+    made[index] = value(made[index]) if callable(value) else value
+    return made
+
+
+def half(x: torch.Tensor) -> torch.Tensor:
+    return x.half().float()
+
+
+def _bn(x: torch.Tensor, s=SCALE, h=SHIFT, m=MEAN, v=VAR, eps: float = 1e-5) -> torch.Tensor:
+    return F.batch_norm(x, m, v, s, h, eps=eps)
+
+
+def _quantized(x: torch.Tensor, scale: float, zero: int) -> torch.Tensor:
+    return ((x / scale).round() + zero).clamp(-128, 127).to(torch.int8)
+
+
+def _gates(x: torch.Tensor, w: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+    """An LSTM over time, gates iofc, zero start."""
+    h = c = torch.zeros(x.shape[1], r.shape[-1])
+    seen = []
+    for step in x:
+        i, o, f, g = (step @ w[0].t() + h @ r[0].t()).chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        seen.append(h)
+    return torch.stack(seen)[:, None]
+
+
+LSTM_W, LSTM_R = seeded(1, 20, 4, seed=10), seeded(1, 20, 5, seed=11)
+FLIP = [0, 2, 1, 3]
+
+
+def _reordered(w: torch.Tensor) -> torch.Tensor:
+    parts = w.chunk(4, 1)
+    return torch.cat([parts[k] for k in FLIP], 1)
+
+
+def _pool(x: torch.Tensor) -> torch.Tensor:
+    return F.avg_pool2d(x, 3, 1, 1, count_include_pad=True)
+
+
+def _resized(x: torch.Tensor) -> torch.Tensor:
+    return F.interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=True)
+
+
+Q = seeded(4, 64, seed=12) * 20
+CASES: tuple[Case, ...] = (
+    Case(
+        "padding", "padding", "pads (0,2) where the network pads (1,1)", (CONV,), {"x": X},
+        lambda x: F.conv2d(F.pad(x, (0, 2, 0, 2)), W, B), CONVED, (renamed(CONV, pads=(0, 0, 2, 2)), CONVED),
+    ),
+    Case("padding mode", "padding", "reflect", (CONV,), {"x": X}, lambda x: F.conv2d(F.pad(x, (1,) * 4, mode="reflect"), W, B), CONVED),
+    Case(
+        "dilation", "stride", "(2,2)", (CONV,), {"x": X}, lambda x: F.conv2d(x, W, B, padding=2, dilation=2), CONVED,
+    ),
+    Case(
+        "layout", "layout", "(0,3,2,1)", one("transpose", perm=(0, 3, 1, 2)), {"x": seeded(1, 6, 6, 5)},
+        lambda x: x.permute(0, 3, 2, 1), {}, (renamed(one("transpose", perm=(0, 3, 2, 1))[0]), {}),
+    ),
+    Case(
+        "flattened NHWC", "layout", "NHWC", one("flatten"), {"x": X}, lambda x: x.permute(0, 2, 3, 1).flatten(1),
+    ),
+    Case("BGR", "channel order", "BGR", one("conv", "x", "w3", pads=(0,) * 4), {"x": X[:, :3]}, lambda x: F.conv2d(x.flip(1), W[:, :3]), {"w3": W[:, :3]}),
+    Case("exchanged", "channel order", "channels 1 and 4", (NORM,), {"x": X}, lambda x: _bn(x)[:, [0, 4, 2, 3, 1, 5]], NORMED),
+    Case(
+        "operand order", "operand order", "b - a", one("sub", "x", "z"), {"x": ROWS, "z": seeded(32, 16, seed=9)}, lambda x, z: z - x,
+        {}, (one("sub", "z", "x"), {}),
+    ),
+    Case(
+        "operator", "operator", "max where the network has add", one("add", "x", "z"), {"x": ROWS, "z": seeded(32, 16, seed=9)},
+        lambda x, z: torch.maximum(x, z), {}, (one("max", "x", "z"), {}),
+    ),
+    Case(
+        "constant", "constant", "2.5 where the network has 3", one("add", "x", "c"), {"x": ROWS}, lambda x: x + 2.5,
+        {"c": torch.tensor(3.0)}, (renamed(one("add", "x", "c")[0]), {"c": torch.tensor(2.5)}),
+    ),
+    Case("bound", "activation", "[0, 1]", one("clip", min=0.0, max=6.0), {"x": ROWS * 3}, lambda x: x.clamp(0, 1), {}, (one("clip", min=0.0, max=1.0), {})),
+    Case("activation missing", "activation", "leaves out", one("relu"), {"x": ROWS}, lambda x: x, {}, (one("identity"), {})),
+    Case(
+        "activation added", "activation", "ReLU", (CONV,), {"x": X}, lambda x: F.relu(F.conv2d(x, W, B, padding=1)), CONVED,
+    ),
+    Case("GELU", "activation", "GELU tanh approximation instead of erf", one("gelu"), {"x": ROWS}, lambda x: F.gelu(x, approximate="tanh"), {}, (one("gelu", approximate="tanh"), {})),
+    Case("sigmoid", "activation", "hard sigmoid", one("sigmoid"), {"x": ROWS}, lambda x: F.hardsigmoid(x), {}, (one("hard_sigmoid", alpha=1 / 6, beta=0.5), {})),
+    Case(
+        "bias of a channel", "bias", "bias of channel 3 is 1.5x", (CONV,), {"x": X},
+        lambda x: F.conv2d(x, W, changed(B, 3, lambda v: v * 1.5), padding=1), CONVED,
+    ),
+    Case(
+        "bias of a channel, in the file", "bias", "bias of channel 3", (CONV,), {"x": X},
+        lambda x: F.conv2d(x, W, changed(B, 3, 0.25), padding=1), CONVED, (renamed(CONV), {"w": W, "b": changed(B, 3, 0.25)}),
+    ),
+    Case("bias missing", "bias", "leaves out the bias", (CONV,), {"x": X}, lambda x: F.conv2d(x, W, padding=1), CONVED),
+    Case(
+        "scale of a channel", "scale", "channel 5 are 2x", (CONV,), {"x": X},
+        lambda x: F.conv2d(x, changed(W, 5, lambda v: v * 2), B, padding=1), CONVED, (renamed(CONV), {"w": changed(W, 5, lambda v: v * 2), "b": B}),
+    ),
+    Case("scale of all", "scale", "1.02x", (CONV,), {"x": X}, lambda x: F.conv2d(x, W, B, padding=1) * 1.02, CONVED),
+    Case(
+        "behind an activation", "scale", "weights of channel 2 are 0.5x",
+        (Layer("conv", ("x", "w", "b"), ("c",), CONV.attrs), Layer("relu", ("c",), ("y",))), {"x": X},
+        lambda x: F.relu(F.conv2d(x, changed(W, 2, lambda v: v / 2), B, padding=1)), CONVED,
+    ),
+    Case("eps", "eps", "eps 0.001 where the network has 1e-05", (NORM,), {"x": X}, lambda x: _bn(x, eps=1e-3), NORMED, (renamed(NORM, eps=1e-3), NORMED)),
+    Case("statistics", "statistics", "variance", (NORM,), {"x": X}, lambda x: _bn(x, v=torch.ones(6)), NORMED),
+    Case(
+        "training mode", "statistics", "batch", (NORM,), {"x": X}, lambda x: F.batch_norm(x, None, None, SCALE, SHIFT, True, eps=1e-5), NORMED,
+    ),
+    Case(
+        "normalisation", "normalisation", "RMS", one("layer_norm", "x", "g", axis=-1), {"x": ROWS + 1}, lambda x: F.rms_norm(x, (16,), M[0].abs() + 0.5, 1e-5),
+        {"g": M[0].abs() + 0.5},
+    ),
+    Case("float16 result", "precision", "float16", (CONV,), {"x": X}, lambda x: half(F.conv2d(x, W, B, padding=1)), CONVED),
+    Case("bfloat16 weights", "precision", "bfloat16", (CONV,), {"x": X}, lambda x: F.conv2d(x, W.bfloat16().float(), B, padding=1), CONVED),
+    Case("int8 weights", "quantisation", "8 bits", (CONV,), {"x": X}, lambda x: F.conv2d(x, (W / (W.abs().max() / 127)).round() * (W.abs().max() / 127), B, padding=1), CONVED),
+    Case(
+        "zero point", "quantisation", "zero point 0 instead of 3", one("dequantize_linear", "x", "s", "z"), {"x": _quantized(Q, 0.5, 3)},
+        lambda x: x.float() * 0.5, {"s": torch.tensor(0.5), "z": torch.tensor(3, dtype=torch.int8)},
+    ),
+    Case(
+        "rounding of a quantiser", "quantisation", "down", one("quantize_linear", "x", "s", "z"), {"x": Q}, lambda x: ((x / 0.5).floor() + 3).clamp(-128, 127).to(torch.int8),
+        {"s": torch.tensor(0.5), "z": torch.tensor(3, dtype=torch.int8)},
+    ),
+    Case("mirrored kernel", "weights", "mirrored both ways", (CONV,), {"x": X}, lambda x: F.conv2d(x, W.flip(2, 3), B, padding=1), CONVED, (renamed(CONV), {"w": W.flip(2, 3), "b": B})),
+    Case("transposed matrix", "weights", "transposed", one("matmul", "x", "m"), {"x": ROWS}, lambda x: x @ M.t(), {"m": M}),
+    Case(
+        "one weight", "weights", "weight (4,2,0,1) is 1.25", (CONV,), {"x": X}, lambda x: F.conv2d(x, changed(W, (4, 2, 0, 1), 1.25), B, padding=1), CONVED,
+        (renamed(CONV), {"w": changed(W, (4, 2, 0, 1), 1.25), "b": B}),
+    ),
+    Case("one bit", "weights", "bit 31", one("matmul", "x", "m"), {"x": ROWS}, lambda x: x @ changed(M, (3, 7), lambda v: -v), {"m": M}),
+    Case(
+        "another checkpoint", "weights", "checkpoint", one("matmul", "x", "m"), {"x": seeded(64, 16, seed=20)}, lambda x: x @ (M + seeded(16, 16, seed=30, scale=0.02)), {"m": M},
+        (renamed(one("matmul", "x", "m")[0]), {"m": M + seeded(16, 16, seed=30, scale=0.02)}),
+    ),
+    Case("pooling kind", "pooling", "max pool", one("average_pool", kernel=(2, 2), strides=(2, 2)), {"x": X}, lambda x: F.max_pool2d(x, 2)),
+    Case("pooling count", "pooling", "counts the padding", one("average_pool", kernel=(3, 3), strides=(1, 1), pads=(1,) * 4), {"x": X}, _pool),
+    Case(
+        "resize", "resize", "align_corners", one("resize", "x", None, "k", mode="linear", coordinates="half_pixel"), {"x": X}, _resized,
+        {"k": torch.tensor([1.0, 1.0, 2.0, 2.0])},
+    ),
+    Case("softmax axis", "axis", "axis 1", one("softmax", axis=-1), {"x": seeded(2, 5, 5)}, lambda x: x.softmax(1), {}, (one("softmax", axis=1), {})),
+    Case("reduction axis", "axis", "(1)", one("reduce_sum", axes=(2,), keepdims=False), {"x": seeded(3, 6, 6)}, lambda x: x.sum(1)),
+    Case("rounding", "rounding", "half away from zero", one("round"), {"x": torch.arange(-20, 20) / 2.0}, lambda x: torch.sign(x) * (x.abs() + 0.5).floor()),
+    Case(
+        "slice", "index", "from 2 to 9", one("slice", "x", "a", "b", "k"), {"x": ROWS}, lambda x: x[:, 2:9],
+        {"a": torch.tensor([1]), "b": torch.tensor([8]), "k": torch.tensor([1])},
+    ),
+    Case("gather", "index", "i-1", one("gather", "t", "x"), {"x": torch.tensor([3, 5, 9, 1, 0, 12])}, lambda x: M[(x - 1).clamp(0)], {"t": M}),
+    Case("attention", "attention", "masks later positions", one("attention", "x", "x", "x"), {"x": seeded(1, 2, 7, 8)}, lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True)),
+    Case("gates", "recurrent", "ifoc", one("lstm", "x", "w", "r"), {"x": seeded(6, 2, 4)}, lambda x: _gates(x, _reordered(LSTM_W), _reordered(LSTM_R)), {"w": LSTM_W, "r": LSTM_R}),
+    Case("NaN", "nan", "0 where the network has NaN", one("sqrt"), {"x": ROWS}, lambda x: x.sqrt().nan_to_num(0.0)),
+    Case(
+        "range of the input", "preprocessing", "[-1,1]", (CONV,), {"x": X}, lambda x: F.conv2d(x * 2 - 1, W, B, padding=1), CONVED,
+        graph_inputs=frozenset({"x"}),
+    ),
+)  # fmt: skip

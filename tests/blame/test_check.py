@@ -1,0 +1,83 @@
+"""Causes and impact in a whole check: torch networks against twins that do something else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import twinnet
+from twinnet.result import Finding
+
+torch.manual_seed(0)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3, padding=1)
+        self.act = nn.GELU()
+        self.second = nn.Conv2d(8, 4, 3, padding=1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return self.second(self.act(self.first(image)))
+
+
+@pytest.fixture(scope="module")
+def net() -> Net:
+    torch.manual_seed(1)
+    return Net().eval()
+
+
+@pytest.fixture(scope="module")
+def image() -> torch.Tensor:
+    return torch.rand(1, 3, 16, 20, generator=torch.Generator().manual_seed(2))
+
+
+def _twin(net: Net, *, approximate: str = "none", shift: float = 0.0):
+    def run(x: np.ndarray) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            first = net.first(torch.from_numpy(x))
+            act = nn.functional.gelu(first, approximate=approximate)
+            bias = net.second.bias.clone()
+            bias[2] += shift
+            last = nn.functional.conv2d(act, net.second.weight, bias, padding=1)
+        return {"output": last.numpy(), "first": first.numpy(), "act": act.numpy()}
+
+    return run
+
+
+def _findings(net: Net, image: torch.Tensor, twin) -> tuple[Finding, ...]:
+    result = twinnet.check(net, image, twin)
+    assert isinstance(result, twinnet.Result)
+    return result.findings
+
+
+def test_cause_and_share_of_one_fault(net: Net, image: torch.Tensor) -> None:
+    (finding,) = _findings(net, image, _twin(net, approximate="tanh"))
+    assert finding.cause is not None
+    assert (finding.cause.kind, finding.cause.sentence) == (
+        "activation",
+        "GELU tanh approximation instead of erf",
+    )
+    assert finding.impact is not None and finding.impact > 0
+    assert finding.born_share == pytest.approx(1.0, abs=0.02)
+
+
+def test_two_faults_have_a_cause_and_a_share_each(net: Net, image: torch.Tensor) -> None:
+    found = _findings(net, image, _twin(net, approximate="tanh", shift=0.5))
+    assert [f.cause and f.cause.kind for f in found] == ["activation", "bias"]
+    assert "channel 2" in (found[1].cause.sentence if found[1].cause else "")
+    shares = [f.born_share or 0.0 for f in found]
+    assert shares[1] == pytest.approx(1.0, abs=0.05)
+    assert 0 < shares[0] < 0.1
+
+
+def test_a_clean_twin_has_nothing_to_explain(net: Net, image: torch.Tensor) -> None:
+    assert _findings(net, image, _twin(net)) == ()
+
+
+def test_the_screen_says_it(net: Net, image: torch.Tensor) -> None:
+    screen = repr(twinnet.check(net, image, _twin(net, approximate="tanh")))
+    assert "GELU tanh approximation instead of erf" in " ".join(screen.split())
