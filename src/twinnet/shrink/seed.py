@@ -84,6 +84,8 @@ class Seed:
     ratio: float = 0.0
     error: str = ""
     note: str = ""
+    cause: str = ""
+    """Why it differs, in the words of the finding; known after the check, so it is not kept here."""
 
     @property
     def nbytes(self) -> int:
