@@ -83,3 +83,33 @@ def test_it_is_small_and_shows_the_same(name: str, confidential: bool, tmp_path:
     if name != "not a number":  # there the twin reads another input than the network
         shutil.copy(folder / "network.onnx", folder / "twin.onnx")
         assert start(folder)[0] == 0
+
+
+def test_hiding_never_makes_a_difference_of_its_own(tmp_path: Path, start: Start) -> None:
+    """The twin lays its weights out in another way: what cannot be changed alike on both sides stays."""
+    ends = "(float[1,3,8,8] x) => (float[1,3,8,8] y)"
+    ours = "a = Sigmoid(x)\n b = Mul(a, k)\n c = Exp(b)\n y = Neg(c)"
+    theirs = (
+        "t = Transpose<perm: ints = [0,2,3,1]>(x)\n e = Sigmoid(t)\n f = Mul(e, k)\n g = Exp(f)\n"
+        "h = Transpose<perm: ints = [0,3,1,2]>(g)\n y = Neg(h)"
+    )
+    wrong, right = "{1.5, 2.5, 3.9}", "{1.5, 2.5, 3.5}"
+    for name, shape, values, body in (
+        ("network", "1,3,1,1", right, ours),
+        ("twin", "3", wrong, theirs),
+        ("healthy", "3", right, theirs),
+    ):
+        text = f"{HEAD} g {ends} <float[{shape}] k = {values}> {{ {body} }}"
+        onnx.save(parser.parse_model(text), str(tmp_path / f"{name}.onnx"))
+    result = twinnet.check(str(tmp_path / "network.onnx"), twin=f"onnxruntime:{tmp_path / 'twin.onnx'}")
+    made = twinnet.repro(result, tmp_path / "repro", confidential=True)
+    assert made.confirmed
+    assert len(made.kept) == 1
+    assert made.kept[0] in (tmp_path / "repro" / "ISSUE.md").read_text()
+    network, twin = (onnx.load(str(tmp_path / "repro" / f"{n}.onnx")).graph for n in ("network", "twin"))
+    held = [onnx.numpy_helper.to_array(g.initializer[0]).reshape(-1).tolist() for g in (network, twin)]
+    assert held == [pytest.approx([1.5, 2.5, 3.5]), pytest.approx([1.5, 2.5, 3.9])]
+    assert (
+        twinnet.check(str(tmp_path / "network.onnx"), twin=f"onnxruntime:{tmp_path / 'healthy.onnx'}").verdict
+        == "PASS"
+    )
