@@ -253,8 +253,8 @@ def _error_result(judgement: Judgement, inputs: InputsInfo, error: EngineError) 
     """A side that could not run: ERROR, with the engine's own words, and never a comparison."""
     return Result(
         verdict="ERROR",
-        network=judgement.network_info(),
-        twin=judgement.twin_info(),
+        network=judgement.sides.network_info(),
+        twin=judgement.sides.twin_info(),
         inputs=inputs,
         error=error.what if error.hint is None else f"{error.what}\n  {error.hint}",
         stage=error.stage,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -48,6 +49,9 @@ def main() -> None:
     """Run the command line; errors addressed to a person are printed without a stack trace."""
     from twinnet.errors import TwinnetError
 
+    if not sys.warnoptions:
+        # Advice of libraries to each other; `python -W default -m twinnet.cli.main` shows it.
+        warnings.simplefilter("ignore", FutureWarning)
     try:
         app(prog_name="twinnet")
     except TwinnetError as error:

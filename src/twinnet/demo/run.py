@@ -34,14 +34,16 @@ def run_demo(out: Path, progress: Callable[[str, float | None], None]) -> tuple[
     assert isinstance(healthy, ResultSet)
     assert isinstance(faulty, Result)
     assert isinstance(tables, ResultSet)
-    found = bool(faulty.findings) and faulty.findings[0].site.module.startswith(planted)
+    first = faulty.findings[0] if faulty.findings else None
+    cause = first.cause if first is not None and first.site.module.startswith(planted) else None
+    found = cause is not None and cause.kind == "padding"
     lines = [
         "1. The network against its twins",
         *_twins(healthy),
         "",
         f"2. A twin in which {planted} pads (0,2) where the network pads (1,1)",
         *_indented(repr(faulty)),
-        "   The fault was found where it was planted." if found else "   The fault was NOT found where it was planted.",
+        "   Found where it was planted, and named." if found else "   NOT found where it was planted, or not named.",
         "",
         "3. A picture upscaled by the tables of a network",
         *_twins(tables),

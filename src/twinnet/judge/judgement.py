@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines import Spec, find_engine
+from twinnet.engines import Spec
 from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser
 from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
 from twinnet.judge.again import restated
-from twinnet.judge.aggregate import findings_of, merge, verdict_of, visible
+from twinnet.judge.aggregate import merge, visible
+from twinnet.judge.conclusion import Conclusion
 from twinnet.judge.metrics import compare, dtype_class
 from twinnet.judge.other import refuse_inputs, refuse_other
 from twinnet.judge.parallel import workers
-from twinnet.judge.task import load_metric, mean_metric, task_metric
+from twinnet.judge.sides import OutputPair, Sides, align_outputs, dims, refuse_random
+from twinnet.judge.task import load_metric, task_metric
 from twinnet.judge.tolerance import Tolerance, Tolerances, by_tolerance, read_rules
 from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
 from twinnet.pairing.transforms import candidates
 from twinnet.result import (
-    Coverage,
     Difference,
-    Finding,
     Guard,
     Judged,
     PairResult,
     Result,
-    SideInfo,
     TaskMetric,
 )
 from twinnet.site import Site
@@ -61,115 +59,58 @@ class Judgement:
         self.settings = settings
         self.timings: dict[str, float] = {}
         self.kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        self._blamed: dict[str, Blame] = {}
-        self._reference = reference
-        self._twin_spec = twin
+        self.blamed: dict[str, Blame] = {}
         self.seeds: dict[str, Seed] = {}
-        self._sessions: list[Session] = []
-        self._by_network = False
-        self._net: Session | None = None
-        self._twin: Session | None = None
+        self.by_network = False
         # A metric that cannot be loaded is said before anything has run.
         self._metric = load_metric(settings.metric)
-        self._scores: list[TaskMetric] = []
-        self._plain_unit = UNITS["float32"]
-        self._aligned: list[_Output] = []
+        self.scores: list[TaskMetric] = []
+        self.plain_unit = UNITS["float32"]
+        self.aligned: list[OutputPair] = []
         # How far two equal runs of the twin are apart, by network tensor; empty for a deterministic twin.
         self._spread: dict[str, float] = {}
         # Samples are made when asked for; the first is asked for often.
-        self._first: Mapping[str, np.ndarray] = feed.samples[0]
+        self.first: Mapping[str, np.ndarray] = feed.samples[0]
         flags = Tolerance(
             settings.rtol, settings.atol, settings.ulp, settings.snr, settings.psnr, settings.cosine
         )
         rules = read_rules(settings.tolerance_file) if settings.tolerance_file else ()
         self.tolerances = Tolerances.of(flags, rules)
-        self._job = Job(
-            inputs=self._first,
+        self.job = Job(
+            inputs=self.first,
             threads=settings.threads,
             time_limit=settings.time_limit,
             memory=settings.memory,
             timings=self.timings,
             progress=lambda step: settings.progress(step, None),
         )
-
-    # -- the two sides -------------------------------------------------------------------------------------------
-
-    def _open(self, spec: Any, side: str) -> Session:
-        self.settings.progress(f"opening the {side}", None)
-        if isinstance(spec, Session):
-            session = spec
-        elif isinstance(spec, Spec):
-            session = find_engine(spec.engine).open(self.network, spec.options, spec.file, self._job)
-        else:
-            from twinnet.engines.callable import CallableSession
-
-            session = CallableSession(spec, self.network, self._job)
-        self._sessions.append(session)
-        return session
-
-    def close(self) -> None:
-        """Free both sessions."""
-        for session in self._sessions:
-            session.close()
-        self._sessions.clear()
-
-    def network_info(self) -> SideInfo:
-        net, spec = self.network, self._reference
-        if isinstance(spec, Spec):
-            info = SideInfo(net.name, spec.engine, str(spec), "", net.format, net.parameters)
-        else:
-            info = getattr(spec, "side", SideInfo(net.name, spec.engine))
-        return self._with_session(info, self._net)
-
-    def twin_info(self) -> SideInfo:
-        spec = self._twin_spec
-        if isinstance(spec, Spec):
-            info = SideInfo(spec.engine, spec.engine, str(spec))
-            if spec.file:
-                info = replace(info, description=spec.file)
-        elif isinstance(spec, Session):
-            info = getattr(spec, "side", SideInfo(spec.engine, spec.engine))
-        else:
-            name = getattr(spec, "__name__", "function")
-            info = SideInfo(name, "callable", name)
-        return self._with_session(info, self._twin)
-
-    @staticmethod
-    def _with_session(info: SideInfo, session: Session | None) -> SideInfo:
-        if session is None:
-            return info
-        try:
-            count = len(session.sites)
-        except EngineError:  # it does not run, so nobody can count
-            count = 0
-        return replace(info, version=session.version, sites=count, precision=session.precision)
+        self.sides = Sides(network, reference, twin, self.job)
 
     # -- the check -----------------------------------------------------------------------------------------------
 
     def result(self) -> Result:
         """Run everything. EngineError means verdict ERROR and is left to the caller."""
-        net = self._net = self._open(self._reference, "network")
+        net = self.sides.open_network()
         graph = net.graph()
-        _refuse_random("network", net, graph)
+        refuse_random("network", net, graph)
         # Torch modules learn their outputs' names from a first run.
-        plain = net.run(self._first)
-        twin = self._twin = self._open(self._twin_spec, "twin")
-        _refuse_random("twin", twin, None)
-        refuse_inputs(twin, self._first)
-        twin_plain = twin.run(self._first)
-        derived = isinstance(self._twin_spec, Spec) and self._twin_spec.file is None
-        refuse_other(net, twin, None if derived else graph, plain, twin_plain)
-        self._aligned = _aligned(net, plain, twin, twin_plain)
+        plain = net.run(self.first)
+        twin = self.sides.open_twin()
+        refuse_random("twin", twin, None)
+        refuse_inputs(twin, self.first)
+        twin_plain = twin.run(self.first)
+        refuse_other(net, twin, None if self.sides.derived else graph, plain, twin_plain)
+        self.aligned = align_outputs(net, plain, twin, twin_plain)
         pairing = self._pair(net, twin, graph)
         unit = UNITS.get(twin.precision, UNITS["float32"])
         # What a segment creates is measured at the twin's precision; end to end the coarser side shows as well.
-        self._plain_unit = UNITS.get(coarser(net.precision, twin.precision), UNITS["float32"])
+        self.plain_unit = UNITS.get(coarser(net.precision, twin.precision), UNITS["float32"])
         results: dict[str, PairResult] = {}
         found: list[Guard] = [Guard("note", n) for n in (*self.feed.notes, *net.notes, *twin.notes)]
         outputs_seen: list[dict[str, np.ndarray]] = [plain]
-        self._score(self._first, plain, twin_plain)
+        self._score(self.first, plain, twin_plain)
         for number in range(len(self.feed.samples)):
-            sample = self._first if number == 0 else self.feed.samples[number]
+            sample = self.first if number == 0 else self.feed.samples[number]
             self.settings.progress(f"sample {number + 1} of {len(self.feed.samples)}", None)
             trace, twin_trace, pairing = self._traces(net, twin, graph, pairing, sample, first=number == 0)
             if number == 0:
@@ -182,7 +123,7 @@ class Judgement:
                     if t in trace
                 }
                 outputs_seen.append(ours)
-                theirs = {row.twin_name: twin_trace[row.twin_tensor] for row in self._aligned}
+                theirs = {row.twin_name: twin_trace[row.twin_tensor] for row in self.aligned}
                 self._score(sample, ours, theirs)
             judged = self._judge(graph, pairing, sample, trace, twin_trace, unit, number)
             for pair in judged:
@@ -198,15 +139,18 @@ class Judgement:
         if self.tolerances:
             # Once more by the worst figures of all samples, so that judging the run again says the same.
             ordered = [restated(p, self.tolerances) for p in ordered]
-        return self._conclude(
-            net, twin, graph, pairing, ordered, unit, found, outputs_seen, plain, twin_plain
-        )
+        conclusion = Conclusion(self, net, twin, graph, pairing, ordered, plain, twin_plain, outputs_seen)
+        return conclusion.result(found)
+
+    def close(self) -> None:
+        """Free both sessions."""
+        self.sides.close()
 
     def _pair(self, net: Session, twin: Session, graph: Graph | None) -> Pairing:
         settings = self.settings
         # A twin that was converted from this network, or replays one that was, says where each value came from.
-        derived = isinstance(self._twin_spec, Spec) and self._twin_spec.file is None
-        outputs = [(row.tensor, row.twin_tensor) for row in self._aligned]
+        derived = self.sides.derived
+        outputs = [(row.tensor, row.twin_tensor) for row in self.aligned]
         inputs = [(ours, twin.inputs[name]) for name, ours in net.inputs.items() if name in twin.inputs]
         pairing = pair_sites(
             net.sites,
@@ -273,24 +217,23 @@ class Judgement:
 
     def _test(self, graph: Graph | None, pairing: Pairing, unit: float) -> SiteJudge | None:
         """Who judges the sites: the network itself where it knows better, else its canonical layers, else nobody."""
-        assert self._net is not None and self._twin is not None
-        own = self._net.site_judge(pairing.pairs, self._twin, unit)
-        self._by_network = own is not None
+        net, twin = self.sides.net, self.sides.twin
+        assert net is not None and twin is not None
+        own = net.site_judge(pairing.pairs, twin, unit)
+        self.by_network = own is not None
         if own is not None or graph is None:
             return own
         # torch comes in with the layers; two recordings are compared without either.
         from twinnet.judge.born import BornTest
 
-        names = {tensor: name for name, tensor in self._net.inputs.items()}
+        names = {tensor: name for name, tensor in net.inputs.items()}
         observable = {s.tensor for s in pairing.sites}
         return BornTest(
             graph, pairing.pairs, unit=unit, inputs=names, observable=observable, spread=self._spread
         )
 
     def _may_search(self, twin: Session) -> bool:
-        spec = self._twin_spec
-        explicit = not isinstance(spec, Spec) or spec.file is not None
-        return explicit and self.settings.level != "outputs" and not self.settings.watch
+        return not self.sides.derived and self.settings.level != "outputs" and not self.settings.watch
 
     def _observe(
         self,
@@ -356,7 +299,7 @@ class Judgement:
             a = trace[pair.site.tensor]
             b = pair.transform.to_network(twin_trace[pair.twin_site.tensor])
             if a.shape != b.shape:
-                return None, f"shape {_dims(b.shape)} where the network has {_dims(a.shape)}"
+                return None, f"shape {dims(b.shape)} where the network has {dims(a.shape)}"
             if dtype_class(a.dtype) != dtype_class(b.dtype):
                 return None, f"{b.dtype.name} where the network has {a.dtype.name}"
             return compare(a, b), ""
@@ -381,7 +324,7 @@ class Judgement:
             return same(pair) or judge(pair)
 
         judged: list[PairResult] = []
-        with self._job.step("judge"), workers() as pool:
+        with self.job.step("judge"), workers() as pool:
             compared = list(pool.map(plain, pairing.pairs))
             equal.update(
                 {
@@ -452,7 +395,7 @@ class Judgement:
             return Judged("not judged", born.reason, "")
         spread = self._spread.get(base.site.tensor, 0.0)
         if (
-            visible(base.difference, self._plain_unit * 16, base.site.op)
+            visible(base.difference, self.plain_unit * 16, base.site.op)
             and not base.difference.max_abs <= LIMIT * spread
         ):
             reason = "visibly different" + (f" ({born.reason})" if born.reason else "")
@@ -471,10 +414,13 @@ class Judgement:
     ) -> None:
         """Cause and impact of the first findings, while the tensors of the sample that shows them are at hand."""
         failed = [p for p in judged if p.status == "fail" and p.rule in ("noise floor", "structure")]
-        known = self._blamed
-        worse = [p for p in failed if p.site.tensor not in known or (p.ratio or 0.0) > known[p.site.tensor].ratio]
+        known = self.blamed
+        worse = [
+            p for p in failed if p.site.tensor not in known or (p.ratio or 0.0) > known[p.site.tensor].ratio
+        ]
         worse = [p for p in worse if p.site.tensor in known or len(known) < _BLAMED][:_BLAMED]
-        if graph is None or not worse or self._net is None or self._twin is None:
+        net, twin = self.sides.net, self.sides.twin
+        if graph is None or not worse or net is None or twin is None:
             return
         from twinnet.blame.context import Context, blame
         from twinnet.judge.born import BornTest
@@ -484,7 +430,6 @@ class Judgement:
         if not isinstance(test, BornTest):
             return
         self.settings.progress("looking for the cause", None)
-        net, twin = self._net, self._twin
         twin_inputs = {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs}
         context = Context(
             graph,
@@ -499,7 +444,7 @@ class Judgement:
             tuple(zip(net.output_tensors, twin.output_tensors, strict=False)),
         )
         by_tensor = {p.site.tensor: p for p in pairing.pairs}
-        with self._job.step("blame"):
+        with self.job.step("blame"):
             known.update(blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context))
 
     # -- the answer ----------------------------------------------------------------------------------------------
@@ -547,227 +492,17 @@ class Judgement:
         except ImportError:  # two recordings are compared without onnx and torch
             return
         self.settings.progress("keeping the findings for a repro", None)
-        with self._job.step("repro"):
+        with self.job.step("repro"):
             test = self._test(graph, pairing, unit)
             gatherer = Gatherer(self, (net, twin), graph, test, pairing, (trace, twin_trace), sample, unit)
             gatherer.add(judged, self.seeds)
-
-    def _conclude(
-        self,
-        net: Session,
-        twin: Session,
-        graph: Graph | None,
-        pairing: Pairing,
-        pairs: list[PairResult],
-        unit: float,
-        found: list[Guard],
-        outputs_seen: list[dict[str, np.ndarray]],
-        plain: Mapping[str, np.ndarray],
-        twin_plain: Mapping[str, np.ndarray],
-    ) -> Result:
-        verdict = verdict_of(pairs)
-        # Judged unwatched: the deployed outputs themselves must agree, whatever the tapped run showed.
-        outputs = self._outputs(net, twin, graph, pairs, plain, twin_plain, unit, failed=verdict == "FAIL")
-        if any(p.status == "fail" for p in outputs):
-            verdict = "FAIL"
-        visibly = [p for p in pairs if visible(p.difference, self._plain_unit, p.site.op)]
-        untested = [p for p in pairs if p.status == "untested" and p.site.role != "output"]
-        inner = sum(p.site.role != "output" for p in pairs)
-        by_tensor = dict(zip(net.output_tensors, plain.values(), strict=False))
-        judged_outputs = [p for p in pairs if p.site.role == "output"]
-        found += guards.degenerate_data(judged_outputs, by_tensor, len(untested), inner)
-        if verdict == "PASS":
-            found += self._baseline(net, outputs_seen, outputs)
-        found += guards.constant_inputs([self._first])
-        found += self._training_mode()
-        coverage = self._coverage(pairing, pairs, net, graph)
-        found += guards.coverage_guard(coverage)
-        weak = verdict == "PASS" and any(g.weakens for g in found)
-        first = visibly[0].site if visibly else None
-        return Result(
-            verdict=verdict,
-            network=self.network_info(),
-            twin=self.twin_info(),
-            inputs=self.feed.info,
-            coverage=coverage,
-            guards=tuple(found),
-            evidence="weak" if weak else "strong",
-            outputs=tuple(outputs),
-            pairs=tuple(pairs),
-            failing=len(visibly),
-            first_failing=first,
-            findings=self._with_causes(findings_of(pairs, graph, [p.site.tensor for p in visibly])),
-            contributors=self._contributors(pairs),
-            metrics=mean_metric(self._scores),
-            tolerance=str(self.tolerances),
-            timings=dict(self.timings),
-        )
-
-    def _contributors(self, pairs: Sequence[PairResult]) -> tuple[Finding, ...]:
-        """Where a network with a meaning of its own differs within its budget (table approximation), worst first."""
-        if not self._by_network:
-            return ()
-        ranked = sorted(
-            (p for p in pairs if p.status == "pass" and p.difference.max_abs > 0 and p.site.op == "unit"),
-            key=lambda p: p.difference.mse,
-            reverse=True,
-        )
-        return tuple(
-            Finding(p.site, p.twin_site, p.difference.max_abs, p.floor or 0.0, p.ratio or 0.0, p.born or 0.0)
-            for p in ranked[:5]
-        )
-
-    def _with_causes(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        return tuple(self._blamed[f.site.tensor].on(f) if f.site.tensor in self._blamed else f for f in findings)
-
-    def _outputs(
-        self,
-        net: Session,
-        twin: Session,
-        graph: Graph | None,
-        pairs: Sequence[PairResult],
-        plain: Mapping[str, np.ndarray],
-        twin_plain: Mapping[str, np.ndarray],
-        unit: float,
-        *,
-        failed: bool,
-    ) -> list[PairResult]:
-        """The deployed outputs end to end, with what float rounding alone does to them where that is affordable."""
-        by_tensor = {p.site.tensor: p for p in pairs}
-        noise = self._noise(net, graph, plain, failed=failed)
-        found: list[PairResult] = []
-        for row in self._aligned:
-            tensor, ours, theirs = row.tensor, plain[row.name], twin_plain[row.twin_name]
-            judged = by_tensor.get(tensor)
-            site = judged.site if judged else Site(tensor, tensor, "output", role="output")
-            twin_site = judged.twin_site if judged else Site(row.twin_tensor, role="output")
-            base = PairResult(site, twin_site, "pass", rule="end to end")
-            if ours.shape != theirs.shape or dtype_class(ours.dtype) != dtype_class(theirs.dtype):
-                has = f"{_dims(ours.shape)} {ours.dtype.name}"
-                reason = f"{_dims(theirs.shape)} {theirs.dtype.name} where the network has {has}"
-                found.append(replace(base, status="fail", reason=reason, rule="structure"))
-                continue
-            difference = compare(ours, theirs)
-            number = 0
-            if judged is not None and judged.difference.max_abs > difference.max_abs:
-                difference, number = judged.difference, judged.sample
-            floor = max(noise.get(tensor, 0.0), self._plain_unit * max(map(abs, difference.range_reference)))
-            known = tensor in noise and math.isfinite(floor) and floor > 0
-            status = judged.status if judged else "pass"
-            tolerance = self.tolerances.find(site, dtype_name(ours.dtype))
-            if tolerance is not None:
-                status = "fail" if tolerance.complaint(difference) else "pass"
-            found.append(
-                replace(
-                    base,
-                    status=status,
-                    floor=floor if known else None,
-                    ratio=difference.max_abs / floor if known else None,
-                    difference=difference,
-                    sample=number,
-                    reason=judged.reason if judged else "",
-                )
-            )
-        return found
-
-    def _noise(
-        self, net: Session, graph: Graph | None, plain: Mapping[str, np.ndarray], *, failed: bool
-    ) -> dict[str, float]:
-        """How far the network in its own precision is from itself in float64, at each output."""
-        if graph is None or (not failed and not self._cheap(graph)):
-            return {}
-        import torch
-
-        from twinnet.layers import evaluate
-        from twinnet.layers.kinds import UnknownLayer
-        from twinnet.network.arrays import to_tensor
-
-        self.settings.progress("measuring the network's own rounding", None)
-        sample = self._first
-        values = {t: to_tensor(np.asarray(sample[n])) for n, t in net.inputs.items() if n in sample}
-        tensors = [t for t in net.output_tensors if t in graph.producer]
-        try:
-            with self._job.step("judge"):
-                exact = evaluate(graph, values, keep=tensors)
-        except UnknownLayer:
-            return {}
-        found: dict[str, float] = {}
-        for tensor, array in zip(net.output_tensors, plain.values(), strict=False):
-            value = exact.get(tensor)
-            if (
-                value is None
-                or not value.is_floating_point()
-                or value.shape != array.shape
-                or value.numel() == 0
-            ):
-                continue
-            off = (to_tensor(array).to(torch.float64) - value).abs()
-            finite = off[off.isfinite()]
-            found[tensor] = float(finite.max()) if finite.numel() else 0.0
-        return found
-
-    def _cheap(self, graph: Graph) -> bool:
-        judged = self.timings.get("judge", 0.0)
-        return judged < 1.0 * max(len(self.feed.samples), 1)
-
-    def _baseline(
-        self, net: Session, seen: Sequence[Mapping[str, np.ndarray]], outputs: Sequence[PairResult]
-    ) -> list[Guard]:
-        differences = {n: p.difference.max_abs for n, p in zip(seen[0], outputs, strict=False)}
-        if self._by_network:  # judged exactly, site by site: how far the outputs are apart weakens nothing
-            differences = {}
-        if len(seen) > 1:
-            other = seen[1]
-        elif net.live:
-            changed = guards.shuffled(self._first, self.settings.seed)
-            if not changed:
-                return []
-            other = net.run(changed)
-        else:
-            return []
-        return guards.null_baseline(seen[0], other, differences)
-
-    def _training_mode(self) -> list[Guard]:
-        if getattr(self.network, "was_training", False):
-            return [
-                Guard("training mode", "the module was in training mode; it was set to eval for the check")
-            ]
-        return []
-
-    def _coverage(
-        self, pairing: Pairing, pairs: Sequence[PairResult], net: Session, graph: Graph | None
-    ) -> Coverage:
-        judged = sum(p.status in ("pass", "fail", "excused") for p in pairs)
-        note = ""
-        if graph is None and not self._by_network:
-            note = (
-                "the network's layers are not known: only outputs are judged, by the size of the difference"
-            )
-        else:
-            longest = max((len(p.segment) for p in pairs), default=0)
-            unknown = [p for p in pairs if p.status == "not judged" and p.reason and not self.tolerances]
-            if unknown:
-                note = f"{len(unknown)} pairs could not be judged: {unknown[0].reason}"
-            elif longest > 40:
-                note = (
-                    f"the longest segment judged as one has {longest} layers: small faults inside it can hide"
-                )
-        return Coverage(
-            sites=len(pairing.sites),
-            paired=len(pairing.pairs),
-            twin_sites=len(pairing.twin_sites),
-            judged=judged,
-            unmatched=tuple(s.tensor for s in pairing.unmatched),
-            unmatched_twin=tuple(s.tensor for s in pairing.unmatched_twin),
-            note=note,
-        )
 
     def _score(
         self, sample: Mapping[str, np.ndarray], ours: Mapping[str, Any], theirs: Mapping[str, Any]
     ) -> None:
         if self._metric is not None:
-            named = {row.name: theirs[row.twin_name] for row in self._aligned}
-            self._scores.append(task_metric(self._metric, sample, ours, named))
+            named = {row.name: theirs[row.twin_name] for row in self.aligned}
+            self.scores.append(task_metric(self._metric, sample, ours, named))
 
 
 def _settled(
@@ -787,43 +522,3 @@ def _settled(
                 continue
         kept.append(pair)
     return replace(pairing, pairs=tuple(kept))
-
-
-@dataclass(frozen=True, slots=True)
-class _Output:
-    """One output on both sides: its name in a run, and its tensor's name among the sites."""
-
-    name: str
-    tensor: str
-    twin_name: str
-    twin_tensor: str
-
-
-def _aligned(
-    net: Session, plain: Mapping[str, Any], twin: Session, twin_plain: Mapping[str, Any]
-) -> list[_Output]:
-    """Outputs that correspond: by position, or by name where the twin gives only some of them."""
-    ours = list(zip(plain, net.output_tensors, strict=False))
-    theirs = list(zip(twin_plain, twin.output_tensors, strict=False))
-    if len(theirs) < len(ours) and set(twin_plain) <= set(plain):
-        tensors = dict(ours)
-        return [_Output(name, tensors[name], name, tensor) for name, tensor in theirs]
-    return [_Output(*a, *b) for a, b in zip(ours, theirs, strict=False)]
-
-
-def _refuse_random(side: str, session: Session, graph: Graph | None) -> None:
-    place = session.random
-    for layer in graph or ():
-        if not place and layer.attrs.get("random"):
-            where = f" ({layer.source})" if layer.source else ""
-            place = f"{layer.module or layer.node} {layer.op}{where}"
-    if place:
-        raise EngineError(
-            f"the {side} draws random numbers in {place}",
-            stage="run",
-            hint="seed it, or make it deterministic: two runs of it cannot be compared",
-        )
-
-
-def _dims(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape)) or "scalar"

@@ -387,7 +387,9 @@ def next_command(result: Result) -> tuple[str, str]:
         return "", ""
     if result.verdict == "PASS":
         return f"twinnet show {run} --open", "opens the report"
-    site = result.findings[0].site if result.findings else result.first_failing
+    if result.findings:
+        return f"twinnet repro {run}", "writes the smallest file that shows it"
+    site = result.first_failing
     if site is None:
         return f"twinnet show {run} --open", "opens the report"
     return f"twinnet show {run} {shlex.quote(clean(site.tensor))}", "draws the difference there"

@@ -81,7 +81,7 @@ class Gatherer:
 
     def _seed(self, result: PairResult) -> Seed | None:
         pair = self._pairs[result.site.tensor]
-        spec = self._judgement._reference
+        spec = self._judgement.sides.reference
         base = Seed(
             kind="stored",
             place=Place(
@@ -89,7 +89,7 @@ class Gatherer:
             ),
             network_side=Runner(self._net.engine, self._options(spec), self._net.version),
             twin_side=Runner(
-                self._twin.engine, self._options(self._judgement._twin_spec), self._twin.version
+                self._twin.engine, self._options(self._judgement.sides.twin_spec), self._twin.version
             ),
             output=result.site.tensor,
             unit=self._unit,
@@ -120,13 +120,13 @@ class Gatherer:
         """The network as ONNX: itself, or what it is exported to."""
         if self._net.artefact is not None:
             return self._net.artefact
-        spec = self._judgement._twin_spec
+        spec = self._judgement.sides.twin_spec
         if isinstance(spec, Spec) and spec.file is None and self._twin.artefact is not None:
             return self._twin.artefact
         if not hasattr(self._judgement.network, "exported") or self._twin.engine not in SIDES:
             return None
         try:
-            return onnx_artefact(self._judgement.network, None, self._judgement._job)
+            return onnx_artefact(self._judgement.network, None, self._judgement.job)
         except TwinnetError:
             return None
 
@@ -332,12 +332,12 @@ class Gatherer:
 
 def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
     """The ONNX network that an engine refused, as a seed; None where the refusal came from elsewhere."""
-    spec: Any = judgement._reference if judgement._net is None else judgement._twin_spec
+    spec: Any = judgement.sides.reference if judgement.sides.net is None else judgement.sides.twin_spec
     refused = bool(error.log) and error.stage.startswith(("load", "run"))
     if not refused or not isinstance(spec, Spec) or spec.engine not in SIDES:
         return None
     try:
-        artefact = onnx_artefact(judgement.network, spec.file, judgement._job)
+        artefact = onnx_artefact(judgement.network, spec.file, judgement.job)
         if sum(f.stat().st_size for f in artefact.network.external) > LARGEST:
             return None
         model: onnx.ModelProto = artefact.network.complete()
@@ -351,7 +351,7 @@ def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
         network_side=Runner(),
         twin_side=Runner(spec.engine, dict(spec.options), find_engine(spec.engine).version()),
         twin=model,
-        inputs={n: np.array(a) for n, a in artefact.feeds(judgement._first).items()},
+        inputs={n: np.array(a) for n, a in artefact.feeds(judgement.first).items()},
         unit=UNITS["float32"],
         error=error.log or error.what,
     )
