@@ -214,8 +214,9 @@ def _compared(a: Graph, b: Graph) -> StructureDiff:
             continue
         other = b.layers[partner]
         if layer.kind != other.kind:
-            said = f"{_place(layer)}: A has {_op(layer)}, B has {_op(other)}"
-            changes.append(Change("replaced", _place(layer), said, _op(layer), _op(other)))
+            ours, theirs = layer.op or layer.kind, other.op or other.kind
+            said = f"{_place(layer)}: A has {ours}, B has {theirs}"
+            changes.append(Change("replaced", _place(layer), said, ours, theirs))
             continue
         changes += _attributes(layer, other, a, b)
         changes += _weights(layer, other, a, b)

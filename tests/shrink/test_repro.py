@@ -102,6 +102,10 @@ def test_a_torch_network_needs_no_code_of_the_user(demo_run: Path, tmp_path: Pat
     issue = (tmp_path / "repro" / "ISSUE.md").read_text()
     assert "pads is (1, 1, 1, 1) in A, (0, 0, 2, 2) in B" in issue
     assert "stored values" in issue
+    (finding, *_) = twinnet.Result.load(demo_run).findings  # type: ignore[union-attr]
+    assert made.place == finding.site.label
+    assert finding.cause is not None
+    assert finding.cause.sentence in issue
     assert "stored values" in (tmp_path / "repro" / "repro.py").read_text()
     shutil.copy(tmp_path / "repro" / "network.onnx", tmp_path / "repro" / "twin.onnx")
     assert start(tmp_path / "repro")[0] == 0

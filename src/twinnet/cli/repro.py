@@ -19,7 +19,7 @@ def command(
         str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder to write (default: RUN/repro).")
     ] = None,
     finding: Annotated[
-        int, typer.Option("--finding", metavar="N", help="Which finding, counted from 1 as the report does.")
+        int, typer.Option("--finding", metavar="N", help="Which of the kept findings, counted from 1.")
     ] = 1,
     confidential: Annotated[
         bool,

@@ -139,7 +139,7 @@ def _swish(work: _Work) -> None:
             ):
                 assert at is not None
                 work.layers[at] = None
-                work.layers[i] = replace(layer, kind="swish", inputs=(x,), attrs={})
+                work.layers[i] = replace(layer, kind="swish", op="", inputs=(x,), attrs={})
                 break
 
 

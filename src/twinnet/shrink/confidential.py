@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,17 +26,29 @@ class Hidden:
 
 
 def hide(bench: Bench, candidate: Candidate, seed: int = 0) -> Hidden:
-    """Replace weights and inputs by random ones of the same shape, dtype and spread, while the fault shows."""
-    names = [*candidate.feeds, *_secret(candidate)]
+    """Replace weights and inputs by random ones of the same shape, dtype and spread, while the fault shows.
+
+    Two files are changed alike: a weight that one of them alone holds, or that several differences tie to others,
+    keeps its values, so that no difference is shown that was not there.
+    """
+    partners = {} if candidate.same_file else _partners(candidate)
+    secret = [name for name, w in weights_of(candidate.network).items() if is_data(w)]
+    if not candidate.same_file:
+        tied = {partner.network for partner in partners.values()}
+        alone = [n for n, w in weights_of(candidate.twin).items() if is_data(w) and n not in partners]
+        kept = [n for n in secret if n not in tied] + [n for n in alone if n not in secret]
+        secret = [n for n in secret if n in tied]
+    else:
+        kept = []
+    names = [*candidate.feeds, *secret]
     for number in range(_TRIES):
-        changed = _randomised(candidate, names, np.random.default_rng(seed + number))
+        changed = _randomised(candidate, names, partners, np.random.default_rng(seed + number))
         if bench.shows(changed):
-            return Hidden(changed, ())
+            return Hidden(changed, tuple(kept))
     # Not all at once: then one after the other, keeping what the fault needs.
-    kept: list[str] = []
     for name in names:
         for number in range(_TRIES):
-            changed = _randomised(candidate, [name], np.random.default_rng(seed + number))
+            changed = _randomised(candidate, [name], partners, np.random.default_rng(seed + number))
             if bench.shows(changed):
                 candidate = changed
                 break
@@ -45,20 +57,47 @@ def hide(bench: Bench, candidate: Candidate, seed: int = 0) -> Hidden:
     return Hidden(candidate, tuple(kept))
 
 
-def _secret(candidate: Candidate) -> list[str]:
-    return [name for name, w in weights_of(candidate.network).items() if is_data(w)] + [
-        name
-        for name, w in weights_of(candidate.twin).items()
-        if not candidate.same_file and is_data(w) and name not in weights_of(candidate.network)
-    ]
+@dataclass(frozen=True)
+class _Partner:
+    """The network's weight that a weight of the twin is, and how it is laid out there."""
+
+    network: str
+    transposed: bool = False
 
 
-def is_data(array: np.ndarray) -> bool:
-    """Whether a constant is data; short lists of large integers are axes, shapes and bounds."""
-    return array.dtype.kind == "f" or (array.dtype.kind in "iu" and array.itemsize == 1) or array.size > 64
+def _partners(candidate: Candidate) -> dict[str, _Partner]:
+    """For weights of the twin: the same values in the network; and the one pair that differs, if it is only one."""
+    ours = {n: w for n, w in weights_of(candidate.network).items() if is_data(w)}
+    found: dict[str, _Partner] = {}
+    differing: list[str] = []
+    for name, w in weights_of(candidate.twin).items():
+        if not is_data(w):
+            continue
+        order = sorted(ours, key=lambda n: n != name)
+        same = next((n for n in order if _equal(ours[n], w)), None)
+        turned = next((n for n in order if ours[n].ndim == w.ndim == 2 and _equal(ours[n].T, w)), None)
+        if same is not None:
+            found[name] = _Partner(same)
+        elif turned is not None:
+            found[name] = _Partner(turned, True)
+        else:
+            differing.append(name)
+    if len(differing) == 1:
+        name = differing[0]
+        w = weights_of(candidate.twin)[name]
+        partner = ours.get(name)
+        if partner is not None and partner.shape == w.shape and partner.dtype == w.dtype:
+            found[name] = _Partner(name)
+    return found
 
 
-def _randomised(candidate: Candidate, names: list[str], generator: np.random.Generator) -> Candidate:
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.size == b.size and a.dtype == b.dtype and np.array_equal(a.reshape(-1), b.reshape(-1))
+
+
+def _randomised(
+    candidate: Candidate, names: list[str], partners: Mapping[str, _Partner], generator: np.random.Generator
+) -> Candidate:
     feeds = {n: random_like(a, generator) if n in names else a for n, a in candidate.feeds.items()}
     ours = weights_of(candidate.network)
     new = {n: random_like(w, generator) for n, w in ours.items() if n in names}
@@ -67,14 +106,13 @@ def _randomised(candidate: Candidate, names: list[str], generator: np.random.Gen
         return Candidate.of(network, network, feeds, candidate.links)
     changed: dict[str, np.ndarray] = {}
     for name, w in weights_of(candidate.twin).items():
-        if name not in names:
+        partner = partners.get(name)
+        if partner is None or partner.network not in new:
             continue
-        partner = ours.get(name)
-        if partner is None or partner.shape != w.shape or partner.dtype != w.dtype:
-            same = next((n for n, v in ours.items() if v.shape == w.shape and np.array_equal(v, w)), None)
-            changed[name] = new[same] if same in new else random_like(w, generator)
-        else:
-            changed[name] = _alike(partner, w, new[name])
+        old, other = ours[partner.network], new[partner.network]
+        if partner.transposed:
+            old, other = old.T, other.T
+        changed[name] = _alike(old.reshape(w.shape), w, other.reshape(w.shape))
     return Candidate.of(network, with_weights(candidate.twin, changed), feeds, candidate.links)
 
 
@@ -90,6 +128,11 @@ def _alike(old: np.ndarray, twin: np.ndarray, new: np.ndarray) -> np.ndarray:
         scaled = new.astype(np.float64) * factor
     usable = np.isfinite(factor) & (np.abs(factor) < 1e3)
     return np.where(old == twin, new, np.where(usable, scaled, moved)).astype(new.dtype)
+
+
+def is_data(array: np.ndarray) -> bool:
+    """Whether a constant is data; short lists of large integers are axes, shapes and bounds."""
+    return array.dtype.kind == "f" or (array.dtype.kind in "iu" and array.itemsize == 1) or array.size > 64
 
 
 def random_like(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
@@ -118,9 +161,10 @@ def random_like(array: np.ndarray, generator: np.random.Generator) -> np.ndarray
 # -- names -------------------------------------------------------------------------------------------------------
 
 
-def anonymous(candidate: Candidate) -> Candidate:
-    """The candidate with values t0, t1... and nodes n0, n1..., nothing else said about where they come from."""
-    names: dict[str, str] = {}
+def anonymous(candidate: Candidate) -> tuple[Candidate, dict[str, str]]:
+    """The candidate with values t0, t1... and nodes n0, n1...; and the network's old names to the new ones."""
+    # Inputs first: one that only the twin reads has no place in the network's file.
+    names: dict[str, str] = {name: f"t{i}" for i, name in enumerate(candidate.feeds)}
     twins: dict[str, str] = {}
     network = hide_model(candidate.network, names)
     if candidate.same_file:
@@ -139,7 +183,7 @@ def anonymous(candidate: Candidate) -> Candidate:
     for name, link in candidate.links.items():
         if name in names and link.twin in twins:
             links[names[name]] = Link(names[name], twins[link.twin], link.transform)
-    return Candidate(network, twin, feeds, links)
+    return Candidate(network, twin, feeds, links), names
 
 
 def hide_model(model: onnx.ModelProto, names: dict[str, str], start: int = 0) -> onnx.ModelProto:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ __all__ = ["Gatherer", "error_seed"]
 
 _SEEDS = 2
 _WIDER = 5
+_PATIENCE = 5.0
 
 
 class Gatherer:
@@ -69,9 +71,10 @@ class Gatherer:
                 continue
             try:
                 seed = self._seed(pair)
-            except TwinnetError:
-                continue  # a repro is an extra: the verdict stands without it
-            if seed is not None and seed.nbytes <= LARGEST:
+            except Exception:  # a repro is an extra: the verdict stands without it
+                continue
+            held = sum(s.nbytes for s in seeds.values())
+            if seed is not None and held + seed.nbytes <= LARGEST:
                 seeds[tensor] = seed
 
     # -- one finding ---------------------------------------------------------------------------------------------
@@ -84,9 +87,9 @@ class Gatherer:
             place=Place(
                 result.site.tensor, result.site.label, result.site.module, result.site.source, result.segment
             ),
-            network_side=Runner(self._net.engine, _options(spec), self._net.version),
+            network_side=Runner(self._net.engine, self._options(spec), self._net.version),
             twin_side=Runner(
-                self._twin.engine, _options(self._judgement.sides.twin_spec), self._twin.version
+                self._twin.engine, self._options(self._judgement.sides.twin_spec), self._twin.version
             ),
             output=result.site.tensor,
             unit=self._unit,
@@ -108,6 +111,10 @@ class Gatherer:
                 return alone
         found = replace(base, inputs=values, expected=expected, allowed=allowed)
         return self._with_network(found, network, values)
+
+    def _options(self, spec: Any) -> dict[str, str]:
+        threads = self._judgement.settings.threads
+        return ({"threads": str(threads)} if threads else {}) | _options(spec)
 
     def _network_artefact(self) -> OnnxArtefact | None:
         """The network as ONNX: itself, or what it is exported to."""
@@ -186,7 +193,10 @@ class Gatherer:
         ours, theirs = OnnxGraph(network.model), OnnxGraph(twin.model)
         fed = {n: link for n, link in links.items() if n != pair.site.tensor}
         assert self._test is not None
+        begun = time.monotonic()
         for step in range(_WIDER + 1):
+            if step and time.monotonic() - begun > _PATIENCE:
+                return None
             if step == _WIDER:  # from the very inputs
                 fed = {n: link for n, link in fed.items() if n in self._test.inputs}
             made = self._candidate(target[1], fed, ours, theirs, network, twin)
@@ -331,7 +341,7 @@ def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
         if sum(f.stat().st_size for f in artefact.network.external) > LARGEST:
             return None
         model: onnx.ModelProto = artefact.network.complete()
-    except TwinnetError:
+    except (TwinnetError, OSError):
         return None
     from twinnet.engines import find_engine
 

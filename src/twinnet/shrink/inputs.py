@@ -18,10 +18,11 @@ _LARGE = 4096
 def smaller_input(bench: Bench, candidate: Candidate) -> Candidate:
     """Crop: fewer samples, channels, rows and columns, first on every tensor that shares a size, then alone."""
     found = bench.shows(candidate)
-    changed = found is not None
+    changed = found is not None and candidate.alike
+    with_channels = _same_weights(candidate)
     while changed and found is not None:
         changed = False
-        for n in sorted(_sizes(candidate), reverse=True):
+        for n in sorted(_sizes(candidate), reverse=True) if with_channels else ():
             kept = _crop_size(bench, candidate, found, n)
             if kept is not None:
                 candidate, found = kept
@@ -32,6 +33,19 @@ def smaller_input(bench: Bench, candidate: Candidate) -> Candidate:
                 candidate, found = kept
                 changed = True
     return candidate
+
+
+def _same_weights(candidate: Candidate) -> bool:
+    """Whether the weights of both sides lie in the same order, so that the same cut takes the same channels."""
+    if candidate.same_file:
+        return True
+    ours, theirs = weights_of(candidate.network), weights_of(candidate.twin)
+    if ours.keys() != theirs.keys() or any(ours[n].shape != theirs[n].shape for n in ours):
+        return False
+    return (
+        sum(not np.array_equal(ours[n], theirs[n], equal_nan=True) for n in ours if ours[n].dtype.kind == "f")
+        <= 1
+    )
 
 
 def _sizes(candidate: Candidate) -> set[int]:

@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 
 from twinnet.errors import EngineError
+from twinnet.judge.verdicts import Born
 from twinnet.shrink import script
-from twinnet.shrink.confidential import anonymous, hide, hide_model
+from twinnet.shrink.confidential import anonymous, hide
 from twinnet.shrink.folder import Contents
 from twinnet.shrink.inputs import simpler_values, smaller_input
 from twinnet.shrink.issue import networks, numbers, write_issue
@@ -22,6 +23,8 @@ from twinnet.shrink.words import counted, form_of, hidden_words, origin_words, s
 __all__ = ["smallest_live"]
 
 Progress = Callable[[str, float | None], None]
+
+_MEASURED = 1e12
 
 
 def smallest_live(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str, Any], Contents]:
@@ -48,9 +51,7 @@ def smallest_live(seed: Seed, confidential: bool, progress: Progress) -> tuple[d
         fresh = Bench(seed.network_side, seed.twin_side, seed.unit, seed.limit, first=bench.first)
         hidden = hide(fresh, candidate)
         candidate, kept = hidden.candidate, hidden.kept
-        names: dict[str, str] = {}
-        hide_model(candidate.network, names)
-        candidate = anonymous(candidate)
+        candidate, names = anonymous(candidate)
         kept = tuple(names.get(n, "a weight of the twin") for n in kept)
     return _written_live(seed, bench, candidate, confidential, kept)
 
@@ -95,19 +96,14 @@ def _written_live(
     spec["twin"] = side_spec(file, seed.twin_side, twin_inputs, link.twin, forms, form)
     count = len(network.graph.node)
     ops = ", ".join(dict.fromkeys(n.op_type for n in network.graph.node))
-    size = f"{found.born.born:.3g}" if found.born.born is not None else found.born.reason
-    times = (
-        f", {found.born.ratio:.3g} x what rounding can explain"
-        if found.born.ratio not in (None, np.inf)
-        else ""
-    )
+    size = _size(found.born)
     subject = ops if count <= 4 else counted(count, "node")
     title = f"{subject}: {seed.twin_side} gives other values than it should"
     if not candidate.same_file:
         title = f"{subject}: the twin's file computes something else than the network"
     what = (
         f"A network of {counted(count, 'node')} ({ops}) on {counted(candidate.size, 'input element')}: "
-        f"the twin's result is off by {size}{times}.\n\n" + _sides_words(seed, candidate)
+        f"the twin's result is {size}.\n\n" + _sides_words(seed, candidate)
     )
     sections = [
         ("Expected and observed", numbers(found.observed, expected, allowed)),
@@ -141,9 +137,7 @@ def _written_live(
         arrays={"expected.npz": {"expected": expected, "allowed": allowed}},
         engines=list(dict.fromkeys(s.engine for s in (seed.network_side, seed.twin_side) if s.engine)),
     )
-    sentence = (
-        f"{counted(count, 'node')} ({ops}), {counted(candidate.size, 'input element')}: off by {size}{times}"
-    )
+    sentence = f"{counted(count, 'node')} ({ops}), {counted(candidate.size, 'input element')}: {size}"
     made = {
         "sentence": sentence,
         "nodes": count,
@@ -192,3 +186,11 @@ def _file_difference(network: onnx.ModelProto, twin: onnx.ModelProto) -> str:
     found = compare_graphs(read_onnx(network), read_onnx(twin))
     lines = [f"- {c.sentence}" for c in found.changes[:8]]
     return "(A is `network.onnx`, B is `twin.onnx`)\n\n" + "\n".join(lines) if lines else ""
+
+
+def _size(born: Born) -> str:
+    """How far off, in words; next to operators that only move values rounding is no measure."""
+    if born.born is None or born.ratio is None:
+        return f"wrong: {born.reason}"
+    times = f", {born.ratio:.3g} x what rounding can explain" if born.ratio < _MEASURED else ""
+    return f"off by {born.born:.3g}{times}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,13 @@ class Repro:
     trials: int = 0
     failed_trials: int = 0
     kept: tuple[str, ...] = ()
+    place: str = ""
     confirmed: bool = False
     said: str = ""
 
     def __str__(self) -> str:
-        lines = [f"repro    {self.sentence}"]
+        lines = [f"finding  {self.place}"] if self.place else []
+        lines.append(f"repro    {self.sentence}")
         if self.trials:
             crashed = f", {self.failed_trials} of them could not run" if self.failed_trials else ""
             lines.append(f"tried    {self.trials} smaller ones{crashed}")
@@ -75,7 +77,7 @@ def repro(
     >>> repro(found, tempfile.mkdtemp()).kind
     'stored'
     """
-    seeds, folder = _seeds(run)
+    seeds, folder, causes = _seeds(run)
     target = Path(out) if out is not None else folder / "repro" if folder is not None else None
     if target is None:
         raise UsageError("no folder for the repro is named", hint="repro(result, DIR)")
@@ -85,7 +87,7 @@ def repro(
             f"this run has no finding {finding + 1} that a repro can be made of",
             hint=f"it has {len(seeds)}, the first in the network first",
         )
-    seed = seeds[finding]
+    seed = replace(seeds[finding], cause=causes.get(seeds[finding].place.tensor, ""))
     if seed.kind == "error":
         made, contents = refused_network(seed, confidential, progress)
     elif seed.kind == "live":
@@ -95,10 +97,12 @@ def repro(
     progress("writing", None)
     write_folder(target, contents)
     exit_code, said = start(target)
-    return Repro(target, seed.kind, said=said, confirmed=exit_code == 1, **made)
+    place = "" if confidential else seed.place.label
+    return Repro(target, seed.kind, place=place, said=said, confirmed=exit_code == 1, **made)
 
 
-def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None]:
+def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, str]]:
+    """The seeds of a run, its folder, and the causes of its findings by tensor."""
     if isinstance(run, ResultSet):
         failing = [r for r in run if r.verdict != "PASS"]
         if not failing:
@@ -126,4 +130,5 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None]:
         raise UsageError(
             f"this run holds nothing that a repro can be made of: {why}", hint="run the check again"
         )
-    return tuple(seeds), folder
+    causes = {f.site.tensor: f.cause.sentence for f in result.findings if f.cause is not None}
+    return tuple(seeds), folder, causes

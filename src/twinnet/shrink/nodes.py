@@ -24,7 +24,7 @@ def fewer_nodes(bench: Bench, candidate: Candidate) -> Candidate:
     """Leave out nodes, feeding what they would have made, while the fault still shows."""
     parts = _Parts(candidate)
     nodes = parts.nodes
-    if len(nodes) > 1:
+    if len(nodes) > 1 and candidate.alike:
         kept = ddmin(nodes, lambda part: bench.shows(parts.candidate(part)) is not None)
         if kept != nodes:
             smaller = parts.candidate(kept)

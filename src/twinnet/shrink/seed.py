@@ -22,7 +22,7 @@ __all__ = ["Link", "Place", "Runner", "Seed", "load_seeds", "save_seeds"]
 SCHEMA = 1
 FOLDER = "seeds"
 LARGEST = 128 << 20
-"""Bytes one seed may have; a finding in a larger part of a network gets none."""
+"""Bytes the seeds of a run may have together; a finding in a larger part of a network gets none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,8 @@ class Seed:
     ratio: float = 0.0
     error: str = ""
     note: str = ""
+    cause: str = ""
+    """Why it differs, in the words of the finding; known after the check, so it is not kept here."""
 
     @property
     def nbytes(self) -> int:

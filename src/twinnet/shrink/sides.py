@@ -20,7 +20,8 @@ def run_onnxruntime(model: Any, options: dict[str, str], feeds: dict[str, Any]) 
     chosen.log_severity_level = 4
     level = levels.get(options.get("opt", "all"), "ORT_ENABLE_ALL")
     chosen.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
-    chosen.intra_op_num_threads = int(options.get("threads", 1))
+    if "threads" in options:
+        chosen.intra_op_num_threads = int(options["threads"])
     for key, value in options.items():
         if key.startswith("config."):
             chosen.add_session_config_entry(key.partition(".")[2], value)

@@ -53,6 +53,19 @@ class Candidate:
         """Number of fed elements."""
         return sum(a.size for a in self.feeds.values())
 
+    @property
+    def alike(self) -> bool:
+        """Whether both sides have the same operators in the same order, but for at most one that was replaced.
+
+        Only then can both be cut in the same way without making a difference that was not there: one that folds a
+        batch norm or a size into its weights computes the same, but not in the same steps.
+        """
+        ours, theirs = (
+            [n.op_type for n in m.graph.node if n.op_type not in ("Constant", "Identity")]
+            for m in (self.network, self.twin)
+        )
+        return len(ours) == len(theirs) and sum(a != b for a, b in zip(ours, theirs, strict=True)) <= 1
+
     def twin_feeds(self) -> dict[str, np.ndarray]:
         """The inputs under the twin's names and in its form."""
         links = ((self.links.get(n, Link(n, n)), a) for n, a in self.feeds.items())

@@ -21,6 +21,7 @@ def side_spec(
     input_form: Mapping[str, Any],
     output_form: Mapping[str, Any],
 ) -> dict[str, Any]:
+    """What `repro.py` is told about one side: its file, engine and options, and which input goes where."""
     return {
         "file": file,
         "engine": side.engine,
@@ -41,16 +42,16 @@ def form_of(transform: Transform, *, to_twin: bool) -> tuple[Any, Any]:
 
 
 def origin_words(seed: Seed) -> str:
-    place = f"`{seed.place.label or seed.place.tensor}`" + (
-        f" ({seed.place.source})" if seed.place.source else ""
-    )
+    """Where in the user's network it was found, and why it differs, as far as that is known."""
+    source = f" ({seed.place.source})" if seed.place.source else ""
+    said = f"It was found at `{seed.place.label or seed.place.tensor}`{source}"
     layers = "\n".join(f"- {layer}" for layer in seed.place.layers[:8])
-    return (
-        f"It was found at {place}, in a part made of:\n\n{layers}" if layers else f"It was found at {place}."
-    )
+    said += f", in a part made of:\n\n{layers}" if layers else "."
+    return f"{said}\n\nCause: {seed.cause}." if seed.cause else said
 
 
 def hidden_words(kept: tuple[str, ...]) -> str:
+    """What `--confidential` took away and what it left."""
     said = (
         "Names and metadata were removed; weights and inputs are random, of the same shape, type and spread"
     )
@@ -62,4 +63,9 @@ def hidden_words(kept: tuple[str, ...]) -> str:
 
 
 def counted(n: int, word: str) -> str:
+    """A number and its noun.
+
+    >>> counted(1, "node"), counted(3, "node")
+    ('1 node', '3 nodes')
+    """
     return f"{n} {word}" + ("" if n == 1 else "s")
