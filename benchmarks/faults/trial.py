@@ -178,8 +178,8 @@ def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str,
         share=result.findings[at[0]].born_share if at else None,
         seconds=seconds,
         blame=float(result.timings.get("blame", 0.0)),
-        naive=bool(visible) and visible[0] == fault.tensor,
-        cosine=bool(turned) and turned[0] == fault.tensor,
+        naive=bool(visible) and inside(visible[0]),
+        cosine=bool(turned) and inside(turned[0]),
     )
 
 
