@@ -152,7 +152,12 @@ def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str,
         )
 
     at = [k for k, f in enumerate(result.findings) if inside(f.site.tensor)]
-    if not at and not _matters(subject, model, fault.tensor):
+    # Steps between a tensor and its readers show at the readers where the tensor itself was paired before them.
+    moved = {p.site.tensor for p in result.pairs if p.twin_site.tensor.startswith("fault_inner")}
+    ends = [t for t in known if inside(t) and t not in moved] or [fault.tensor]
+    if not at and not any(
+        _matters(subject, model, t, {*known} - moved) for t in ends if t in subject.session.tensors
+    ):
         return replace(base, state="no effect", alarms=len(result.findings), seconds=seconds)
     cause = result.findings[at[0]].cause if at else None
     named = cause is not None
@@ -173,8 +178,8 @@ def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str,
         share=result.findings[at[0]].born_share if at else None,
         seconds=seconds,
         blame=float(result.timings.get("blame", 0.0)),
-        naive=bool(visible) and visible[0] == fault.tensor,
-        cosine=bool(turned) and turned[0] == fault.tensor,
+        naive=bool(visible) and inside(visible[0]),
+        cosine=bool(turned) and inside(turned[0]),
     )
 
 
@@ -185,21 +190,22 @@ def _readers(model: onnx.ModelProto, fault: Fault) -> set[str]:
     return {n.output[0] for n in model.graph.node if fault.tensor in n.input} if fault.between else set()
 
 
-def _matters(subject: Subject, model: onnx.ModelProto, tensor: str) -> bool:
-    """Whether the fault moves its tensor beyond what rounding may, both computed in float64 from the
-    same inputs.
+def _matters(subject: Subject, model: onnx.ModelProto, tensor: str, known: Collection[str]) -> bool:
+    """Whether the fault moves a tensor beyond what rounding may.
+
+    Both sides are computed in float64 from the same values of the nearest tensors that the check could see.
     """
     clean, faulty = subject.session.graph(), read_onnx(model)
     assert clean is not None
-    given = {n: to_tensor(subject.session.tensors[n]) for n in subject.session.tensors}
-    layers, frontier = clean.segment([tensor], [n for n in given if n != tensor])
-    values = {n: given[n] for n in frontier}
+    tensors = subject.session.tensors
+    given = {n: to_tensor(tensors[n]) for n in tensors if n != tensor and (n in known or n in clean.inputs)}
+    layers, frontier = clean.segment([tensor], given)
+    changed_layers, changed_from = faulty.segment([tensor], given)
     try:
+        values = {n: given[n] for n in frontier}
         expected, bound = evaluate_with_error(clean, values, {}, unit=2.0**-24, layers=layers, keep=[tensor])[
             tensor
         ]
-        known = [n for n in given if n != tensor]
-        changed_layers, changed_from = faulty.segment([tensor], known)
         changed = evaluate(faulty, {n: given[n] for n in changed_from}, layers=changed_layers, keep=[tensor])[
             tensor
         ]

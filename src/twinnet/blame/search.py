@@ -4,7 +4,7 @@ as simply.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twinnet.blame.causes import FAMILIES, Candidate
@@ -87,17 +87,16 @@ def _is_verb(sentence: str) -> bool:
 
 
 def _proposals(problem: Problem) -> Iterator[Candidate]:
-    for name, propose in FAMILIES.items():
-        found: Iterable[Candidate] = ()
-        try:
-            found = list(propose(problem))
-        except _INAPPLICABLE as error:
-            if __debug__ and _raising:
-                raise RuntimeError(f"family {name}: {error}") from error
-        yield from found
-
-
-_raising = False
+    for propose in FAMILIES.values():
+        found = iter(propose(problem))
+        while True:
+            try:
+                candidate = next(found, None)
+            except _INAPPLICABLE:
+                break  # a family that cannot make sense of this segment has nothing more to say about it
+            if candidate is None:
+                break
+            yield candidate
 
 
 def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
@@ -107,7 +106,11 @@ def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
         if problem.same_shape and problem.is_float
         else None
     )
-    for candidate in _proposals(problem):
+    best: Candidate | None = None
+    # The simplest first: what is less simple than one that holds can neither win nor raise a doubt.
+    for candidate in sorted(_proposals(problem), key=lambda c: (not c.static, c.cost)):
+        if best is not None and (candidate.static != best.static or candidate.cost > best.cost + _AS_SIMPLE):
+            break
         if candidate.fitted and off is not None and off < _PER_NUMBER * candidate.fitted:
             continue
         if few is not None and not candidate.whole:
@@ -116,6 +119,7 @@ def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
                 continue
         score = _score(problem, candidate)
         if score is not None and score.named():
+            best = best or candidate
             yield candidate, score
 
 

@@ -10,7 +10,7 @@ import torch
 
 from twinnet.blame.causes.family import Candidate, family, plain
 from twinnet.blame.causes.scale_bias import WEIGHT_PLACE, channel_axis
-from twinnet.blame.problem import Problem
+from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.pullback import pull_back
 from twinnet.layers.graph import Layer
 
@@ -145,18 +145,19 @@ def _others(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator
         (back[0] - problem.out(i)).abs() > 4 * problem.floor if problem.floor.shape == t.shape else back[1]
     ).movedim(axis, 0)
     affected = off.reshape(off.shape[0], -1).any(1)
-    made = _solved(layer, problem.operand(i, 0), t.movedim(axis, -1).reshape(-1, t.shape[axis]), w, affected)
-    if made is None:
-        return
+    aims = t.movedim(axis, -1).reshape(-1, t.shape[axis])
+
+    def change(p: Problem) -> Patch:
+        made = _solved(layer, p.operand(i, 0), aims, w, affected)
+        if made is None:
+            raise ValueError("too few places to solve for the weights")
+        return p.give(i, 1, made)
+
     some = int(affected.sum())
-    where = (
-        f"in {some} of {len(affected)} channels"
-        if some < len(affected)
-        else "throughout, as from another checkpoint"
-    )
-    yield Candidate(
-        "weights", f"other weights {where}", lambda p: p.give(i, 1, made), None, None, 8.0, whole=True
-    )
+    where = f"in {some} of {len(affected)} channels"
+    if some == len(affected):
+        where = "throughout, as from another checkpoint"
+    yield Candidate("weights", f"other weights {where}", change, None, None, 8.0, whole=True)
 
 
 def _solved(
