@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint docs-check bench bench-peers clean help
+.PHONY: demo test test-slow lint docs-check bench bench-faults bench-peers clean help
 
 help:
 	@echo "make demo         the whole idea in one minute"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-slow    what takes longer"
 	@echo "make lint         ruff and pyright"
 	@echo "make docs-check   every command and snippet of README and docs/"
+	@echo "make bench-faults planted faults: found, placed, explained"
 	@echo "make bench        our speed, as ratios        make bench-peers   beside other tools"
 
 demo: $(VENV)/.demo
@@ -34,6 +35,9 @@ docs-check: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
+
+bench-faults: $(VENV)/.test
+	$(BIN)/python -m benchmarks.faults --trials 300
 
 bench-peers: $(VENV)/.test
 	$(BIN)/python -m benchmarks.peers

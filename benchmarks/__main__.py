@@ -10,7 +10,7 @@ from pathlib import Path
 import benchmarks
 from benchmarks.bar import print_bars, write_json
 
-NOT_BENCHMARKS = {"__main__", "bar", "peers"}
+NOT_BENCHMARKS = {"__main__", "bar", "faults", "peers"}
 
 
 def main() -> int:
