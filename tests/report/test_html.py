@@ -143,7 +143,7 @@ def test_the_page_says_what_the_screen_says() -> None:
         "the twin pads (1,1) where the network pads (1,2)",
         "the network was in training mode",
         "mAP50: network 0.4127",
-        "twinnet show runs/detector-onnxruntime silu_170",
+        "twinnet repro runs/detector-onnxruntime",
         "318 of 321 sites matched",
         "head.anchor_grid",
         "Linux 6.1 x86_64",
