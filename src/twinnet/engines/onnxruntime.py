@@ -74,7 +74,7 @@ class OnnxRuntimeEngine(Engine):
 
 
 class OnnxRuntimeSession(Session):
-    """One model under one set of options. Segment sessions for tracing are made when first needed and kept."""
+    """One model under one set of options. Tapped sessions are made when first needed."""
 
     engine = "onnxruntime"
 
@@ -94,7 +94,8 @@ class OnnxRuntimeSession(Session):
         self._entries = entries
         self._job = job
         self._cut = OnnxGraph(artefact.model)
-        self._tapped: dict[frozenset[str], list[tuple[Piece, Any]]] = {}
+        self._plans: dict[frozenset[str], list[Piece]] = {}
+        self._whole: dict[frozenset[str], Any] = {}
         self.signature: Signature = artefact.signature
         self._session = self._load(artefact.path or artefact.model)
 
@@ -218,13 +219,14 @@ class OnnxRuntimeSession(Session):
             builder.add(name, array)
         values: dict[str, np.ndarray] = dict(feeds)
         key = frozenset(watch)
-        known = self._tapped.get(key)
-        pieces = [p for p, _ in known] if known else self._plan(key, feeds)
-        made: list[tuple[Piece, Any]] = []
+        pieces = self._plans.get(key) or self._plan(key, feeds)
+        self._plans[key] = pieces
         for index, piece in enumerate(pieces):
             needed_later = {n for later in pieces[index + 1 :] for n in later.inputs}
-            session = known[index][1] if known else self._piece_session(piece, values, len(pieces), watch)
-            made.append((piece, session))
+            session = self._whole.get(key) or self._piece_session(piece, values, len(pieces), watch)
+            if len(pieces) == 1:
+                # One piece serves all samples. Of many, each goes when it is done: its threads and buffers with it.
+                self._whole[key] = session
             have = {i.name for i in session.get_inputs()}
             names = [o.name for o in session.get_outputs()]
             results = self._call(session, names, {n: values[n] for n in have})
@@ -237,9 +239,8 @@ class OnnxRuntimeSession(Session):
                     builder.add(name, result)
                 if name in needed_later:
                     values[name] = result
-            del results
+            del results, session
             values = {n: v for n, v in values.items() if n in needed_later or n in feeds}
-        self._tapped[key] = made
         return builder.done()
 
     def _plan(self, watch: frozenset[str], feeds: Arrays) -> list[Piece]:
@@ -253,6 +254,6 @@ class OnnxRuntimeSession(Session):
         return self._load(self._cut.extract(piece, values))
 
     def close(self) -> None:
-        self._tapped.clear()
+        self._whole.clear()
         with contextlib.suppress(AttributeError):
             del self._session
