@@ -106,8 +106,8 @@ def test_the_output_is_that_of_plain_onnxruntime(file: Path, level: str, theirs:
 def test_a_trace_in_many_pieces_equals_one_in_one(file: Path) -> None:
     whole, cut = _open(file, opt="off"), _open(file, memory=1 << 20, opt="off")
     seen, again = _trace(whole), _trace(cut)
-    pieces = next(iter(cut._tapped.values()))  # type: ignore[attr-defined]
-    assert len(pieces) > 2 and len(next(iter(whole._tapped.values()))) == 1  # type: ignore[attr-defined]
+    pieces = next(iter(cut._plans.values()))  # type: ignore[attr-defined]
+    assert len(pieces) > 2 and len(next(iter(whole._plans.values()))) == 1  # type: ignore[attr-defined]
     assert seen.keys() == again.keys()
     assert all(np.array_equal(seen[n], again[n]) for n in seen)
     assert np.array_equal(again["y"], _plain(file, "ORT_DISABLE_ALL"))
@@ -121,7 +121,7 @@ def test_pieces_agree_under_optimisation(file: Path, level: str) -> None:
         np.testing.assert_allclose(again[name], seen[name], rtol=1e-5, atol=1e-5)
 
 
-def test_a_second_sample_uses_the_same_sessions(file: Path) -> None:
+def test_a_second_sample_runs_the_same_pieces(file: Path) -> None:
     session = _open(file, memory=1 << 20, opt="off")
     first, second = _trace(session), _trace(session)
     assert all(np.array_equal(first[n], second[n]) for n in first)
