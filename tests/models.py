@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pytest
 from filelock import FileLock
+
+from tests.needs import absent
 
 __all__ = ["MODELS", "Real", "model_path", "wheel"]
 
@@ -106,12 +107,6 @@ def _cache() -> Path:
     return Path(root) / "twinnet" / "wheels"
 
 
-def _absent(reason: str) -> None:
-    if os.environ.get("TWINNET_REQUIRE") == "all":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 def wheel(requirement: str) -> Path:
     """The wheel of NAME==VERSION, downloaded on first use; the test is skipped if it cannot be had."""
     folder = _cache()
@@ -129,7 +124,7 @@ def wheel(requirement: str) -> Path:
                 said = [str(error)]
             found = sorted(folder.glob(pattern))
             if not found:
-                _absent(f"{requirement} could not be downloaded: {said[-1] if said else 'no reason given'}")
+                absent(f"{requirement} could not be downloaded: {said[-1] if said else 'no reason given'}")
     return found[0]
 
 

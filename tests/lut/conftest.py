@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from tests.needs import need_data
 
 SET5 = ("baby", "bird", "butterfly", "head", "woman")
 
@@ -14,10 +15,7 @@ SET5 = ("baby", "bird", "butterfly", "head", "woman")
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder of published tables and golden images."""
-    folder = os.environ.get("TWINNET_DATA")
-    if not folder:
-        pytest.skip("set TWINNET_DATA to the folder of published tables and golden images")
-    return Path(folder)
+    return need_data()
 
 
 @pytest.fixture(scope="session")

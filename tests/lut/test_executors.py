@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lut.zoo import CASES, random_net
+from tests.needs import absent
 from twinnet import lut
 from twinnet.errors import EngineError, UsageError
 from twinnet.lut.executors import make
@@ -39,7 +40,7 @@ def test_every_site_is_equal_in_torch_tables_and_executors(name, compressed, noi
             try:
                 executor = make(plan, other)
             except (ImportError, EngineError) as error:
-                pytest.skip(f"{other}: {error}")
+                absent(f"{other}: {error}")
             found: dict[str, np.ndarray] = {}
             assert np.array_equal(executor.record(plane, found.__setitem__), expected), other
             assert np.array_equal(executor.run(plane[None])[0], expected), other

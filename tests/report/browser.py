@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.needs import absent
 
 __all__ = ["Browser", "open_browser"]
 
@@ -81,10 +80,7 @@ def open_browser(width: int = 1300, height: int = 2400) -> Iterator[Browser]:
     """A browser window, or a skip with the reason; a failure where everything is required."""
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or driver is None:
-        missing = "chromium and chromedriver are not installed (Debian: chromium, chromium-driver)"
-        if os.environ.get("TWINNET_REQUIRE") == "all":
-            pytest.fail(missing)
-        pytest.skip(missing)
+        absent("chromium and chromedriver are not installed (Debian: chromium, chromium-driver)")
     process = subprocess.Popen(
         [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines._onnx_graph import OnnxGraph
+from twinnet.engines._onnx_session import OnnxSession
 from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
 from twinnet.errors import EngineError, MissingExtra
 from twinnet.site import Site
@@ -16,7 +16,6 @@ from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
     from twinnet.engines._export import OnnxArtefact
-    from twinnet.layers import Graph
     from twinnet.network import Network
 
 __all__ = ["OnnxReferenceEngine"]
@@ -47,7 +46,7 @@ class OnnxReferenceEngine(Engine):
         return OnnxReferenceSession(onnx_artefact(network, file, job), job, self.version())
 
 
-class OnnxReferenceSession(Session):
+class OnnxReferenceSession(OnnxSession):
     """Walks the nodes itself, so that a time limit holds and every tensor is seen as it is made."""
 
     engine = "onnx-reference"
@@ -57,10 +56,8 @@ class OnnxReferenceSession(Session):
         from onnx.reference import ReferenceEvaluator
 
         self.version = version
-        self._artefact = artefact
+        super().__init__(artefact)
         self._job = job
-        self._cut = OnnxGraph(artefact.model)
-        self.signature = artefact.signature
         model = artefact.model
         if artefact.base_dir is not None:
             model = onnx.ModelProto()
@@ -73,47 +70,8 @@ class OnnxReferenceSession(Session):
             raise failed("load the network", "onnx-reference", error) from error
 
     @property
-    def inputs(self) -> dict[str, str]:
-        return self._artefact.inputs
-
-    @property
-    def output_tensors(self) -> tuple[str, ...]:
-        return self._cut.outputs
-
-    @property
-    def artefact(self) -> OnnxArtefact:
-        return self._artefact
-
-    @property
-    def provenance(self) -> dict[str, str] | None:
-        return self._artefact.provenance
-
-    @property
     def sites(self) -> tuple[Site, ...]:
-        outputs = set(self._cut.outputs)
-        origin = self._artefact.origin
-        return tuple(
-            Site(
-                tensor=name,
-                node=node.name or name,
-                op=node.op_type,
-                module=origin[name].module if name in origin else "",
-                call=origin[name].call if name in origin else 0,
-                index=index,
-                source=origin[name].source if name in origin else "",
-                role="output" if name in outputs else "inner",
-            )
-            for node in self._cut.nodes
-            for index, name in enumerate(node.output)
-            if name and name not in self._cut.static
-        )
-
-    @property
-    def random(self) -> str:
-        return self._cut.random
-
-    def graph(self) -> Graph | None:
-        return self._artefact.graph()
+        return self._sites_of(self._cut.observable)
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         trace = self.trace(inputs, self._cut.outputs, TraceBuilder())

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines._onnx_graph import OnnxGraph, Piece
+from twinnet.engines._onnx_graph import Piece
+from twinnet.engines._onnx_session import OnnxSession
 from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, positive, read_options
 from twinnet.errors import MissingExtra
-from twinnet.signature import Signature
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
     from twinnet.engines._export import OnnxArtefact
-    from twinnet.layers import Graph
     from twinnet.network import Network
 
 __all__ = ["OnnxRuntimeEngine"]
@@ -73,7 +72,7 @@ class OnnxRuntimeEngine(Engine):
         return OnnxRuntimeSession(artefact, chosen.get("opt", "all"), threads, entries, job, self.version())
 
 
-class OnnxRuntimeSession(Session):
+class OnnxRuntimeSession(OnnxSession):
     """One model under one set of options. Tapped sessions are made when first needed."""
 
     engine = "onnxruntime"
@@ -88,15 +87,13 @@ class OnnxRuntimeSession(Session):
         version: str,
     ) -> None:
         self.version = version
-        self._artefact = artefact
+        super().__init__(artefact)
         self._level = level
         self._threads = threads
         self._entries = entries
         self._job = job
-        self._cut = OnnxGraph(artefact.model)
         self._plans: dict[frozenset[str], list[Piece]] = {}
         self._whole: dict[frozenset[str], Any] = {}
-        self.signature: Signature = artefact.signature
         self._session = self._load(artefact.path or artefact.model)
 
     def _load(self, model: Any, *, level: str | None = None, save_to: Path | None = None) -> Any:
@@ -153,51 +150,11 @@ class OnnxRuntimeSession(Session):
 
     @cached_property
     def _sites(self) -> tuple[Site, ...]:
-        outputs = set(self._cut.outputs)
-        found = []
-        for name in self._survivors:
-            node = self._cut.nodes[self._cut.producer[name]]
-            origin = self._artefact.origin.get(name)
-            found.append(
-                Site(
-                    tensor=name,
-                    node=node.name or name,
-                    op=node.op_type,
-                    module=origin.module if origin else "",
-                    call=origin.call if origin else 0,
-                    index=list(node.output).index(name),
-                    source=origin.source if origin else "",
-                    role="output" if name in outputs else "inner",
-                )
-            )
-        return tuple(found)
-
-    @property
-    def inputs(self) -> dict[str, str]:
-        return self._artefact.inputs
-
-    @property
-    def output_tensors(self) -> tuple[str, ...]:
-        return self._cut.outputs
-
-    @property
-    def artefact(self) -> OnnxArtefact:
-        return self._artefact
-
-    @property
-    def provenance(self) -> dict[str, str] | None:
-        return self._artefact.provenance
+        return self._sites_of(self._survivors)
 
     @property
     def sites(self) -> tuple[Site, ...]:
         return self._sites
-
-    @property
-    def random(self) -> str:
-        return self._cut.random
-
-    def graph(self) -> Graph | None:
-        return self._artefact.graph()
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         names = [o.name for o in self._session.get_outputs()]

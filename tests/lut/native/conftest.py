@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
+from tests.needs import absent
 
 from twinnet.errors import EngineError
 
@@ -18,15 +16,4 @@ def engine():
     try:
         return library()
     except EngineError as error:
-        if os.environ.get("TWINNET_REQUIRE") == "all":
-            raise
-        pytest.skip(f"native engine: {error.what}")
-
-
-@pytest.fixture(scope="session")
-def data() -> Path:
-    """The folder of published tables and golden images."""
-    folder = os.environ.get("TWINNET_DATA")
-    if not folder:
-        pytest.skip("set TWINNET_DATA to the folder of published tables and golden images")
-    return Path(folder)
+        absent(f"native engine: {error.what}")

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.needs import absent
 
 SOURCES = Path(__file__).parents[3] / "src/twinnet/lut/native"
 FLAGS = [
@@ -17,24 +18,18 @@ FLAGS = [
 ]  # fmt: skip
 
 
-def unavailable(reason: str) -> None:
-    if os.environ.get("TWINNET_REQUIRE") == "all":
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory) -> Path:
     """`driver.cpp` with the engine's sources, compiled with sanitizers."""
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is None:
-        unavailable("no C++ compiler here")
+        absent("no C++ compiler here")
     folder = tmp_path_factory.mktemp("sanitized")
     trial = folder / "trial.cpp"
     trial.write_text("int main() { return 0; }\n")
     works = subprocess.run([compiler, *FLAGS, str(trial), "-o", str(folder / "trial")], capture_output=True)
     if works.returncode:
-        unavailable("the compiler has no sanitizers")
+        absent("the compiler has no sanitizers")
 
     def build(source: Path) -> str:
         target = folder / f"{source.stem}.o"
