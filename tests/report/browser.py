@@ -32,6 +32,7 @@ FLAGS = [
     "--hide-scrollbars",
     "--disable-dev-shm-usage",
 ]
+WHERE = "return [document.URL, document.readyState]"
 
 
 class Browser:
@@ -39,6 +40,7 @@ class Browser:
 
     def __init__(self, address: str) -> None:
         self._address = address
+        self._visits = 0
 
     def _send(self, method: str, path: str, data: dict[str, Any] | None = None) -> Any:
         body = None if data is None else json.dumps(data).encode()
@@ -52,7 +54,18 @@ class Browser:
             raise AssertionError(f"{method} {path}: {json.load(error)['value']['message']}") from None
 
     def go(self, file: Path) -> None:
-        self._send("POST", "/url", {"url": file.resolve().as_uri()})
+        """Open a page and wait until scripts run in it, not in the page before.
+
+        Right after a navigation the driver may still be bound to the page before: each visit therefore has
+        an address of its own, and the page itself says that it is there and complete.
+        """
+        self._visits += 1
+        address = f"{file.resolve().as_uri()}?visit={self._visits}"
+        self._send("POST", "/url", {"url": address})
+        deadline = time.monotonic() + 60
+        while (there := self.run(WHERE)) != [address, "complete"]:
+            assert time.monotonic() < deadline, f"the browser shows {there}, not {address}"
+            time.sleep(0.05)
 
     def run(self, script: str, *args: Any) -> Any:
         """The value that a function body returns in the page."""
