@@ -1,4 +1,4 @@
-"""`twinnet lut`: look at, import, compare, compress and run lookup-table networks."""
+"""`twinnet lut info|import|diff|compress|run|onnx`: finished tables, looked at, compared, run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["app"]
-
-app = typer.Typer(
-    help="Lookup-table networks: info, import, diff, compress, run, onnx.", no_args_is_help=True
-)
+__all__ = ["VERBS"]
 
 _Tables = Annotated[
     Path, typer.Argument(help="A .lut.safetensors file, a published .npy table, or a folder of them.")
@@ -20,7 +16,6 @@ _Out = Annotated[Path, typer.Option("-o", "--out", help="The .lut.safetensors fi
 _Json = Annotated[bool, typer.Option("--json", help="Plain data on standard output.")]
 
 
-@app.command()
 def info(file: _Tables, json: _Json = False) -> None:
     """Say what a file holds: network, scale, taps, grid, requantisation, compression, origin."""
     from twinnet.lut.describe import describe, lines
@@ -35,7 +30,6 @@ def info(file: _Tables, json: _Json = False) -> None:
         typer.echo("\n".join(lines(content)))
 
 
-@app.command("import")
 def import_(
     source: Annotated[
         Path, typer.Argument(help="A published .npy, .pth or .npz file, or a folder of tables.")
@@ -59,7 +53,6 @@ def import_(
     typer.echo(f"written   {out}")
 
 
-@app.command()
 def diff(
     a: _Tables,
     b: _Tables,
@@ -86,7 +79,6 @@ def diff(
         raise typer.Exit(1)
 
 
-@app.command()
 def compress(
     file: _Tables,
     out: _Out,
@@ -109,7 +101,6 @@ def compress(
     typer.echo(f"{old:,} bytes of tables became {new:,} ({new / old:.1%})\nwritten   {out}")
 
 
-@app.command()
 def run(
     source: Annotated[Path, typer.Argument(help="An image, a folder of images, or a video.")],
     table: Annotated[Path, typer.Option("--table", help="Tables: ours, a published file, or a folder.")],
@@ -132,7 +123,6 @@ def run(
         raise typer.Exit(2)
 
 
-@app.command()
 def onnx(
     file: _Tables, out: Annotated[Path, typer.Option("-o", "--out", help="The .onnx file to write.")]
 ) -> None:
@@ -142,3 +132,6 @@ def onnx(
 
     to_onnx(open_tables(file).plan, out)
     typer.echo(f"written   {out}")
+
+
+VERBS = {"info": info, "import": import_, "diff": diff, "compress": compress, "run": run, "onnx": onnx}
