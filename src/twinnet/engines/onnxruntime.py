@@ -31,6 +31,7 @@ _LEVELS = {
     "all": "ORT_ENABLE_ALL",
 }
 _PIECE_BYTES = 64 << 20
+_WIDENED = "InsertedPrecisionFreeCast_"
 
 
 def _level(text: str) -> str:
@@ -143,7 +144,8 @@ class OnnxRuntimeSession(OnnxSession):
             saved = Path(folder) / "optimised.onnx"
             self._load(self._artefact.path or self._artefact.model, level=level, save_to=saved)
             graph = onnx.load(str(saved), load_external_data=False).graph
-        alive = {name for node in graph.node for name in node.output}
+        # Where it has no kernel for a narrow format it computes in float32, under a name of its own.
+        alive = {name.removeprefix(_WIDENED) for node in graph.node for name in node.output}
         # ONNX Runtime keeps the names of graph outputs, whatever it does inside.
         alive.update(self._cut.outputs)
         return tuple(name for name in self._cut.observable if name in alive)
