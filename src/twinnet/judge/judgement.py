@@ -24,12 +24,16 @@ from twinnet.judge.task import load_metric, task_metric
 from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
+from twinnet.pairing.quantised import is_quantised
 from twinnet.pairing.transforms import candidates
 from twinnet.result import Guard, PairResult, Result, TaskMetric
 from twinnet.site import Site
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
 __all__ = ["Judgement"]
+
+_EIGHT_BITS = 2.0**-8
+"""What a step of eight bits is relative to the range it divides."""
 
 
 class Judgement:
@@ -42,6 +46,9 @@ class Judgement:
         self.timings: dict[str, float] = {}
         self.keeper = Keeper(self)
         self.by_network = False
+        # Whether the twin computes in a coarser format than the network: its small errors are then ranked.
+        self.narrow = False
+        self.quantised = False
         # A metric that cannot be loaded is said before anything has run.
         self._metric = load_metric(settings.metric)
         self.scores: list[TaskMetric] = []
@@ -83,8 +90,12 @@ class Judgement:
         self.aligned = align_outputs(net, plain, twin, twin_plain)
         pairing = self._pair(net, twin, graph)
         unit = UNITS.get(twin.precision, UNITS["float32"])
+        self.quantised = not self.sides.derived and is_quantised(twin.graph())
+        self.narrow = self.quantised or unit > UNITS.get(net.precision, UNITS["float32"])
         # What a segment creates is measured at the twin's precision; end to end the coarser side shows as well.
         self.plain_unit = UNITS.get(coarser(net.precision, twin.precision), UNITS["float32"])
+        if self.quantised:
+            self.plain_unit = max(self.plain_unit, _EIGHT_BITS)
         results: dict[str, PairResult] = {}
         found: list[Guard] = [Guard("note", n) for n in (*self.feed.notes, *net.notes, *twin.notes)]
         outputs_seen: list[dict[str, np.ndarray]] = [plain]
@@ -207,8 +218,22 @@ class Judgement:
 
         names = {tensor: name for name, tensor in net.inputs.items()}
         observable = {s.tensor for s in pairing.sites}
+        declared = None
+        if self.quantised:
+            from twinnet.judge.declared import Declared
+
+            theirs = twin.graph()
+            assert theirs is not None
+            inputs = {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs}
+            declared = Declared(graph, theirs, pairing.pairs, inputs)
         return BornTest(
-            graph, pairing.pairs, unit=unit, inputs=names, observable=observable, spread=self.spread
+            graph,
+            pairing.pairs,
+            unit=unit,
+            inputs=names,
+            observable=observable,
+            spread=self.spread,
+            declared=declared,
         )
 
     def _may_search(self, twin: Session) -> bool:

@@ -28,14 +28,15 @@ _BLAMED = 8
 class Keeper:
     """Collects over the samples of one check; a worse sample takes the place of an earlier one.
 
-    `tensors` holds both sides of the tensors worth showing, `blamed` cause and impact of findings, `seeds` what a
-    repro starts from, each by network tensor name.
+    `tensors` holds both sides of the tensors worth showing, `blamed` cause and impact of findings, `ranked` the
+    impact of contributors, `seeds` what a repro starts from, each by network tensor name.
     """
 
     def __init__(self, check: Judgement) -> None:
         self._check = check
         self.tensors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.blamed: dict[str, Blame] = {}
+        self.ranked: dict[str, Blame] = {}
         self.seeds: dict[str, Seed] = {}
 
     def add(self, judged: Sequence[PairResult], seen: Seen) -> None:
@@ -44,6 +45,8 @@ class Keeper:
         if keep != "none":
             self._keep_tensors(judged, seen, everything=keep == "all")
         self._blame(judged, seen)
+        if seen.number == 0 and self._check.narrow:
+            self._rank(judged, seen)
         if keep != "none" and any(p.status == "fail" for p in judged):
             self._keep_seeds(judged, seen)
 
@@ -82,6 +85,18 @@ class Keeper:
         by_tensor = {p.site.tensor: p for p in seen.pairing.pairs}
         with self._check.job.step("blame"):
             known.update(blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context))
+
+    def _rank(self, judged: Sequence[PairResult], seen: Seen) -> None:
+        """Impact of what segments create within their budget, where the twin is coarser than the network."""
+        within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
+        if not within or (context := self._context(seen)) is None:
+            return
+        from twinnet.blame.contributors import rank
+
+        self._check.settings.progress("ranking what contributes to the difference", None)
+        by_tensor = {p.site.tensor: p for p in seen.pairing.pairs}
+        with self._check.job.step("rank contributors"):
+            self.ranked = rank([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within], context)
 
     def _context(self, seen: Seen) -> Context | None:
         """What blame may look at; None where the network's layers are not known or judge by themselves."""
