@@ -62,6 +62,7 @@ def bars() -> list[Bar]:
 def _polygraphy(programs: Path, good: str, bad: str, folder: str) -> tuple[Cost, bool]:
     """All steps as one, and whether one of them ran into the limit."""
     fold = ["--fold-constants", "--override-input-shapes", SHAPE]
+    mark = ["--onnx-outputs", "mark", "all"]
     tolerance = ["--atol", "1e-4", "--rtol", "1e-4"]
     given = ["--load-inputs", "both.json", "--load-outputs", "golden.json"]
     judge = ["polygraphy", "run", "polygraphy_debug.onnx", "--onnxrt", *given, *tolerance]
@@ -69,8 +70,7 @@ def _polygraphy(programs: Path, good: str, bad: str, folder: str) -> tuple[Cost,
     steps = (
         ["surgeon", "sanitize", good, "-o", "good.onnx", *fold],
         ["surgeon", "sanitize", bad, "-o", "bug.onnx", *fold],
-        ["run", "good.onnx", "--onnxrt", "--save-inputs", "in.json", "--onnx-outputs", "mark", "all"]
-        + ["--save-outputs", "golden.json"],
+        ["run", "good.onnx", "--onnxrt", *mark, "--save-inputs", "in.json", "--save-outputs", "golden.json"],
         ["data", "merge", "in.json", "golden.json", "-o", "both.json"],
         ["debug", "reduce", "bug.onnx", "-o", "bisect.onnx", "--mode=bisect", *reduce],
         ["debug", "reduce", "bisect.onnx", "-o", "final.onnx", "--mode=linear", *reduce],

@@ -148,7 +148,7 @@ class OnnxRuntimeSession(OnnxSession):
         return tuple(name for name in self._cut.observable if name in alive)
 
     def save_optimised(self, target: Path) -> None:
-        """Write the model as ONNX Runtime optimises it, at most at level "extended": "all" is for one processor only."""
+        """Write the model as it is optimised here, at most at level "extended": "all" is for one processor only."""
         level = "extended" if self._level == "all" else self._level
         self._load(self._artefact.path or self._artefact.model, level=level, save_to=target)
 

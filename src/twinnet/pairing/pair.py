@@ -71,7 +71,8 @@ def pair_sites(
     `provenance` maps tensors of the twin to those of the network they were made from. `derived` says that the twin
     was made from this very network, so that without a map equal names mean equal tensors; otherwise equal names
     count only if the operators agree. `names` maps network tensors to twin tensors as the user states
-    it, to "" where there is no counterpart. `outputs` and `inputs` are (network, twin) names that correspond by position.
+    it, to "" where there is no counterpart. `outputs` and `inputs` are (network, twin) names that correspond by
+    position.
     """
     found: dict[str, tuple[str, str, float]] = {}
     known = {s.tensor: s for s in sites}

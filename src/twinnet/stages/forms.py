@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from twinnet.network import Network
 
-__all__ = ["NAMES", "Form", "Forge", "holds", "names_between"]
+__all__ = ["NAMES", "Forge", "Form", "holds", "names_between"]
 
 NAMES = ("eager", "exported", "decomposed", "onnx", "optimised", "quantised", "engine")
 """The stages in order."""
@@ -126,7 +126,7 @@ class Forge:
         """The program that torch.export makes of the network: the trunk that all later forms grow from."""
         if self._trunk is None:
             network: Any = self.network
-            program = network.exported(self.sample)
+            program: ExportedProgram | None = network.exported(self.sample)
             if program is None:
                 raise EngineError(
                     f"torch.export could not export the network: {network.export_error}",
@@ -134,6 +134,7 @@ class Forge:
                     log=network.export_error,
                 )
             self._trunk = program
+            return program
         return self._trunk
 
     def _exported(self, before: Mapping[str, Form]) -> Form:
