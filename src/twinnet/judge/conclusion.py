@@ -127,7 +127,7 @@ class Conclusion:
         )
 
     def _with_causes(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        blamed = self.check.blamed
+        blamed = self.check.keeper.blamed
         return tuple(blamed[f.site.tensor].on(f) if f.site.tensor in blamed else f for f in findings)
 
     def _outputs(self, *, failed: bool) -> list[PairResult]:
