@@ -17,6 +17,7 @@ REGISTRY: dict[str, str] = {
     "torch": "twinnet.engines.torch:TorchEngine",
     "onnxruntime": "twinnet.engines.onnxruntime:OnnxRuntimeEngine",
     "onnx-reference": "twinnet.engines.onnx_reference:OnnxReferenceEngine",
+    "iree": "twinnet.engines.iree:IreeEngine",
     "lut": "twinnet.engines.lut:LutEngine",
     "lut-native": "twinnet.engines.lut:LutNativeEngine",
     "callable": "twinnet.engines.callable:CallableEngine",

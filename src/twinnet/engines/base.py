@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -70,6 +71,8 @@ class Job:
     threads: int | None = None
     time_limit: float | None = None
     memory: int | None = None
+    ir_folder: Path | None = None
+    """Where an engine that compiles is to write its intermediate representation; None: nowhere."""
     timings: dict[str, float] = field(default_factory=dict)
     progress: Callable[[str], None] = lambda step: None
 
