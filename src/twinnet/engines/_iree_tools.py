@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
@@ -10,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib import metadata, util
 from pathlib import Path
 
@@ -18,19 +17,20 @@ import numpy as np
 import onnx
 
 from twinnet.cache import cached_folder, content_key
-from twinnet.engines._iree_model import FUNCTION, line_nodes
+from twinnet.engines._iree_alone import iree_problem
+from twinnet.engines._iree_model import line_nodes
 from twinnet.engines._process import start_program
 from twinnet.engines.base import Job
-from twinnet.errors import EngineError, MissingExtra
+from twinnet.errors import EngineError, MissingExtra, UsageError
 
-__all__ = ["Compiler", "Module", "iree_version", "run_module", "tool"]
+__all__ = ["Compiler", "Module", "Node", "iree_version", "run_module", "tool", "write_inputs"]
 
-IR = {
+_IR = {
     "phases": ["--dump-compilation-phases-to={folder}"],
     "passes": ["--mlir-print-ir-after-all", "--mlir-print-ir-tree-dir={folder}"],
 }
-"""What `--debug-ir` asks the compiler for: one file per phase, or one per pass."""
 _SHORT = ["--mlir-elide-elementsattrs-if-larger=50", "--mlir-elide-resource-strings-if-larger=50"]
+_MARK = ".written-by-twinnet"
 _INLINE = 1 << 30
 _RAW = {"bfloat16"}
 
@@ -58,6 +58,15 @@ def tool(name: str) -> str:
     raise MissingExtra(f"iree ({name})", "iree")
 
 
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An ONNX node that the compiler was given."""
+
+    name: str
+    op: str
+    outputs: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Module:
     """A compiled module in the cache. `inputs` and `outputs` are in the order of its function."""
@@ -65,17 +74,12 @@ class Module:
     folder: Path
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    dtypes: Mapping[str, tuple[str, tuple[int, ...] | None]]
+    types: Mapping[str, tuple[str, tuple[int, ...] | None]]
 
     @property
     def file(self) -> Path:
+        """What iree-run-module loads."""
         return self.folder / "module.vmfb"
-
-    @cached_property
-    def lines(self) -> dict[int, tuple[str, str]]:
-        """Lines of the imported module to the ONNX node there: its name (or first output) and operator."""
-        stored = json.loads((self.folder / "lines.json").read_text())
-        return {int(line): (name, op) for line, (name, op) in stored.items()}
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,11 @@ class Compiler:
     flags: tuple[str, ...]
     job: Job
     ir: str = "phases"
-    ir_folder: Path | None = None
 
-    def compile(self, model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequence[str]) -> Module:
-        """The module of a model, from the cache where it was compiled before."""
+    def compile(
+        self, model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequence[str], show: Path | None = None
+    ) -> Module:
+        """The module of a model, from the cache where it was compiled before; its IR goes to `show`."""
         data = model.SerializeToString(deterministic=True)
         key = content_key("iree", iree_version(), onnx.__version__, *self.flags, data)
         compiled = False
@@ -96,45 +101,55 @@ class Compiler:
         def build(folder: Path) -> None:
             nonlocal compiled
             compiled = True
-            self._build(model, folder, self.ir_folder)
+            self._build(model, folder / "module.vmfb", show)
 
         folder = cached_folder(key, build)
-        if self.ir_folder is not None and not compiled:
+        if show is not None and not compiled:
             # What the cache holds was compiled without showing its IR.
             with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch:
-                self._build(model, Path(scratch), self.ir_folder)
+                self._build(model, Path(scratch) / "module.vmfb", show)
         return Module(folder, tuple(inputs), tuple(outputs), _types(model))
 
-    def _build(self, model: onnx.ModelProto, folder: Path, ir: Path | None) -> None:
-        with self.imported(model) as source:
-            lines = {
-                line: (model.graph.node[i].name or model.graph.node[i].output[0], model.graph.node[i].op_type)
-                for line, i in line_nodes(source.read_text(), model.graph.node).items()
-            }
-            (folder / "lines.json").write_text(json.dumps(lines))
-            shown: list[str] = []
-            if ir is not None:
-                shutil.rmtree(ir / self.ir, ignore_errors=True)
-                (ir / self.ir).mkdir(parents=True)
-                shown = [flag.format(folder=ir / self.ir) for flag in IR[self.ir]] + _SHORT
-            with self.job.step("compile"):
-                self.start(source, [*shown, "-o", str(folder / "module.vmfb")], lines)
-
-    def start(self, source: Path, extra: Sequence[str], lines: Mapping[int, tuple[str, str]]) -> str:
-        """Run the compiler over an imported module; what it prints."""
-        arguments = [tool("iree-compile"), source.name, "--iree-input-type=onnx", *self.flags, *extra]
-        return start_program(
-            arguments,
-            name="iree-compile",
-            stage="compile the network",
-            limit=self.job.time_limit,
-            folder=source.parent,
-            said=lambda log: diagnostic(log, lines),
-        ).out
+    def _build(self, model: onnx.ModelProto, target: Path, show: Path | None) -> None:
+        with self.imported(model) as (source, nodes), self._shown(show) as flags:
+            self.start(source, nodes, [*flags, "-o", str(target)])
 
     @contextmanager
-    def imported(self, model: onnx.ModelProto) -> Iterator[Path]:
-        """The model as MLIR, in a folder that goes afterwards."""
+    def _shown(self, show: Path | None) -> Iterator[list[str]]:
+        """Flags that make the compiler write its IR; what it wrote replaces what an earlier run wrote there.
+
+        It is kept where the compiler fails, too: that is when people want to see it.
+        """
+        if show is None:
+            yield []
+            return
+        final = show / self.ir
+        if final.exists() and not (final / _MARK).exists():
+            raise UsageError(f"{final} holds other files", hint="give --debug-ir another folder")
+        show.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{self.ir}-", dir=show))
+        try:
+            yield [flag.format(folder=made) for flag in _IR[self.ir]] + _SHORT
+        finally:
+            (made / _MARK).touch()
+            shutil.rmtree(final, ignore_errors=True)
+            made.replace(final)
+
+    def start(self, source: Path, nodes: Mapping[int, Node], extra: Sequence[str]) -> None:
+        """Run the compiler over an imported module."""
+        with self.job.step("compile"):
+            start_program(
+                [tool("iree-compile"), source.name, *self.flags, *extra],
+                name="iree-compile",
+                stage="compile the network",
+                limit=self.job.time_limit,
+                folder=source.parent,
+                said=lambda log: _diagnostic(log, nodes),
+            )
+
+    @contextmanager
+    def imported(self, model: onnx.ModelProto) -> Iterator[tuple[Path, dict[int, Node]]]:
+        """The model as MLIR, in a folder that goes afterwards, and the ONNX node of each of its lines."""
         with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch:
             file, source = Path(scratch) / "network.onnx", Path(scratch) / "network.mlir"
             big = model.ByteSize() > _INLINE
@@ -146,33 +161,24 @@ class Compiler:
                     name="iree-import-onnx",
                     stage="import the network",
                     limit=self.job.time_limit,
-                    said=_exception,
+                    said=iree_problem,
                 )
-            yield source
+            every = model.graph.node
+            nodes = {
+                line: Node(every[i].name or every[i].output[0], every[i].op_type, tuple(every[i].output))
+                for line, i in line_nodes(source.read_text(), every).items()
+            }
+            yield source, nodes
 
 
-def diagnostic(log: str, lines: Mapping[int, tuple[str, str]]) -> str:
-    """The first error of a compiler's log: the ONNX node it stands at, then the compiler's words."""
-    found = re.search(r"^\S*?:(\d+):\d+: error: (.*)$", log, re.M)
-    if found is None:
-        found = re.search(r"^(?:\S+: )?()error: (.*)$", log, re.M)
-    if found is None:
-        meaning = [line.strip() for line in log.splitlines() if line.strip()]
-        return meaning[0] if meaning else ""
-    name, op = lines.get(int(found[1] or 0), ("", ""))
-    words = found[2]
-    if not op:
-        op = (re.search(r'"onnx\.(\w+)"', words) or ["", ""])[1]
-    # What follows is the operation as MLIR prints it: in the log, not in the sentence.
-    sentence = re.split(r": %|: \"|: '?builtin", words, maxsplit=1)[0].strip()
-    place = f"node {name} ({op}): " if name else f"{op}: " if op else ""
-    return place + sentence
-
-
-def _exception(log: str) -> str:
-    """The last line of a Python traceback."""
-    lines = [line for line in log.splitlines() if line.strip() and not line.startswith(" ")]
-    return lines[-1].strip() if lines else ""
+def _diagnostic(log: str, nodes: Mapping[int, Node]) -> str:
+    """The first error of a compiler's log, with the ONNX node it stands at where that is known."""
+    said = iree_problem(log)
+    found = re.search(r":(\d+):\d+: error: ", log)
+    node = nodes.get(int(found[1])) if found else None
+    if node is None:
+        return said
+    return f"node {node.name} ({node.op}): {said.removeprefix(f'{node.op}: ')}"
 
 
 def _types(model: onnx.ModelProto) -> dict[str, tuple[str, tuple[int, ...] | None]]:
@@ -198,10 +204,9 @@ def run_module(
     """Run a module once; each output is handed to `keep` and then forgotten."""
     with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch, job.step("run"):
         home = Path(scratch)
-        flags = [*device, f"--module={module.file}", f"--function={FUNCTION}"]
-        flags += write_inputs(module, feeds, home)
+        flags = [*device, *write_inputs(module, feeds, home)]
         files = [
-            home / f"out{i}.{'bin' if module.dtypes[n][0] in _RAW else 'npy'}"
+            home / f"out{i}.{'bin' if module.types[n][0] in _RAW else 'npy'}"
             for i, n in enumerate(module.outputs)
         ]
         flags += [f"--output=@{file}" for file in files]
@@ -212,27 +217,22 @@ def run_module(
             name="iree-run-module",
             stage="run the network",
             limit=job.time_limit,
-            said=_runtime_error,
+            said=iree_problem,
         )
         for name, file in zip(module.outputs, files, strict=True):
-            keep(name, _read(file, name, *module.dtypes[name]))
+            keep(name, _read(file, name, *module.types[name]))
             file.unlink()
 
 
 def write_inputs(module: Module, feeds: Mapping[str, np.ndarray], home: Path) -> list[str]:
-    """Inputs as files, and the flags that name them."""
-    flags = []
+    """Inputs as files, and the flags that name the module, its function and these."""
+    flags = [f"--module={module.file}", "--function=network"]
     for i, name in enumerate(module.inputs):
         if name not in feeds:
             raise EngineError(f"iree was given no input {name}", stage="run the network")
-        np.save(home / f"in{i}.npy", np.ascontiguousarray(feeds[name]).reshape(feeds[name].shape))
+        np.save(home / f"in{i}.npy", feeds[name])
         flags.append(f"--input=@{home / f'in{i}.npy'}")
     return flags
-
-
-def _runtime_error(log: str) -> str:
-    lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith("EXEC ")]
-    return lines[0] if lines else ""
 
 
 def _read(file: Path, name: str, dtype: str, shape: tuple[int, ...] | None) -> np.ndarray:

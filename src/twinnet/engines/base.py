@@ -38,6 +38,7 @@ __all__ = [
     "Session",
     "SiteJudge",
     "coarser",
+    "one_of",
     "positive",
     "read_options",
 ]
@@ -234,6 +235,21 @@ def positive(text: str) -> int:
     if value < 1:
         raise ValueError(text)
     return value
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """A word of a list, as an option's value.
+
+    >>> one_of("off", "all")("all")
+    'all'
+    """
+
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(text)
+        return text
+
+    return read
 
 
 def coarser(a: str, b: str) -> str:

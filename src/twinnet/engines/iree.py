@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from twinnet.engines._onnx_session import OnnxSession
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, positive, read_options
+from twinnet.engines.base import (
+    Abilities,
+    Arrays,
+    Engine,
+    Job,
+    LayerTime,
+    Session,
+    one_of,
+    positive,
+    read_options,
+)
 from twinnet.errors import MissingExtra
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -20,15 +30,6 @@ if TYPE_CHECKING:
     from twinnet.network import Network
 
 __all__ = ["IreeEngine"]
-
-
-def _one_of(*allowed: str) -> type[str]:
-    def choose(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(text)
-        return text
-
-    return choose  # type: ignore[return-value]
 
 
 class IreeEngine(Engine):
@@ -63,38 +64,24 @@ class IreeEngine(Engine):
         chosen = read_options(
             self,
             options,
-            opt=_one_of("O0", "O1", "O2", "O3"),
+            opt=one_of("O0", "O1", "O2", "O3"),
             cpu=str,
             threads=positive,
-            shapes=_one_of("static", "dynamic"),
-            f64=_one_of("keep", "demote"),
-            ir=_one_of("phases", "passes"),
+            shapes=one_of("static", "dynamic"),
+            f64=one_of("keep", "demote"),
+            ir=one_of("phases", "passes"),
             **{"flag.": str},
         )
         version = self.version()
         from twinnet.engines._export import onnx_artefact
+        from twinnet.engines._iree_alone import iree_flags
         from twinnet.engines._iree_tools import Compiler
 
         artefact = onnx_artefact(network, file, job)
-        compiler = Compiler(compile_flags(chosen), job, chosen.get("ir", "phases"), job.ir_folder)
+        compiler = Compiler(tuple(iree_flags(chosen)), job, chosen.get("ir", "phases"))
         threads = chosen.get("threads", job.threads) or 1
         static = chosen.get("shapes", "static") == "static"
         return IreeSession(artefact, compiler, threads, static, job, version)
-
-
-def compile_flags(chosen: Mapping[str, str]) -> tuple[str, ...]:
-    """The compiler's flags for a set of options."""
-    flags = [
-        "--iree-hal-target-backends=llvm-cpu",
-        f"--iree-llvmcpu-target-cpu={chosen.get('cpu', 'host')}",
-    ]
-    if "opt" in chosen:
-        flags.append(f"--iree-opt-level={chosen['opt']}")
-    if chosen.get("f64", "keep") == "keep":
-        # Otherwise IREE computes in float32 what the network says is float64.
-        flags.append("--iree-input-demote-f64-to-f32=false")
-    flags += [f"--{k.partition('.')[2]}={v}" for k, v in chosen.items() if k.startswith("flag.")]
-    return tuple(flags)
 
 
 class IreeSession(OnnxSession):
@@ -124,11 +111,9 @@ class IreeSession(OnnxSession):
         self._shapes: dict[tuple[object, ...], Prepared] = {}
         self._modules: dict[tuple[tuple[object, ...], frozenset[str]], Module] = {}
         first = self._prepared(artefact.feeds(job.inputs))
-        if first.converted_from is not None:
-            from twinnet.engines._iree_model import OPSET
-
+        if first.converted_from:
             self.notes = (
-                f"iree: the ONNX model was converted from opset {first.converted_from} to {OPSET} first",
+                f"iree: the ONNX model was converted from opset {first.converted_from} to 17 before its import",
             )
         self._module(artefact.feeds(job.inputs), frozenset())
 
@@ -153,7 +138,9 @@ class IreeSession(OnnxSession):
                 return module
         prepared = self._prepared(feeds)
         model, outputs = prepared.tapped(watch)
-        module = self._compiler.compile(model, prepared.inputs, outputs)
+        # What is looked at is the network as deployed, compiled for the first sample.
+        show = None if watch or self._modules else self._job.ir_folder
+        module = self._compiler.compile(model, prepared.inputs, outputs, show)
         self._modules[shape, watch] = module
         return module
 
@@ -188,3 +175,11 @@ class IreeSession(OnnxSession):
 
         run_module(module, feeds, self._device, self._job, keep)
         return builder.done()
+
+    def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
+        from twinnet.engines._iree_profile import dispatch_times, dispatched_nodes
+
+        feeds = self._artefact.feeds(inputs)
+        module = self._module(feeds, frozenset())
+        calls = dispatched_nodes(self._compiler, self._prepared(feeds).model)
+        return dispatch_times(module, feeds, self._device, self._job, max(repeats, 1), calls)
