@@ -47,6 +47,7 @@ class CheckOptions:
     baseline: str | None = None
     names: Mapping[str, str] | None = None
     keep: str = "worst"
+    debug_ir: str | Path | None = None
     progress: Callable[[str, float | None], None] = lambda step, share: None
 
 

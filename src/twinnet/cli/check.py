@@ -84,6 +84,14 @@ def command(
     keep: Annotated[
         str, typer.Option("--keep", metavar="worst|all|none", help="Tensors to keep in the run folder.")
     ] = "worst",
+    debug_ir: Annotated[
+        str | None,
+        typer.Option(
+            "--debug-ir",
+            metavar="DIR",
+            help="Where compiling engines write their intermediate representation, a folder for each case.",
+        ),
+    ] = None,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -141,6 +149,7 @@ def command(
             baseline=baseline,
             names=read_name_map(names) if names else None,
             keep=keep,
+            debug_ir=debug_ir,
             progress=report,
         )
     answer(result, quiet=quiet, verbose=verbose, as_json=as_json, unmatched=unmatched)

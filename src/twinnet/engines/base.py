@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -37,6 +38,7 @@ __all__ = [
     "Session",
     "SiteJudge",
     "coarser",
+    "one_of",
     "positive",
     "read_options",
 ]
@@ -86,6 +88,8 @@ class Job:
     threads: int | None = None
     time_limit: float | None = None
     memory: int | None = None
+    ir_folder: Path | None = None
+    """Where an engine that compiles is to write its intermediate representation; None: nowhere."""
     timings: dict[str, float] = field(default_factory=dict)
     progress: Callable[[str], None] = lambda step: None
 
@@ -231,6 +235,21 @@ def positive(text: str) -> int:
     if value < 1:
         raise ValueError(text)
     return value
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """A word of a list, as an option's value.
+
+    >>> one_of("off", "all")("all")
+    'all'
+    """
+
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(text)
+        return text
+
+    return read
 
 
 def coarser(a: str, b: str) -> str:

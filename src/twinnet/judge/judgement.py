@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,7 @@ class Judgement:
             threads=settings.threads,
             time_limit=settings.time_limit,
             memory=settings.memory,
+            ir_folder=_ir_folder(settings.debug_ir, network, twin),
             timings=self.timings,
             progress=lambda step: settings.progress(step, None),
         )
@@ -98,6 +100,8 @@ class Judgement:
             self.plain_unit = max(self.plain_unit, _EIGHT_BITS)
         results: dict[str, PairResult] = {}
         found: list[Guard] = [Guard("note", n) for n in (*self.feed.notes, *net.notes, *twin.notes)]
+        if self.job.ir_folder is not None and not self.job.ir_folder.exists():
+            found.append(Guard("note", f"{twin.engine} has no intermediate representation to write"))
         outputs_seen: list[dict[str, np.ndarray]] = [plain]
         self._score(self.first, plain, twin_plain)
         for number in range(len(self.feed.samples)):
@@ -287,6 +291,15 @@ class Judgement:
         if self._metric is not None:
             named = {row.name: theirs[row.twin_name] for row in self.aligned}
             self.scores.append(task_metric(self._metric, sample, ours, named))
+
+
+def _ir_folder(root: str | Path | None, network: Any, twin: Any) -> Path | None:
+    """One folder for each case: two twins of a network never share one."""
+    if root is None:
+        return None
+    slug = getattr(twin, "slug", None) or getattr(twin, "__name__", "twin")
+    words = "".join(c if c.isalnum() or c in "-_." else "-" for c in f"{network.name}-{slug}")
+    return Path(root) / words.strip("-.")
 
 
 def _settled(

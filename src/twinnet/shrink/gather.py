@@ -333,7 +333,7 @@ class Gatherer:
 def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
     """The ONNX network that an engine refused, as a seed; None where the refusal came from elsewhere."""
     spec: Any = judgement.sides.reference if judgement.sides.net is None else judgement.sides.twin_spec
-    refused = bool(error.log) and error.stage.startswith(("load", "run"))
+    refused = bool(error.log) and error.stage.startswith(("load", "import", "compile", "run"))
     if not refused or not isinstance(spec, Spec) or spec.engine not in SIDES:
         return None
     try:
