@@ -47,6 +47,9 @@ class CheckOptions:
     baseline: str | None = None
     names: Mapping[str, str] | None = None
     keep: str = "worst"
+    advise: bool = False
+    advise_target: float | None = None
+    advise_out: str | None = None
     progress: Callable[[str, float | None], None] = lambda step, share: None
 
 
