@@ -81,6 +81,7 @@ class Conclusion:
             first_failing=first,
             findings=self._with_causes(findings_of(pairs, self.graph, [p.site.tensor for p in visibly])),
             contributors=self._contributors(),
+            advice=check.keeper.advice,
             metrics=mean_metric(check.scores),
             tolerance=str(check.tolerances),
             timings=dict(check.timings),

@@ -9,7 +9,7 @@ no rounding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -24,14 +24,12 @@ from twinnet.layers.simplify import simplified
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair, Transform
 from twinnet.pairing.quantised import folded, steps
+from twinnet.pairing.weights import same_weights
 
 __all__ = ["CLIPPED", "Declared", "Expectation"]
 
 CLIPPED = 0.01
 """The share of elements that a declared range may clip; above it the range is called too small."""
-
-_WEIGHTED = {"conv", "conv_transpose", "matmul", "gemm", "linear"}
-_SLACK = 1 + 2.0**-10  # a weight on a tie was divided in float32
 
 
 @dataclass(frozen=True)
@@ -81,6 +79,11 @@ class Declared:
 
     # -- one pair --------------------------------------------------------------------------------------------------
 
+    def part(self, target: str) -> tuple[list[Layer], tuple[str, ...]]:
+        """The twin's own layers of a segment, simplified, and the values they start from."""
+        indices, frontier = self._twin.segment([target], self._known(target))
+        return [self._twin.layers[i] for i in indices], frontier
+
     def expect(
         self,
         pair: Pair,
@@ -97,9 +100,8 @@ class Declared:
         if target not in self._twin.producer:
             return None
         known = self._known(target)
-        indices, frontier = self._twin.segment([target], known)
-        part = [self._twin.layers[i] for i in indices]
-        weights = self._weight_steps(part)
+        part, frontier = self.part(target)
+        weights = self.weight_steps(part)
         if not weights and not any(layer.kind == "quantize_linear" for layer in part):
             return None
         try:
@@ -142,7 +144,17 @@ class Declared:
             array = self._quantisers[source].to_network(array)
         return to_tensor(array)
 
-    def _weight_steps(self, part: Sequence[Layer]) -> dict[str, torch.Tensor]:
+    @property
+    def constants(self) -> Mapping[str, torch.Tensor]:
+        """The twin's constants, weights dequantised."""
+        return self._twin.constants
+
+    def own_part(self, layers: Sequence[int], values: Iterable[str], tensor: str) -> Graph:
+        """The network's segment in the same form."""
+        chosen = tuple(self._graph.layers[i] for i in layers)
+        return simplified(Graph(chosen, tuple(values), (tensor,), self._graph.constants))
+
+    def weight_steps(self, part: Sequence[Layer]) -> dict[str, torch.Tensor]:
         """Half a step of each dequantised weight that the segment reads, in the weight's shape."""
         makers = {n: layer for layer in self._original for n in layer.outputs if n}
         found: dict[str, torch.Tensor] = {}
@@ -208,24 +220,12 @@ class Declared:
         weights: Mapping[str, torch.Tensor],
     ) -> tuple[Graph, set[str]]:
         """The network's segment with the twin's weights where these are its own to within half a step."""
-        chosen = tuple(self._graph.layers[i] for i in layers)
-        network = simplified(Graph(chosen, tuple(values), (tensor,), self._graph.constants))
-        ours = [layer for layer in network if layer.kind in _WEIGHTED]
-        theirs = [layer for layer in part if layer.kind in _WEIGHTED]
+        network = self.own_part(layers, values, tensor)
         constants: dict[str, Any] = dict(network.constants)
         taken: set[str] = set()
-        if [layer.kind for layer in ours] != [layer.kind for layer in theirs]:
-            return network, taken
-        for a, b in zip(ours, theirs, strict=True):
-            for name, twin in zip(a.inputs, b.inputs, strict=False):
-                if name is None or twin is None or name not in constants or twin not in weights:
-                    continue
-                mine, other, half = constants[name], self._twin.constants[twin], weights[twin]
-                if mine.shape == other.shape and bool(
-                    ((mine.double() - other.double()).abs() <= half * _SLACK + 1e-30).all()
-                ):
-                    constants[name] = other.double()
-                    taken.add(twin)
+        for name, twin in same_weights(network, part, self._twin.constants, weights):
+            constants[name] = self._twin.constants[twin].double()
+            taken.add(twin)
         return replace(network, constants=constants), taken
 
     def _clip(self, pair: Pair, expected: Expectation) -> Expectation:

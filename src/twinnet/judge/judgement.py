@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from twinnet.engines import Spec
-from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser
+from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser, unit_of
 from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
 from twinnet.judge.again import restated
@@ -32,9 +32,6 @@ from twinnet.site import Site
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
 __all__ = ["Judgement"]
-
-_EIGHT_BITS = 2.0**-8
-"""What a step of eight bits is relative to the range it divides."""
 
 
 class Judgement:
@@ -97,7 +94,7 @@ class Judgement:
         # What a segment creates is measured at the twin's precision; end to end the coarser side shows as well.
         self.plain_unit = UNITS.get(coarser(net.precision, twin.precision), UNITS["float32"])
         if self.quantised:
-            self.plain_unit = max(self.plain_unit, _EIGHT_BITS)
+            self.plain_unit = max(self.plain_unit, unit_of("int8"))
         results: dict[str, PairResult] = {}
         found: list[Guard] = [Guard("note", n) for n in (*self.feed.notes, *net.notes, *twin.notes)]
         if self.job.ir_folder is not None and not self.job.ir_folder.exists():
