@@ -62,6 +62,7 @@ class Judgement:
         self.blamed: dict[str, Blame] = {}
         self.seeds: dict[str, Seed] = {}
         self.by_network = False
+        self.lineage: Graph | None = None
         # A metric that cannot be loaded is said before anything has run.
         self._metric = load_metric(settings.metric)
         self.scores: list[TaskMetric] = []
@@ -221,6 +222,7 @@ class Judgement:
         assert net is not None and twin is not None
         own = net.site_judge(pairing.pairs, twin, unit)
         self.by_network = own is not None
+        self.lineage = graph if own is None else getattr(own, "graph", None)
         if own is not None or graph is None:
             return own
         # torch comes in with the layers; two recordings are compared without either.
@@ -420,29 +422,34 @@ class Judgement:
         ]
         worse = [p for p in worse if p.site.tensor in known or len(known) < _BLAMED][:_BLAMED]
         net, twin = self.sides.net, self.sides.twin
-        if graph is None or not worse or net is None or twin is None:
+        if not worse or net is None or twin is None:
+            return
+        test = self._test(graph, pairing, unit)
+        outputs = tuple(zip(net.output_tensors, twin.output_tensors, strict=False))
+        explains = getattr(test, "context", None)
+        if explains is None and (graph is None or not hasattr(test, "frontiers")):
             return
         from twinnet.blame.context import Context, blame
-        from twinnet.judge.born import BornTest
         from twinnet.network.arrays import to_tensor
 
-        test = self._test(graph, pairing, unit)
-        if not isinstance(test, BornTest):
-            return
         self.settings.progress("looking for the cause", None)
-        twin_inputs = {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs}
-        context = Context(
-            graph,
-            pairing.pairs,
-            test.frontiers(sample, trace, twin_trace),
-            trace,
-            twin_trace,
-            {t: to_tensor(np.asarray(sample[n])) for n, t in net.inputs.items() if n in sample},
-            unit,
-            twin.graph(),
-            twin_inputs,
-            tuple(zip(net.output_tensors, twin.output_tensors, strict=False)),
-        )
+        if explains is not None:
+            context = explains(sample, twin_trace, outputs)
+        else:
+            assert graph is not None and test is not None
+            twin_inputs = {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs}
+            context = Context(
+                graph,
+                pairing.pairs,
+                test.frontiers(sample, trace, twin_trace),  # type: ignore[attr-defined]
+                trace,
+                twin_trace,
+                {t: to_tensor(np.asarray(sample[n])) for n, t in net.inputs.items() if n in sample},
+                unit,
+                twin.graph(),
+                twin_inputs,
+                outputs,
+            )
         by_tensor = {p.site.tensor: p for p in pairing.pairs}
         with self.job.step("blame"):
             known.update(blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context))
