@@ -61,6 +61,22 @@ def command(
         str | None,
         typer.Option("--baseline", metavar="RUN", help="Fail only on what this earlier run did not show."),
     ] = None,
+    stages: Annotated[
+        bool,
+        typer.Option(
+            "--stages",
+            help="Follow the network through export, ONNX, optimisation and quantisation to the engine, and name the "
+            "stage where the difference enters.",
+        ),
+    ] = False,
+    stage: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stage",
+            metavar="NAME=FILE",
+            help="With --stages: the file your pipeline wrote for onnx, optimised or quantised.",
+        ),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="A PASS on data that could not show a fault exits with 1.")
     ] = False,
@@ -90,8 +106,14 @@ def command(
         if value not in allowed:
             raise UsageError(f"{flag} {value} is not possible", hint=f"one of: {', '.join(allowed)}")
     folder = run_folder(network, twin) if out is None else out
+    verb = check
+    if stages or stage:
+        from twinnet.stages import following
+
+        verb = following(stage or ())
+        folder = f"{folder}-stages" if out is None else out
     with progress(quiet=quiet or as_json) as report:
-        result = check(
+        result = verb(
             network,
             inputs,
             twin,

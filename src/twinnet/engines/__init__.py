@@ -16,6 +16,7 @@ __all__ = ["REGISTRY", "Spec", "find_engine", "parse_spec", "parse_specs"]
 REGISTRY: dict[str, str] = {
     "torch": "twinnet.engines.torch:TorchEngine",
     "onnxruntime": "twinnet.engines.onnxruntime:OnnxRuntimeEngine",
+    "openvino": "twinnet.engines.openvino:OpenVinoEngine",
     "onnx-reference": "twinnet.engines.onnx_reference:OnnxReferenceEngine",
     "lut": "twinnet.engines.lut:LutEngine",
     "lut-native": "twinnet.engines.lut:LutNativeEngine",

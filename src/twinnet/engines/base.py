@@ -33,6 +33,7 @@ __all__ = [
     "Arrays",
     "Engine",
     "Job",
+    "LayerTime",
     "Session",
     "SiteJudge",
     "coarser",
@@ -60,6 +61,21 @@ class Abilities:
     segment: Literal["no", "cheap", "compile"] = "no"
     profile: bool = False
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """How long one step of an engine takes: a layer, several fused ones, or a conversion between two.
+
+    `tensors` are the sites (by `Site.tensor`) whose layers it computes, in order; none where the engine added the
+    step by itself. `kernel` is what the engine calls the code that ran.
+    """
+
+    name: str
+    op: str
+    seconds: float
+    tensors: tuple[str, ...] = ()
+    kernel: str = ""
 
 
 @dataclass
@@ -166,6 +182,10 @@ class Session(ABC):
     def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> SiteJudge | None:
         """A judge of its own for this network and that twin; None: the canonical layers judge."""
         return None
+
+    def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
+        """Time of each step in execution order, the median of `repeats` runs; for engines whose abilities say so."""
+        raise EngineError(f"{self.engine} tells no time per layer", stage="profile")
 
     def close(self) -> None:  # noqa: B027 - most sessions hold nothing
         """Free what the session holds."""

@@ -24,7 +24,7 @@ from twinnet.store import atomic_write
 
 __all__ = ["Contents", "check_target", "describe", "start", "write_folder"]
 
-_PACKAGES = {"onnxruntime": "onnxruntime", "onnx-reference": "onnx"}
+_PACKAGES = {"onnxruntime": "onnxruntime", "openvino": "openvino", "onnx-reference": "onnx"}
 _OURS = {"repro.py", "ISSUE.md", "network.onnx", "twin.onnx", "inputs.npz", "expected.npz", "observed.npz"}
 
 
