@@ -182,6 +182,10 @@ class Session(ABC):
         """The canonical layers of what this session runs, value names equal to `Site.tensor`; None if unknown."""
         return None
 
+    def view(self, twin: Session) -> Session:
+        """A twin as this network's samples and sites fit it; itself unless the network knows better."""
+        return twin
+
     def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> SiteJudge | None:
         """A judge of its own for this network and that twin; None: the canonical layers judge."""
         return None

@@ -79,7 +79,9 @@ class Conclusion:
             pairs=tuple(pairs),
             failing=len(visibly),
             first_failing=first,
-            findings=self._with_causes(findings_of(pairs, self.graph, [p.site.tensor for p in visibly])),
+            findings=self._with_causes(
+                findings_of(pairs, self.check.lineage, [p.site.tensor for p in visibly])
+            ),
             contributors=self._contributors(),
             advice=check.keeper.advice,
             metrics=mean_metric(check.scores),

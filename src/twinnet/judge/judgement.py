@@ -44,6 +44,8 @@ class Judgement:
         self.timings: dict[str, float] = {}
         self.keeper = Keeper(self)
         self.by_network = False
+        # The layers that tell who inherits from whom: the network's, or those of its own judge.
+        self.lineage: Graph | None = None
         # Whether the twin computes in a coarser format than the network: its small errors are then ranked.
         self.narrow = False
         self.quantised = False
@@ -212,6 +214,7 @@ class Judgement:
         assert net is not None and twin is not None
         own = net.site_judge(pairing.pairs, twin, unit)
         self.by_network = own is not None
+        self.lineage = graph if own is None else getattr(own, "graph", None)
         if own is not None or graph is None:
             return own
         # torch comes in with the layers; two recordings are compared without either.
