@@ -43,6 +43,9 @@ class Task(ABC):
     margin: int = 0
     """With `at_crop`: good pixels around a crop that its degradation looks at."""
 
+    only_cuts: ClassVar[bool] = False
+    """Whether `trained` is a view of the image, which costs nothing to make again."""
+
     @classmethod
     @abstractmethod
     def of(cls, config: Config) -> Task:

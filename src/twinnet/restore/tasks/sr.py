@@ -31,6 +31,7 @@ class SuperResolution(Task):
     recipe: Recipe = "matlab"
     name: ClassVar[str] = "sr"
     plain_name: ClassVar[str] = "bicubic"
+    only_cuts: ClassVar[bool] = True
     benchmarks: tuple[str, ...] = ("Set5", "Set14", "B100", "Urban100", "Manga109")
 
     @classmethod
