@@ -14,13 +14,16 @@ from twinnet.lut.grid import Grid
 from twinnet.lut.patterns import pattern as read_pattern
 from twinnet.lut.patterns import patterns as read_patterns
 from twinnet.lut.plan import INPUT, Plan, Plane, Sample, Stage, Table, Term
-from twinnet.lut.requants import direct
+from twinnet.lut.requants import centred
 from twinnet.restore.fit.images import FitImages
 from twinnet.restore.fit.layout import TableLayout
 from twinnet.restore.fit.sites import SiteData
 from twinnet.restore.fit.solve import Fitted, Settings, Watch, fit_stage
 
 __all__ = ["FitResult", "FitStage", "StageReport", "fit_cascade", "stage_layouts"]
+
+CENTRE = 127.0
+"""Tables hold values around this grey: entries then have as much room upwards as downwards in int8."""
 
 Taps = Iterable[Iterable[int]]
 Patterns = str | Sequence[str | Taps]
@@ -167,7 +170,7 @@ def fit_cascade(
         data = [side.sites(stage, sources, scale, reach) for side in sides]
         began = time.perf_counter(), time.process_time()
         fitted = fit_stage(
-            layouts, data[0], data[1], 1 / len(layouts), 0.0, how, watch(name) if watch is not None else None
+            layouts, data[0], data[1], 1 / len(layouts), CENTRE, how, watch(name) if watch is not None else None
         )
         took = time.perf_counter() - began[0], time.process_time() - began[1]
         reports.append(StageReport(name, fitted.error, fitted.clipped, fitted.iterations, *took))
@@ -191,7 +194,7 @@ def _lower(
         numbers = layout.planes or (0,)
         planes = tuple(Plane(sources[n]) for n in numbers)
         terms.append(Term(Sample(planes, layout.offsets), key, branch=f"b{k}"))
-    return Stage(name, tuple(terms), direct(len(terms)), 1, stage.upscale, stage.cell)
+    return Stage(name, tuple(terms), centred(len(terms)), 1, stage.upscale, stage.cell)
 
 
 def _check(stages: Sequence[FitStage], scales: dict[str, int], final: int, before: str) -> None:
