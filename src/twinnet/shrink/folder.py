@@ -26,6 +26,7 @@ __all__ = ["Contents", "check_target", "describe", "start", "write_folder"]
 
 _PACKAGES = {
     "onnxruntime": ("onnxruntime",),
+    "openvino": ("openvino",),
     "onnx-reference": ("onnx",),
     "iree": ("onnx", "iree-base-compiler", "iree-base-runtime"),
 }
