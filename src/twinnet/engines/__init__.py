@@ -21,6 +21,7 @@ REGISTRY: dict[str, str] = {
     "iree": "twinnet.engines.iree:IreeEngine",
     "lut": "twinnet.engines.lut:LutEngine",
     "lut-native": "twinnet.engines.lut:LutNativeEngine",
+    "command": "twinnet.engines.command:CommandEngine",
     "callable": "twinnet.engines.callable:CallableEngine",
     "recording": "twinnet.engines.recording:RecordingEngine",
 }

@@ -1,65 +1,20 @@
 """IREE without twinnet: what the engine and a `repro.py` do in the same way.
 
-The source of these functions goes into `repro.py` as it stands, so they import nothing of twinnet.
+The source of these functions goes into `repro.py` as it stands, so they use nothing of twinnet but each other.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["for_iree", "iree_flags", "iree_problem", "run_iree"]
+from twinnet.engines._onnx_alone import typed_model
+
+__all__ = ["OPSETS", "iree_flags", "iree_problem", "run_iree"]
 
 
-def for_iree(model: Any, feeds: dict[str, Any], static: bool) -> tuple[Any, dict[str, Any], int]:
-    """An ONNX model as IREE wants it, what is known of its tensors' types, and the opset it was converted from.
-
-    The function is called "network"; opsets before 15 are converted to 17, as the importer knows no older meaning
-    of many operators; shapes are those of `feeds` where `static`.
-    """
-    import onnx
-    import onnx.inliner
-    import onnx.shape_inference
-    import onnx.version_converter
-
-    own = onnx.ModelProto()
-    own.CopyFrom(model)
-    if own.functions:
-        own = onnx.inliner.inline_local_functions(own)
-    opset = max((o.version for o in own.opset_import if o.domain in ("", "ai.onnx")), default=0)
-    converted = 0
-    if 0 < opset < 15:
-        try:
-            own = onnx.version_converter.convert_version(own, 17)
-            converted = opset
-        except Exception:  # without a conversion it goes in as it is, and IREE says what it thinks of it
-            converted = 0
-    graph = own.graph
-    graph.name = "network"
-    if static:
-        held = {t.name for t in graph.initializer}
-        for info in graph.input:
-            if info.name in feeds and info.name not in held:
-                kind = info.type.tensor_type.elem_type
-                info.CopyFrom(onnx.helper.make_tensor_value_info(info.name, kind, feeds[info.name].shape))
-        # Shapes that were stored for open dimensions would stand in the way of the fixed ones.
-        del graph.value_info[:]
-        for info in graph.output:
-            if info.type.HasField("tensor_type"):
-                info.type.tensor_type.ClearField("shape")
-    try:
-        inferred = onnx.shape_inference.infer_shapes(own, data_prop=True).graph
-    except Exception:  # an inconsistent model: the compiler has the better words for it
-        inferred = graph
-    untold = (onnx.TensorProto.STRING, onnx.TensorProto.UNDEFINED)
-    known = {
-        i.name: i
-        for i in (*inferred.value_info, *inferred.output)
-        if i.type.HasField("tensor_type") and i.type.tensor_type.elem_type not in untold
-    }
-    for info in graph.output:
-        if info.name in known:
-            info.CopyFrom(known[info.name])
-    return own, known, converted
+OPSETS = (15, 17)
+"""Models of an opset before the first are converted to the second: the importer knows no older meaning of many
+operators."""
 
 
 def iree_flags(options: dict[str, str]) -> list[str]:
@@ -121,7 +76,8 @@ def run_iree(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict
             raise RuntimeError(f"{name} {how}: {iree_problem(done.stderr or done.stdout)}")
 
     loaded = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
-    network, known, _ = for_iree(loaded, feeds, options.get("shapes", "static") == "static")
+    network, known, _ = typed_model(loaded, feeds, options.get("shapes", "static") == "static", 15, 17)
+    network.graph.name = "network"
     names = [o.name for o in network.graph.output]
     held = {t.name for t in network.graph.initializer}
     with tempfile.TemporaryDirectory() as folder:

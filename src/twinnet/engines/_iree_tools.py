@@ -17,8 +17,8 @@ import numpy as np
 import onnx
 
 from twinnet.cache import cached_folder, content_key
+from twinnet.engines._compiled_model import tensor_types
 from twinnet.engines._iree_alone import iree_problem
-from twinnet.engines._iree_model import line_nodes
 from twinnet.engines._process import start_program
 from twinnet.engines.base import Job
 from twinnet.errors import EngineError, MissingExtra, UsageError
@@ -108,7 +108,7 @@ class Compiler:
             # What the cache holds was compiled without showing its IR.
             with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch:
                 self._build(model, Path(scratch) / "module.vmfb", show)
-        return Module(folder, tuple(inputs), tuple(outputs), _types(model))
+        return Module(folder, tuple(inputs), tuple(outputs), tensor_types(model))
 
     def _build(self, model: onnx.ModelProto, target: Path, show: Path | None) -> None:
         with self.imported(model) as (source, nodes), self._shown(show) as flags:
@@ -166,7 +166,7 @@ class Compiler:
             every = model.graph.node
             nodes = {
                 line: Node(every[i].name or every[i].output[0], every[i].op_type, tuple(every[i].output))
-                for line, i in line_nodes(source.read_text(), every).items()
+                for line, i in _line_nodes(source.read_text(), every).items()
             }
             yield source, nodes
 
@@ -181,16 +181,26 @@ def _diagnostic(log: str, nodes: Mapping[int, Node]) -> str:
     return f"node {node.name} ({node.op}): {said.removeprefix(f'{node.op}: ')}"
 
 
-def _types(model: onnx.ModelProto) -> dict[str, tuple[str, tuple[int, ...] | None]]:
-    """dtype and, where it is fixed, shape of each output."""
-    from twinnet.network.external import element_dtype
+_LINE = re.compile(r'^    (?:%[\w:]+(?:, )?)*(?: = )?torch\.operator "onnx\.(\w+)"')
 
-    found: dict[str, tuple[str, tuple[int, ...] | None]] = {}
-    for info in model.graph.output:
-        tensor = info.type.tensor_type
-        dims = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
-        fixed = tuple(dims) if tensor.HasField("shape") and min(dims, default=0) >= 0 else None
-        found[info.name] = (element_dtype(tensor.elem_type, info.name).name, fixed)
+
+def _line_nodes(text: str, nodes: Sequence[onnx.NodeProto]) -> dict[int, int]:
+    """Lines of an imported module to the index of the ONNX node that stands there.
+
+    The importer writes one line per node, in the graph's order, and lines of its own for constants. Where operator
+    types stop to agree, the rest stays unknown.
+    """
+    found: dict[int, int] = {}
+    wanted = [i for i, node in enumerate(nodes) if node.op_type != "Constant"]
+    at = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _LINE.match(line)
+        if match is None or match[1] == "Constant":
+            continue
+        if at >= len(wanted) or nodes[wanted[at]].op_type != match[1]:
+            break
+        found[number] = wanted[at]
+        at += 1
     return found
 
 

@@ -206,6 +206,12 @@ class Engine(ABC):
     summary: ClassVar[str] = ""
     abilities: ClassVar[Abilities] = Abilities()
     options: ClassVar[Mapping[str, str]] = {}
+    file_is_network: ClassVar[bool] = True
+    """Whether the file of a spec is the twin itself; else the twin is made from the network, and the file says how."""
+
+    def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
+        """What `twinnet.shrink.sides` needs to run a part of a network alone under these options."""
+        return dict(options)
 
     @abstractmethod
     def version(self) -> str:

@@ -24,8 +24,8 @@ from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
+    from twinnet.engines._compiled_model import Prepared
     from twinnet.engines._export import OnnxArtefact
-    from twinnet.engines._iree_model import Prepared
     from twinnet.engines._iree_tools import Compiler, Module
     from twinnet.network import Network
 
@@ -123,11 +123,17 @@ class IreeSession(OnnxSession):
         return tuple((n, feeds[n].shape) for n in sorted(feeds)) if self._static else ()
 
     def _prepared(self, feeds: Arrays) -> Prepared:
-        from twinnet.engines._iree_model import prepare
+        from twinnet.engines._compiled_model import prepare
+        from twinnet.engines._iree_alone import OPSETS
 
         key = self._shape(feeds)
         if key not in self._shapes:
-            self._shapes[key] = prepare(self._artefact.network.complete(), feeds, static=self._static)
+            oldest, opset = OPSETS
+            made = prepare(
+                self._artefact.network.complete(), feeds, static=self._static, oldest=oldest, opset=opset
+            )
+            made.model.graph.name = "network"
+            self._shapes[key] = made
         return self._shapes[key]
 
     def _module(self, feeds: Arrays, watch: frozenset[str]) -> Module:

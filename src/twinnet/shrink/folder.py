@@ -29,6 +29,7 @@ _PACKAGES = {
     "openvino": ("openvino",),
     "onnx-reference": ("onnx",),
     "iree": ("onnx", "iree-base-compiler", "iree-base-runtime"),
+    "command": ("onnx",),
 }
 _OURS = {"repro.py", "ISSUE.md", "network.onnx", "twin.onnx", "inputs.npz", "expected.npz", "observed.npz"}
 
@@ -88,7 +89,7 @@ def _program(contents: Contents) -> str:
     helpers = [script.beyond, script.report, script.turned]
     if contents.body is script.expect_refusal:
         helpers = [script.normalised]
-    called = [f for name in sides for f in HELPERS.get(name, ())]
+    called = dict.fromkeys(f for name in sides for f in HELPERS.get(name, ()))
     sources = [inspect.getsource(f) for f in (*called, *sides.values(), *helpers, contents.body)]
     table = "{" + ", ".join(f'"{name}": {f.__name__}' for name, f in sides.items()) + "}"
     about = textwrap.fill(contents.about, 110)

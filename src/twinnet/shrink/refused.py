@@ -31,7 +31,7 @@ def refused_network(seed: Seed, confidential: bool, progress: Progress) -> tuple
     spec = {
         "twin": {
             **side,
-            "package": {"onnx-reference": "onnx", "iree": "iree.compiler"}.get(
+            "package": {"onnx-reference": "onnx", "iree": "iree.compiler", "command": "onnx"}.get(
                 seed.twin_side.engine, seed.twin_side.engine
             ),
         },

@@ -43,7 +43,8 @@ class Runner:
     version: str = ""
 
     def __str__(self) -> str:
-        return " ".join([self.engine, self.version, *(f"{k}={v}" for k, v in self.options.items())]).strip()
+        shown = (f"{k}={v}" for k, v in self.options.items() if k != "description")
+        return " ".join([self.engine, self.version, *shown]).strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twinnet.engines._iree_alone import for_iree, iree_flags, iree_problem, run_iree
+from twinnet.engines._command_alone import (
+    command_lines,
+    filled,
+    read_results,
+    run_command,
+    said_problem,
+    tensor_files,
+    write_feeds,
+)
+from twinnet.engines._iree_alone import iree_flags, iree_problem, run_iree
+from twinnet.engines._onnx_alone import typed_model
 
 __all__ = ["HELPERS", "SIDES", "allowance", "run_onnx_reference", "run_onnxruntime", "run_openvino"]
 
@@ -81,10 +91,22 @@ SIDES: dict[str, Callable[[Any, dict[str, str], dict[str, Any]], dict[str, Any]]
     "openvino": run_openvino,
     "onnx-reference": run_onnx_reference,
     "iree": run_iree,
+    "command": run_command,
 }
 """Engines that can run a part of an ONNX network alone."""
 
-HELPERS: dict[str, tuple[Callable[..., Any], ...]] = {"iree": (for_iree, iree_flags, iree_problem)}
+HELPERS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "iree": (typed_model, iree_flags, iree_problem),
+    "command": (
+        typed_model,
+        filled,
+        command_lines,
+        tensor_files,
+        write_feeds,
+        read_results,
+        said_problem,
+    ),
+}
 """Further functions that a side calls, whose source has to go with it."""
 
 
@@ -97,4 +119,4 @@ def allowance(engine: str) -> float:
     return 300.0 if engine in _COMPILERS else 60.0
 
 
-_COMPILERS = frozenset({"iree"})
+_COMPILERS = frozenset({"iree", "command"})

@@ -1,18 +1,17 @@
-"""What IREE is given: an ONNX model of a recent opset, of fixed shapes, with the watched tensors as outputs."""
+"""What a compiler is given: an ONNX model of a recent opset, of fixed shapes, with watched tensors as outputs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import onnx
 
-from twinnet.engines._iree_alone import for_iree
+from twinnet.engines._onnx_alone import typed_model
 
-__all__ = ["Prepared", "line_nodes", "prepare"]
+__all__ = ["Prepared", "prepare", "tensor_types"]
 
 
 @dataclass(frozen=True)
@@ -39,32 +38,24 @@ class Prepared:
         return model, (*self.outputs, *extra)
 
 
-def prepare(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], *, static: bool) -> Prepared:
+def prepare(
+    model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], *, static: bool, oldest: int = 0, opset: int = 0
+) -> Prepared:
     """Convert, inline, fix the shapes to those of `feeds` (where `static`), and find the type of every tensor."""
-    own, known, converted = for_iree(model, dict(feeds), static)
+    own, known, converted = typed_model(model, dict(feeds), static, oldest, opset)
     made = [name for node in own.graph.node for name in node.output if name]
     taps = {name: known[name] for name in made if name in known}
     return Prepared(own, tuple(o.name for o in own.graph.output), taps, converted)
 
 
-_NODE = re.compile(r'^    (?:%[\w:]+(?:, )?)*(?: = )?torch\.operator "onnx\.(\w+)"')
+def tensor_types(model: onnx.ModelProto) -> dict[str, tuple[str, tuple[int, ...] | None]]:
+    """dtype and, where it is fixed, shape of each output."""
+    from twinnet.network.external import element_dtype
 
-
-def line_nodes(text: str, nodes: Sequence[onnx.NodeProto]) -> dict[int, int]:
-    """Lines of an imported module to the index of the ONNX node that stands there.
-
-    The importer writes one line per node, in the graph's order, and lines of its own for constants. Where operator
-    types stop to agree, the rest stays unknown.
-    """
-    found: dict[int, int] = {}
-    wanted = [i for i, node in enumerate(nodes) if node.op_type != "Constant"]
-    at = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        match = _NODE.match(line)
-        if match is None or match[1] == "Constant":
-            continue
-        if at >= len(wanted) or nodes[wanted[at]].op_type != match[1]:
-            break
-        found[number] = wanted[at]
-        at += 1
+    found: dict[str, tuple[str, tuple[int, ...] | None]] = {}
+    for info in model.graph.output:
+        tensor = info.type.tensor_type
+        dims = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
+        fixed = tuple(dims) if tensor.HasField("shape") and min(dims, default=0) >= 0 else None
+        found[info.name] = (element_dtype(tensor.elem_type, info.name).name, fixed)
     return found
