@@ -37,8 +37,10 @@ __all__ = [
     "Session",
     "SiteJudge",
     "coarser",
+    "one_of",
     "positive",
     "read_options",
+    "switch",
 ]
 
 Arrays = Mapping[str, np.ndarray]
@@ -49,8 +51,10 @@ UNITS: Mapping[str, float] = {
     "tf32": 2.0**-11,
     "float16": 2.0**-11,
     "bfloat16": 2.0**-8,
+    "int16": 2.0**-17,
+    "int8": 2.0**-9,
 }
-"""Unit roundoff of the number formats a twin may declare."""
+"""Unit roundoff of the number formats a twin may declare; for whole numbers half a step over their range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,13 @@ class LayerTime:
 
 @dataclass
 class Job:
-    """What converting needs to know beside the network: example inputs, common options, and where time goes."""
+    """What converting needs to know beside the network: example inputs, common options, and where time goes.
+
+    `samples` are all inputs of the check, for engines that calibrate with them; they are made when asked for.
+    """
 
     inputs: Arrays
+    samples: Sequence[Arrays] = ()
     threads: int | None = None
     time_limit: float | None = None
     memory: int | None = None
@@ -231,6 +239,22 @@ def positive(text: str) -> int:
     if value < 1:
         raise ValueError(text)
     return value
+
+
+def switch(text: str) -> bool:
+    """Yes or no, as an option's value."""
+    return {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}[text.lower()]
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """One of several words, as an option's value."""
+
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(text)
+        return text
+
+    return read
 
 
 def coarser(a: str, b: str) -> str:

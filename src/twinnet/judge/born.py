@@ -21,7 +21,7 @@ from twinnet.layers.graph import Graph, Layer
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
 
-__all__ = ["BLIND", "BornTest", "Frontier"]
+__all__ = ["BLIND", "BornTest", "Frontier", "SampleJudge", "Sizes"]
 
 Frontier = Callable[[Pair], "tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]] | None"]
 """The layers of a pair's segment, the twin's inputs of it, and what each of those may be off by its own rounding."""
@@ -66,6 +66,7 @@ class BornTest:
         # The graph's own name of each input, to the name in the samples.
         self.inputs: Mapping[str, str] = dict(inputs or {n: n for n in graph.inputs})
         self._segments: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
+        self._sample_class = SampleJudge
 
     @property
     def shape_values(self) -> frozenset[str]:
@@ -104,7 +105,7 @@ class BornTest:
         twin_trace: Mapping[str, np.ndarray],
     ) -> Callable[[Pair], Born]:
         """A judge of pairs for one sample; keep it only as long as the traces."""
-        return _Sample(self, sample, network_trace, twin_trace).judge
+        return self._sample_class(self, sample, network_trace, twin_trace).judge
 
     def frontiers(
         self,
@@ -113,7 +114,7 @@ class BornTest:
         twin_trace: Mapping[str, np.ndarray],
     ) -> Frontier:
         """For one sample: what each pair's segment starts from in the twin. None where a value is missing."""
-        found = _Sample(self, sample, network_trace, twin_trace)
+        found = self._sample_class(self, sample, network_trace, twin_trace)
 
         def of(pair: Pair) -> tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]] | None:
             layers, names = self.segment(pair.site.tensor)
@@ -124,7 +125,9 @@ class BornTest:
         return of
 
 
-class _Sample:
+class SampleJudge:
+    """Judges pairs on one sample."""
+
     def __init__(
         self,
         test: BornTest,
@@ -234,7 +237,7 @@ class _Sample:
         if expected.numel() == 0:
             return Born("pass", 0.0, 0.0, 0.0, segment=labels)
         spread = test._spread.get(pair.site.tensor, 0.0)
-        sizes = _Sizes(got, expected, error, test._unit, spread)
+        sizes = Sizes(got, expected, error, test._unit, spread)
         if not sizes.finite:
             reason = _nonfinite(expected, got, pair, self._network)
             if reason:
@@ -322,7 +325,7 @@ class _Sample:
         return same | ((got.to(torch.float64) - expected.to(torch.float64)).abs() <= step)
 
 
-class _Sizes:
+class Sizes:
     """Born error, floor and their ratio at the worst element, in blocks that stay in the cache.
 
     `level` is the largest value in floor units: what the data could show at all. Places where a side is not finite

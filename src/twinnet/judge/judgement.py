@@ -40,6 +40,7 @@ from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
 if TYPE_CHECKING:
     from twinnet.blame.context import Blame
+    from twinnet.layers.quantised import Quantised
     from twinnet.shrink.seed import Seed
 
 __all__ = ["Judgement"]
@@ -62,6 +63,7 @@ class Judgement:
         self.blamed: dict[str, Blame] = {}
         self.seeds: dict[str, Seed] = {}
         self.by_network = False
+        self._view: Quantised | None = None
         # A metric that cannot be loaded is said before anything has run.
         self._metric = load_metric(settings.metric)
         self.scores: list[TaskMetric] = []
@@ -78,6 +80,7 @@ class Judgement:
         self.tolerances = Tolerances.of(flags, rules)
         self.job = Job(
             inputs=self.first,
+            samples=feed.samples,
             threads=settings.threads,
             time_limit=settings.time_limit,
             memory=settings.memory,
@@ -101,8 +104,14 @@ class Judgement:
         twin_plain = twin.run(self.first)
         refuse_other(net, twin, None if self.sides.derived else graph, plain, twin_plain)
         self.aligned = align_outputs(net, plain, twin, twin_plain)
+        self._see_through(net, twin, graph)
         pairing = self._pair(net, twin, graph)
-        unit = UNITS.get(twin.precision, UNITS["float32"])
+        # Whole numbers have steps of their own; between them it is float32 that rounds.
+        unit = (
+            UNITS["float32" if self._view else twin.precision]
+            if twin.precision in UNITS
+            else UNITS["float32"]
+        )
         # What a segment creates is measured at the twin's precision; end to end the coarser side shows as well.
         self.plain_unit = UNITS.get(coarser(net.precision, twin.precision), UNITS["float32"])
         results: dict[str, PairResult] = {}
@@ -146,23 +155,51 @@ class Judgement:
         """Free both sessions."""
         self.sides.close()
 
+    def _see_through(self, net: Session, twin: Session, graph: Graph | None) -> None:
+        """A twin with steps that the network does not have is judged by them."""
+        steps = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "QLinear")
+        nodes = twin.artefact.model.graph.node if twin.artefact is not None else ()
+        if graph is None or not any(n.op_type.startswith(steps) for n in nodes):
+            return
+        from twinnet.layers.quantised import is_quantised, seen_through
+
+        theirs = twin.graph()
+        if theirs is not None and is_quantised(theirs) and not is_quantised(graph):
+            self._view = seen_through(theirs)
+            if twin.precision == "float32":
+                twin.precision = "int8"
+
     def _pair(self, net: Session, twin: Session, graph: Graph | None) -> Pairing:
         settings = self.settings
         # A twin that was converted from this network, or replays one that was, says where each value came from.
         derived = self.sides.derived
         outputs = [(row.tensor, row.twin_tensor) for row in self.aligned]
         inputs = [(ours, twin.inputs[name]) for name, ours in net.inputs.items() if name in twin.inputs]
+        twin_sites: Sequence[Site] = twin.sites
+        back: dict[str, str] = {}
+        view = self._view
+        if view is not None:
+            from twinnet.judge.quantised import seen_sites
+
+            known = twin.provenance if twin.provenance is not None else {s.tensor for s in net.sites}
+            if not derived:
+                known = {*known, *view.sources.values()}
+            twin_sites, back = seen_sites(twin.sites, view, known)
         pairing = pair_sites(
             net.sites,
-            twin.sites,
+            twin_sites,
             derived=derived,
             provenance=twin.provenance,
             names=settings.names,
             graph=graph,
-            twin_graph=None if derived else twin.graph(),
+            twin_graph=None if derived else view.graph if view is not None else twin.graph(),
             outputs=outputs,
             inputs=inputs,
         )
+        if view is not None:
+            from twinnet.judge.quantised import with_steps
+
+            pairing = with_steps(pairing, twin.sites, back, view)
         if settings.level == "outputs":
             wanted = set(net.output_tensors)
             pairing = pairing.without({p.site.tensor for p in pairing.pairs} - wanted)
@@ -228,6 +265,20 @@ class Judgement:
 
         names = {tensor: name for name, tensor in net.inputs.items()}
         observable = {s.tensor for s in pairing.sites}
+        if self._view is not None:
+            from twinnet.judge.quantised import QuantisedTest
+
+            theirs = {tensor: name for name, tensor in twin.inputs.items()}
+            return QuantisedTest(
+                graph,
+                pairing.pairs,
+                self._view,
+                theirs,
+                unit=unit,
+                inputs=names,
+                observable=observable,
+                spread=self._spread,
+            )
         return BornTest(
             graph, pairing.pairs, unit=unit, inputs=names, observable=observable, spread=self._spread
         )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+
+from twinnet.layers.step import Step
 
 __all__ = ["IDENTITY", "Transform", "candidates"]
 
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """From the twin's form to the network's: an axis permutation, then a reshape.
+    """From the twin's form to the network's: out of its quantised steps, an axis permutation, then a reshape.
 
     >>> t = Transform(perm=(0, 3, 1, 2))
     >>> t.to_network(np.zeros((1, 4, 5, 3))).shape, t.to_twin(np.zeros((1, 3, 4, 5))).shape
@@ -23,13 +25,20 @@ class Transform:
     perm: tuple[int, ...] | None = None
     shape: tuple[int, ...] | None = None
     twin_shape: tuple[int, ...] | None = None
+    step: Step | None = field(default=None, compare=False)
 
     @property
     def is_identity(self) -> bool:
-        return self.perm is None and self.shape is None
+        return self.perm is None and self.shape is None and self.step is None
 
     def to_network(self, array: np.ndarray) -> np.ndarray:
         """The twin's tensor in the network's form."""
+        if self.step is not None:
+            array = self.step.to_real(array)
+        return self.to_layout(array)
+
+    def to_layout(self, array: np.ndarray) -> np.ndarray:
+        """Real numbers of the twin's form in the network's."""
         if self.perm is not None:
             array = array.transpose(self.perm)
         return array.reshape(self.shape) if self.shape is not None else array
@@ -38,10 +47,11 @@ class Transform:
         """The network's tensor in the twin's form."""
         if self.shape is not None and self.twin_shape is not None:
             array = array.reshape(self.twin_shape)
-        return array.transpose(np.argsort(self.perm)) if self.perm is not None else array
+        array = array.transpose(np.argsort(self.perm)) if self.perm is not None else array
+        return array if self.step is None else self.step.to_whole(array)
 
     def __str__(self) -> str:
-        words = []
+        words = [] if self.step is None else [str(self.step)]
         if self.perm is not None:
             words.append("permute " + ",".join(map(str, self.perm)))
         if self.shape is not None:

@@ -144,6 +144,8 @@ An operand with a star may be given as attribute of that name (Python ints or fl
 | quantize_linear | x, scale*, zero?* | axis=1, block=0, to=torch.uint8 (if no zero), qmin, qmax (range of `to`), precision=None |
 | dequantize_linear | x, scale*, zero?* | axis=1, block=0 |
 | dynamic_quantize_linear | x | outputs y, scale, zero (uint8) |
+| quantised | x | step (`twinnet.layers.step.Step`): kept in its steps, as real numbers; or dynamic=True, with outputs x, 1, 0 |
+| reread | x | written, read (steps): numbers kept in one step and read in another |
 | unique | x | axis=None, sorted=True; outputs y, first?, inverse?, counts? |
 | **control** | | |
 | if | condition, captured... | then, orelse: Graph; names: what both call the captured operands |
