@@ -8,7 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["SIDES", "run_onnx_reference", "run_onnxruntime", "run_openvino"]
+from twinnet.engines._command_alone import (
+    command_lines,
+    filled,
+    read_results,
+    run_command,
+    said_problem,
+    tensor_files,
+    write_feeds,
+)
+from twinnet.engines._iree_alone import iree_flags, iree_problem, run_iree
+from twinnet.engines._onnx_alone import typed_model
+
+__all__ = ["HELPERS", "SIDES", "allowance", "run_onnx_reference", "run_onnxruntime", "run_openvino"]
 
 
 def run_onnxruntime(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
@@ -78,5 +90,33 @@ SIDES: dict[str, Callable[[Any, dict[str, str], dict[str, Any]], dict[str, Any]]
     "onnxruntime": run_onnxruntime,
     "openvino": run_openvino,
     "onnx-reference": run_onnx_reference,
+    "iree": run_iree,
+    "command": run_command,
 }
 """Engines that can run a part of an ONNX network alone."""
+
+HELPERS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "iree": (typed_model, iree_flags, iree_problem),
+    "command": (
+        typed_model,
+        filled,
+        command_lines,
+        tensor_files,
+        write_feeds,
+        read_results,
+        said_problem,
+    ),
+}
+"""Further functions that a side calls, whose source has to go with it."""
+
+
+def allowance(engine: str) -> float:
+    """Seconds that making a network smaller may take: a compiler needs some for every trial.
+
+    >>> allowance("onnxruntime"), allowance("iree")
+    (60.0, 300.0)
+    """
+    return 300.0 if engine in _COMPILERS else 60.0
+
+
+_COMPILERS = frozenset({"iree", "command"})

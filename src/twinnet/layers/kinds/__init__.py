@@ -144,9 +144,14 @@ An operand with a star may be given as attribute of that name (Python ints or fl
 | quantize_linear | x, scale*, zero?* | axis=1, block=0, to=torch.uint8 (if no zero), qmin, qmax (range of `to`), precision=None |
 | dequantize_linear | x, scale*, zero?* | axis=1, block=0 |
 | dynamic_quantize_linear | x | outputs y, scale, zero (uint8) |
-| quantised | x | step (`twinnet.layers.step.Step`): kept in its steps, as real numbers; or dynamic=True, with outputs x, 1, 0 |
-| reread | x | written, read (steps): numbers kept in one step and read in another |
 | unique | x | axis=None, sorted=True; outputs y, first?, inverse?, counts? |
+| **tables** (pixel units; `step` is one of `twinnet.lut.variants`) | | |
+| planes | image | the 8-bit planes of an image: [planes, 1, rows, columns] |
+| stack_planes | registers... | planes=((operand, channel), ...) |
+| lookup | registers... | step: Lookup |
+| place | x | step: Place |
+| sum_lookups | x... | step: Sum |
+| requant | x | step: Requantise |
 | **control** | | |
 | if | condition, captured... | then, orelse: Graph; names: what both call the captured operands |
 | loop | trips?, condition?, states..., captured... | body: Graph (step, condition, states -> condition, states, scans), states: how many, names: of the captured operands |

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
 from twinnet.layers.kinds._base import (
@@ -20,7 +19,6 @@ from twinnet.layers.kinds._base import (
     scaled,
 )
 from twinnet.layers.kinds.discrete import steps_across
-from twinnet.layers.step import Step
 
 
 def _along(t: Any, x: torch.Tensor, attrs: Attrs) -> torch.Tensor:
@@ -117,61 +115,6 @@ def _dequantize_error(
 
 
 register(Kind("dequantize_linear", _dequantize, _dequantize_error))
-
-
-# quantised: a real number kept in steps, clamped to their range: e + s/2 + u|x|; with `dynamic` the step is that of
-# dynamic_quantize_linear, whose scale and zero point are 1 and 0 here
-
-
-def _kept(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    if attrs.get("dynamic"):
-        return x, torch.ones((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
-    low, high = (torch.from_numpy(np.asarray(end)) for end in attrs["step"].ends(x.dim()))
-    return (torch.minimum(torch.maximum(x, low), high),)
-
-
-def _kept_error(
-    attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
-) -> tuple[Error, ...]:
-    x = inputs[0]
-    if u == 0:
-        half = None
-    elif attrs.get("dynamic"):
-        half = (mag(x.max().clamp(min=0)) + mag(x.min().clamp(max=0))) / 510 * torch.ones_like(mag(x))
-    else:
-        half = torch.from_numpy(np.asarray(attrs["step"].half(x.dim()))).to(torch.float32).expand(x.shape)
-    return (add_up(outputs[0], half, scaled(x, 2 * u), errors[0]), None, None)[: len(outputs)]
-
-
-register(Kind("quantised", _kept, _kept_error))
-
-
-# reread: numbers kept in one step and read in another: ((x/s + z) - z') s'
-
-
-def _reread(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor]:
-    written, read = attrs["written"], attrs["read"]
-    s, z, other, offset = (
-        torch.from_numpy(np.asarray(a)) for a in (*_spread(written, x.dim()), *_spread(read, x.dim()))
-    )
-    return ((x / s + z - offset) * other,)
-
-
-def _spread(step: Step, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    low, high = step.ends(rank)
-    scale = (high - low) / (step.high - step.low)
-    return scale, step.low - low / scale
-
-
-def _reread_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
-    s, _ = _spread(attrs["written"], inputs[0].dim())
-    other, _ = _spread(attrs["read"], inputs[0].dim())
-    gain = torch.from_numpy(np.asarray(np.abs(other / s))).to(torch.float32)
-    moved = None if errors[0] is None else errors[0] * gain
-    return (add_up(outputs[0], scaled(outputs[0], 4 * u), moved),)
-
-
-register(Kind("reread", _reread, _reread_error))
 
 
 # dynamic_quantize_linear: range of the data -> uint8
