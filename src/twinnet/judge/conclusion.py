@@ -11,7 +11,7 @@ import numpy as np
 
 from twinnet.engines.base import Session
 from twinnet.judge import guards
-from twinnet.judge.aggregate import findings_of, verdict_of, visible
+from twinnet.judge.aggregate import findings_of, verdict_of, visible, with_merged, with_tied
 from twinnet.judge.metrics import compare, dtype_class
 from twinnet.judge.sides import dims
 from twinnet.judge.task import mean_metric
@@ -153,8 +153,10 @@ class Conclusion:
         )
 
     def _with_causes(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        blamed = self.check.keeper.blamed
-        return tuple(blamed[f.site.tensor].on(f) if f.site.tensor in blamed else f for f in findings)
+        keeper = self.check.keeper
+        blamed = keeper.blamed
+        known = [blamed[f.site.tensor].on(f) if f.site.tensor in blamed else f for f in findings]
+        return tuple(with_merged(with_tied(known, keeper.tied), keeper.together, self.pairs))
 
     def _outputs(self, *, failed: bool) -> list[PairResult]:
         """The deployed outputs end to end, with what float rounding alone does to them where that is affordable."""
