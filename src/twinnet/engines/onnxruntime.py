@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from twinnet.engines._onnx_session import Runner, TappedSession
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, positive, read_options
+from twinnet.engines._quantise import CALIBRATIONS, TYPES, WAYS, Quantise, quantised
+from twinnet.engines.base import (
+    Abilities,
+    Arrays,
+    Engine,
+    Job,
+    Session,
+    failed,
+    one_of,
+    positive,
+    read_options,
+    switch,
+)
 from twinnet.errors import MissingExtra
 from twinnet.site import Site
 
@@ -33,12 +45,6 @@ _LEVELS = {
 _WIDENED = "InsertedPrecisionFreeCast_"
 
 
-def _level(text: str) -> str:
-    if text not in _LEVELS:
-        raise ValueError(text)
-    return text
-
-
 class OnnxRuntimeEngine(Engine):
     """Runs ONNX files, and torch networks after exporting them to ONNX."""
 
@@ -50,6 +56,12 @@ class OnnxRuntimeEngine(Engine):
         "opt": "off|basic|extended|all (default all)",
         "threads": "a number (default: all cores)",
         "config.KEY": "a session config entry",
+        "quantize": "static|dynamic|weights|float16: the twin is made from the network in fewer bits",
+        "per_channel": "1|0: a step for each channel of a weight (default 0)",
+        "activations": "uint8|int8|uint16|int16 (static; default uint8)",
+        "weights": "int8|uint8|int16|uint16 (default int8)",
+        "calibrate": "minmax|entropy|percentile|distribution (static; default minmax)",
+        "reduce_range": "1|0: weights in 7 bits, for processors whose 8-bit sums overflow (default 0)",
     }
 
     def version(self) -> str:
@@ -62,14 +74,36 @@ class OnnxRuntimeEngine(Engine):
     def open(
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
-        chosen = read_options(self, options, opt=_level, threads=positive, **{"config.": str})
+        chosen = read_options(
+            self,
+            options,
+            opt=one_of(*_LEVELS),
+            threads=positive,
+            quantize=one_of(*WAYS),
+            per_channel=switch,
+            activations=one_of(*TYPES),
+            weights=one_of(*TYPES),
+            calibrate=one_of(*CALIBRATIONS),
+            reduce_range=switch,
+            **{"config.": str},
+        )
         self.version()
         from twinnet.engines._export import onnx_artefact
 
+        way = Quantise.of(chosen)
         artefact = onnx_artefact(network, file, job)
+        if way is not None:
+            artefact = quantised(artefact, way, job)
         threads = chosen.pop("threads", job.threads)
         entries = {k.partition(".")[2]: v for k, v in chosen.items() if k.startswith("config.")}
-        return OnnxRuntimeSession(artefact, chosen.get("opt", "all"), threads, entries, job, self.version())
+        if way is not None and way.how == "weights":
+            # Left alone, its optimiser also rounds the data of such products to 8 bits.
+            entries.setdefault("session.qdq_matmulnbits_accuracy_level", "1")
+        session = OnnxRuntimeSession(
+            artefact, chosen.get("opt", "all"), threads, entries, job, self.version()
+        )
+        session.precision = "float32" if way is None else way.precision
+        return session
 
 
 class OnnxRuntimeSession(TappedSession):

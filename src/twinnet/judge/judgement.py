@@ -65,6 +65,7 @@ class Judgement:
         self.tolerances = Tolerances.of(flags, rules)
         self.job = Job(
             inputs=self.first,
+            samples=feed.samples,
             threads=settings.threads,
             time_limit=settings.time_limit,
             memory=settings.memory,
