@@ -213,15 +213,21 @@ class _Walk:
         except EngineError as error:
             self._failed(name, error)
             return
-        before = self._compare(name, self._last, form)
+        before = self._compare(name, self._made_from(name), form)
         result = self._results[before.result] if before.result is not None else None
         if before.verdict == "ERROR":
             reason = result.error if result is not None else ""
             self._stages.append(Stage(name, form.what, "error", reason, form.file, before))
             return
-        against = self._against_start(form) if self._last is not self._start else replace(before)
+        against = before if before.against == self._start.stage else self._against_start(form)
         self._stages.append(Stage(name, form.what, "ran", "", form.file, before, against))
         self._forms[name] = self._last = form
+
+    def _made_from(self, name: str) -> Form:
+        """The stage before: the last that ran. A quantised file was not made from what we had optimised here."""
+        if name == "quantised" and "optimised" not in self._files and "onnx" in self._forms:
+            return self._forms["onnx"]
+        return self._last
 
     def _engine(self) -> None:
         """The last stage: the twin itself."""
