@@ -15,6 +15,8 @@ from twinnet.site import Site
 
 __all__ = [
     "SCHEMA",
+    "Advice",
+    "AdviceStep",
     "Cause",
     "Coverage",
     "Difference",
@@ -159,6 +161,45 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class AdviceStep:
+    """The outputs with some segments kept in float: how many, which (tensors of the network), and how near they come.
+
+    `snr` and `psnr` are of the worst output over all inputs that were run, `max_abs` is its largest difference.
+    """
+
+    kept: int
+    tensors: tuple[str, ...]
+    places: tuple[str, ...]
+    snr: float
+    psnr: float
+    max_abs: float
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Which segments to keep in float, and what that was seen to give.
+
+    `steps` begin with the twin as it is. `best` is the number of segments advised, one of the steps. `how` tells
+    whether the twin was run that way or only simulated with the network's layers, and `note` why. `file` is the
+    improved twin, where one was written.
+    """
+
+    steps: tuple[AdviceStep, ...]
+    best: int
+    how: Literal["run", "simulated"]
+    samples: int
+    note: str = ""
+    target: float | None = None
+    reached: bool = True
+    file: str = ""
+
+    @property
+    def chosen(self) -> AdviceStep:
+        """The step that is advised."""
+        return next(step for step in self.steps if step.kept == self.best)
+
+
+@dataclass(frozen=True, slots=True)
 class Guard:
     """Something about the evidence that the reader must know. `weakens` marks what makes agreement prove less."""
 
@@ -251,6 +292,7 @@ class Result:
     first_failing: Site | None = None
     findings: tuple[Finding, ...] = ()
     contributors: tuple[Finding, ...] = ()
+    advice: Advice | None = None
     metrics: tuple[TaskMetric, ...] = ()
     tolerance: str = "automatic"
     known: tuple[str, ...] = ()

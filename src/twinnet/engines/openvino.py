@@ -92,12 +92,17 @@ def _openvino() -> Any:
     return openvino
 
 
+_PLACES = ("Exception from ", "Check '", "FrontEnd API failed", "While validating")
+
+
 def _refused(stage: str, error: BaseException) -> EngineError:
     """OpenVINO's own words, without the places in its source where they were said."""
     text = str(error).strip() or type(error).__name__
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = [line for line in lines if not line.startswith("Exception from ")] or lines
-    return EngineError(f"openvino could not {stage}: {said[0][:400]}", stage=stage, log=text[-4000:])
+    lines = [line.strip().removeprefix("-- ") for line in text.splitlines() if line.strip()]
+    said = [line for line in lines if not line.startswith(_PLACES) and not line.endswith(":")] or lines
+    which = next((line for line in said[1:] if line.startswith("Conversion is failed for")), "")
+    words = f"{said[0]} ({which})" if which else said[0]
+    return EngineError(f"openvino could not {stage}: {words[:400]}", stage=stage, log=text[-4000:])
 
 
 class OpenVinoSession(TappedSession):
@@ -113,7 +118,7 @@ class OpenVinoSession(TappedSession):
         self._config = dict(config)
         self._static = static
         self._core = _openvino().Core()
-        self._model = self._read(artefact.path or artefact.model)
+        self._model = self._import()
         self._runner = self._compile(self._model, self._cut.outputs)
         self.precision, self.notes = self._declared()
 
@@ -129,6 +134,35 @@ class OpenVinoSession(TappedSession):
         return _PRECISIONS.get(given, "float32"), tuple(notes)
 
     # -- loading -------------------------------------------------------------------------------------------------
+
+    def _import(self) -> Any:
+        """The network as OpenVINO reads it: with open sizes where it has some, or with those of the inputs."""
+        if self._static:
+            return self._read(self._fixed())
+        try:
+            return self._read(self._artefact.path or self._artefact.model)
+        except EngineError as error:
+            with contextlib.suppress(EngineError):
+                self._read(self._fixed())
+                error = EngineError(
+                    error.what,
+                    stage=error.stage,
+                    log=error.log,
+                    hint="it reads the network with fixed sizes: openvino?shapes=static",
+                )
+            raise error from None
+
+    def _fixed(self) -> onnx.ModelProto:
+        import onnx
+
+        fixed = onnx.ModelProto()
+        fixed.CopyFrom(self._artefact.model)
+        feeds = self._artefact.feeds(self._job.inputs)
+        for value in fixed.graph.input:
+            if value.name in feeds:
+                kind = value.type.tensor_type.elem_type
+                value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, kind, feeds[value.name].shape))
+        return fixed
 
     def _read(self, model: Any) -> Any:
         import onnx
@@ -148,9 +182,6 @@ class OpenVinoSession(TappedSession):
 
     def _compile(self, model: Any, names: Sequence[str], **config: Any) -> _Compiled:
         try:
-            if self._static:
-                feeds = self._artefact.feeds(self._job.inputs)
-                model.reshape({n: list(a.shape) for n, a in feeds.items()})
             with self._job.step("compile"):
                 compiled = self._core.compile_model(model, "CPU", {**self._config, **config})
         except Exception as error:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from twinnet.engines import Spec
-from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser
+from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser, unit_of
 from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
 from twinnet.judge.again import restated
@@ -24,6 +25,7 @@ from twinnet.judge.task import load_metric, task_metric
 from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
+from twinnet.pairing.quantised import is_quantised
 from twinnet.pairing.transforms import candidates
 from twinnet.result import Guard, PairResult, Result, TaskMetric
 from twinnet.site import Site
@@ -42,6 +44,11 @@ class Judgement:
         self.timings: dict[str, float] = {}
         self.keeper = Keeper(self)
         self.by_network = False
+        # The layers that tell who inherits from whom: the network's, or those of its own judge.
+        self.lineage: Graph | None = None
+        # Whether the twin computes in a coarser format than the network: its small errors are then ranked.
+        self.narrow = False
+        self.quantised = False
         # A metric that cannot be loaded is said before anything has run.
         self._metric = load_metric(settings.metric)
         self.scores: list[TaskMetric] = []
@@ -63,6 +70,7 @@ class Judgement:
             threads=settings.threads,
             time_limit=settings.time_limit,
             memory=settings.memory,
+            ir_folder=_ir_folder(settings.debug_ir, network, twin),
             timings=self.timings,
             progress=lambda step: settings.progress(step, None),
         )
@@ -85,10 +93,16 @@ class Judgement:
         self.aligned = align_outputs(net, plain, twin, twin_plain)
         pairing = self._pair(net, twin, graph)
         unit = UNITS.get(twin.precision, UNITS["float32"])
+        self.quantised = not self.sides.derived and is_quantised(twin.graph())
+        self.narrow = self.quantised or unit > UNITS.get(net.precision, UNITS["float32"])
         # What a segment creates is measured at the twin's precision; end to end the coarser side shows as well.
         self.plain_unit = UNITS.get(coarser(net.precision, twin.precision), UNITS["float32"])
+        if self.quantised:
+            self.plain_unit = max(self.plain_unit, unit_of("int8"))
         results: dict[str, PairResult] = {}
         found: list[Guard] = [Guard("note", n) for n in (*self.feed.notes, *net.notes, *twin.notes)]
+        if self.job.ir_folder is not None and not self.job.ir_folder.exists():
+            found.append(Guard("note", f"{twin.engine} has no intermediate representation to write"))
         outputs_seen: list[dict[str, np.ndarray]] = [plain]
         self._score(self.first, plain, twin_plain)
         for number in range(len(self.feed.samples)):
@@ -202,6 +216,7 @@ class Judgement:
         assert net is not None and twin is not None
         own = net.site_judge(pairing.pairs, twin, unit)
         self.by_network = own is not None
+        self.lineage = graph if own is None else getattr(own, "graph", None)
         if own is not None or graph is None:
             return own
         # torch comes in with the layers; two recordings are compared without either.
@@ -209,8 +224,22 @@ class Judgement:
 
         names = {tensor: name for name, tensor in net.inputs.items()}
         observable = {s.tensor for s in pairing.sites}
+        declared = None
+        if self.quantised:
+            from twinnet.judge.declared import Declared
+
+            theirs = twin.graph()
+            assert theirs is not None
+            inputs = {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs}
+            declared = Declared(graph, theirs, pairing.pairs, inputs)
         return BornTest(
-            graph, pairing.pairs, unit=unit, inputs=names, observable=observable, spread=self.spread
+            graph,
+            pairing.pairs,
+            unit=unit,
+            inputs=names,
+            observable=observable,
+            spread=self.spread,
+            declared=declared,
         )
 
     def _may_search(self, twin: Session) -> bool:
@@ -266,6 +295,15 @@ class Judgement:
         if self._metric is not None:
             named = {row.name: theirs[row.twin_name] for row in self.aligned}
             self.scores.append(task_metric(self._metric, sample, ours, named))
+
+
+def _ir_folder(root: str | Path | None, network: Any, twin: Any) -> Path | None:
+    """One folder for each case: two twins of a network never share one."""
+    if root is None:
+        return None
+    slug = getattr(twin, "slug", None) or getattr(twin, "__name__", "twin")
+    words = "".join(c if c.isalnum() or c in "-_." else "-" for c in f"{network.name}-{slug}")
+    return Path(root) / words.strip("-.")
 
 
 def _settled(

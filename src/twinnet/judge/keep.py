@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twinnet.errors import UsageError
 from twinnet.judge.seen import Seen
 from twinnet.result import PairResult
 
 if TYPE_CHECKING:
     from twinnet.blame.context import Blame, Context
     from twinnet.judge.judgement import Judgement
+    from twinnet.result import Advice
     from twinnet.shrink.seed import Seed
 
 __all__ = ["Keeper"]
@@ -23,20 +25,24 @@ __all__ = ["Keeper"]
 _KEPT = 8
 _KEPT_BYTES = 32 << 20
 _BLAMED = 8
+_RANKED = 16
+_ADVISED = 64
 
 
 class Keeper:
     """Collects over the samples of one check; a worse sample takes the place of an earlier one.
 
-    `tensors` holds both sides of the tensors worth showing, `blamed` cause and impact of findings, `seeds` what a
-    repro starts from, each by network tensor name.
+    `tensors` holds both sides of the tensors worth showing, `blamed` cause and impact of findings, `ranked` the
+    impact of contributors, `seeds` what a repro starts from, each by network tensor name.
     """
 
     def __init__(self, check: Judgement) -> None:
         self._check = check
         self.tensors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.blamed: dict[str, Blame] = {}
+        self.ranked: dict[str, Blame] = {}
         self.seeds: dict[str, Seed] = {}
+        self.advice: Advice | None = None
 
     def add(self, judged: Sequence[PairResult], seen: Seen) -> None:
         """Keep what one judged sample shows."""
@@ -44,6 +50,11 @@ class Keeper:
         if keep != "none":
             self._keep_tensors(judged, seen, everything=keep == "all")
         self._blame(judged, seen)
+        settings = self._check.settings
+        if seen.number == 0 and (self._check.narrow or settings.advise):
+            self._rank(judged, seen)
+            if settings.advise:
+                self._advise(seen)
         if keep != "none" and any(p.status == "fail" for p in judged):
             self._keep_seeds(judged, seen)
 
@@ -83,10 +94,50 @@ class Keeper:
         with self._check.job.step("blame"):
             known.update(blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context))
 
+    def _rank(self, judged: Sequence[PairResult], seen: Seen) -> None:
+        """Impact of what segments create within their budget, where the twin is coarser than the network."""
+        within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
+        if not within or (context := self._context(seen)) is None:
+            return
+        from twinnet.blame.contributors import rank
+
+        self._check.settings.progress("ranking what contributes to the difference", None)
+        by_tensor = {p.site.tensor: p for p in seen.pairing.pairs}
+        with self._check.job.step("rank contributors"):
+            most = _ADVISED if self._check.settings.advise else _RANKED
+            pairs = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
+            self.ranked = rank(pairs, context, most=most)
+
+    def _advise(self, seen: Seen) -> None:
+        """What keeping segments in float would give: contributors and findings, by impact."""
+        check = self._check
+        net, twin, settings = check.sides.net, check.sides.twin, check.settings
+        if net is None or twin is None or (context := self._context(seen)) is None:
+            raise UsageError(
+                "no advice can be given for this twin",
+                hint="--advise needs a network whose layers are known, and a twin whose tensors can be seen",
+            )
+        from twinnet.blame.advise import Adviser
+
+        impacts = {t: b.impact for t, b in (self.ranked | self.blamed).items() if b.impact}
+        ranked = sorted(impacts, key=lambda t: impacts[t] or 0.0, reverse=True)
+        settings.progress("trying segments in float", None)
+        with check.job.step("advise"):
+            adviser = Adviser(context, (net, twin), check.sides.twin_spec, check.network, check.job)
+            self.advice = adviser.advise(
+                ranked, check.feed.samples, target=settings.advise_target, out=settings.advise_out
+            )
+
     def _context(self, seen: Seen) -> Context | None:
-        """What blame may look at; None where the network's layers are not known or judge by themselves."""
+        """What blame may look at; None where nobody knows the network's layers."""
         net, twin, test = self._check.sides.net, self._check.sides.twin, seen.test
-        if seen.graph is None or net is None or twin is None:
+        if net is None or twin is None:
+            return None
+        outputs = tuple(zip(net.output_tensors, twin.output_tensors, strict=False))
+        own = getattr(test, "context", None)
+        if own is not None:  # a network with a meaning of its own has steps of its own
+            return own(seen.sample, seen.twin_trace, outputs)
+        if seen.graph is None:
             return None
         from twinnet.blame.context import Context
         from twinnet.judge.born import BornTest
@@ -104,7 +155,7 @@ class Keeper:
             seen.unit,
             twin.graph(),
             {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs},
-            tuple(zip(net.output_tensors, twin.output_tensors, strict=False)),
+            outputs,
         )
 
     def _keep_seeds(self, judged: Sequence[PairResult], seen: Seen) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from twinnet.report import staged, words
-from twinnet.result import Finding, Result, ResultSet, StagedResult
+from twinnet.report.advice import advice_rows, advice_words, next_with_advice
+from twinnet.result import Advice, Finding, Result, ResultSet, StagedResult
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -159,6 +160,8 @@ def _result_rows(result: Result, verbose: bool) -> list[_Row]:
         rows.append(_Row("", (inherited,)))
     rows += [_Row("guard", (words.guard_words(g),), "yellow" if g.weakens else "dim") for g in result.guards]
     rows += [_Row("metric", (words.metric_words(m),)) for m in result.metrics]
+    if result.advice is not None:
+        rows += _advice_rows(result.advice)
     if verbose:
         rows += _verbose_rows(result)
     return rows + _closing_rows(result)
@@ -212,6 +215,16 @@ def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[_Row]:
     return rows
 
 
+def _advice_rows(advice: Advice) -> list[_Row]:
+    rows = [_Row("advise", (advice_words(advice),), "bold")]
+    if len(advice.steps) > 1:
+        head = ("kept", "SNR", "PSNR", "largest", "in float")
+        for kept, snr, psnr, most, added in (head, *advice_rows(advice)):
+            line = f"{kept:<4}  {snr:>8}  {psnr:>8}  {most:>8}   {added}"
+            rows.append(_Row("", (" " * _LABEL + line.rstrip(),)))
+    return rows
+
+
 def _verbose_rows(result: Result) -> list[_Row]:
     rows = []
     for finding in result.contributors[:5]:
@@ -233,7 +246,9 @@ def _verbose_rows(result: Result) -> list[_Row]:
 
 
 def _closing_rows(result: Result) -> list[_Row]:
-    command, does = words.next_command(result)
+    command, does = next_with_advice(result)
+    if not command:
+        command, does = words.next_command(result)
     rows = []
     if result.folder:
         rows.append(_Row("report", (words.clean(f"{result.folder.rstrip('/')}/report.html"),)))
