@@ -111,16 +111,18 @@ def test_an_optimiser_that_changes_a_layer(files: Path, tmp_path: Path) -> None:
 
 def test_a_wrong_scale_in_a_quantised_file(files: Path, tmp_path: Path) -> None:
     network, x = str(files / "network.onnx"), plain_input().numpy()
-    right = twinnet.stages(network, x, f"onnxruntime:{files / 'int8.onnx'}", snr=15)
+    right = twinnet.stages(network, x, f"onnxruntime:{files / 'int8.onnx'}")
     assert right.verdict == "PASS" and verdicts(right)["quantised"] == "PASS"
     model = onnx.load(str(files / "int8.onnx"))
     weights = [n for n in model.graph.node if n.op_type == "DequantizeLinear" and "weight" in n.input[0]]
     scale = constant(model, weights[1].input[1])
-    scale.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(scale) * np.float32(3), scale.name))
+    scale.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(scale) * np.float32(1.5), scale.name))
     wrong = save(model, tmp_path / "int8.onnx")
-    result = twinnet.stages(network, x, f"onnxruntime:{wrong}", snr=15)
+    result = twinnet.stages(network, x, f"onnxruntime:{wrong}")
     assert result.entered is not None and result.entered.name == "quantised"
     assert [n for n, v in verdicts(result).items() if v != "PASS"] == ["quantised"]
+    found = result.result_of(result.entered)
+    assert found is not None and found.findings[0].site.module == "2"
 
 
 def test_an_engine_that_computes_something_else(files: Path) -> None:
