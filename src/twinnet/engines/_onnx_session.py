@@ -43,6 +43,7 @@ class OnnxSession(Session):
         self._artefact = artefact
         self._cut = OnnxGraph(artefact.model)
         self.signature = artefact.signature
+        self.precision = artefact.precision
 
     def _sites_of(self, names: Iterable[str]) -> tuple[Site, ...]:
         outputs = set(self._cut.outputs)

@@ -41,6 +41,7 @@ __all__ = [
     "one_of",
     "positive",
     "read_options",
+    "unit_of",
 ]
 
 Arrays = Mapping[str, np.ndarray]
@@ -53,6 +54,8 @@ UNITS: Mapping[str, float] = {
     "bfloat16": 2.0**-8,
 }
 """Unit roundoff of the number formats a twin may declare."""
+
+_EIGHT_BITS = 2.0**-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,10 @@ class Session(ABC):
         """The canonical layers of what this session runs, value names equal to `Site.tensor`; None if unknown."""
         return None
 
+    def view(self, twin: Session) -> Session:
+        """A twin as this network's samples and sites fit it; itself unless the network knows better."""
+        return twin
+
     def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> SiteJudge | None:
         """A judge of its own for this network and that twin; None: the canonical layers judge."""
         return None
@@ -264,7 +271,16 @@ def coarser(a: str, b: str) -> str:
     >>> coarser("float64", "float32")
     'float32'
     """
-    return max(a, b, key=lambda name: UNITS.get(name, UNITS["float32"]))
+    return max(a, b, key=unit_of)
+
+
+def unit_of(precision: str) -> float:
+    """How coarse a format is: its unit roundoff; for "int8" a step relative to the range that it divides.
+
+    >>> unit_of("float16") == 2.0**-11, unit_of("int8") == 2.0**-8
+    (True, True)
+    """
+    return _EIGHT_BITS if precision == "int8" else UNITS.get(precision, UNITS["float32"])
 
 
 def failed(stage: str, engine: str, error: BaseException) -> EngineError:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from twinnet.engines._export import OnnxArtefact
     from twinnet.network import Network
 
-__all__ = ["OnnxRuntimeEngine"]
+__all__ = ["OnnxRuntimeEngine", "OnnxRuntimeSession"]
 
 _LEVELS = {
     "off": "ORT_DISABLE_ALL",
@@ -30,6 +30,7 @@ _LEVELS = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
+_WIDENED = "InsertedPrecisionFreeCast_"
 
 
 def _level(text: str) -> str:
@@ -134,15 +135,20 @@ class OnnxRuntimeSession(TappedSession):
             return self._cut.observable
         import onnx
 
-        level = "extended" if self._level == "all" else self._level
         with tempfile.TemporaryDirectory(prefix="twinnet-ort-") as folder:
             saved = Path(folder) / "optimised.onnx"
-            self._load(self._artefact.path or self._artefact.model, level=level, save_to=saved)
+            self.save_optimised(saved)
             graph = onnx.load(str(saved), load_external_data=False).graph
-        alive = {name for node in graph.node for name in node.output}
+        # Where it has no kernel for a narrow format it computes in float32, under a name of its own.
+        alive = {name.removeprefix(_WIDENED) for node in graph.node for name in node.output}
         # ONNX Runtime keeps the names of graph outputs, whatever it does inside.
         alive.update(self._cut.outputs)
         return tuple(name for name in self._cut.observable if name in alive)
+
+    def save_optimised(self, target: Path) -> None:
+        """Write the model as it is optimised here, at most at level "extended": "all" is for one processor only."""
+        level = "extended" if self._level == "all" else self._level
+        self._load(self._artefact.path or self._artefact.model, level=level, save_to=target)
 
     @cached_property
     def _sites(self) -> tuple[Site, ...]:

@@ -40,7 +40,8 @@ class Sides:
 
     def open_twin(self) -> Session:
         """The twin's session."""
-        self.twin = self._open(self.twin_spec, "twin")
+        twin = self._open(self.twin_spec, "twin")
+        self.twin = twin if self.net is None else self.net.view(twin)
         return self.twin
 
     def _open(self, spec: Any, side: str) -> Session:
