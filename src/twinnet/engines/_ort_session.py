@@ -84,10 +84,8 @@ def _answer(asked: dict[str, Any], sessions: dict[int, Any]) -> dict[str, Any]:
     with numpy.load(asked["feeds"], allow_pickle=False) as data:
         feeds = {name: data[str(i)] for i, name in enumerate(asked["names"])}
     results = sessions[asked["session"]].run(asked["outputs"], feeds)
-    kept = {
-        str(i): a for i, a in enumerate(results) if isinstance(a, numpy.ndarray) and a.dtype != object
-    }
-    numpy.savez(asked["results"], **kept)
+    kept = {str(i): a for i, a in enumerate(results) if isinstance(a, numpy.ndarray) and a.dtype != object}
+    numpy.savez(asked["results"], **kept)  # type: ignore[arg-type] - older numpy has no allow_pickle here
     return {}
 
 
