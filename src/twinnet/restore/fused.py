@@ -52,9 +52,7 @@ def can_fuse(net: LutNet) -> str:
         for branch in branches:
             unit = branch.unit
             if unit.interpolation != "simplex" or unit.compat or unit.axes > 4:
-                return (
-                    f"{name} has a table with {unit.axes} axes, {unit.interpolation} {unit.compat}".rstrip()
-                )
+                return f"{name} has a table with {unit.axes} axes, {unit.interpolation} {unit.compat}".rstrip()
             units = (unit.grid.step << branch.sample.value_bits) * unit.thin
             if units > 1 << 14 or unit.grid.nodes ** (unit.axes - 1) >= 1 << 17:
                 return f"{name} has a grid that is too fine"
@@ -333,3 +331,5 @@ class _Sum(torch.autograd.Function):
 
 def _floats(tensor: Tensor) -> Any:
     return ctypes.cast(tensor.data_ptr(), ctypes.POINTER(ctypes.c_float))
+
+

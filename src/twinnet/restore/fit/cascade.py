@@ -170,13 +170,7 @@ def fit_cascade(
         data = [side.sites(stage, sources, scale, reach) for side in sides]
         began = time.perf_counter(), time.process_time()
         fitted = fit_stage(
-            layouts,
-            data[0],
-            data[1],
-            1 / len(layouts),
-            CENTRE,
-            how,
-            watch(name) if watch is not None else None,
+            layouts, data[0], data[1], 1 / len(layouts), CENTRE, how, watch(name) if watch is not None else None
         )
         took = time.perf_counter() - began[0], time.process_time() - began[1]
         reports.append(StageReport(name, fitted.error, fitted.clipped, fitted.iterations, *took))
@@ -229,3 +223,5 @@ def _check(stages: Sequence[FitStage], scales: dict[str, int], final: int, befor
         scales[before] = scale
     if scales[before] != final:
         raise UsageError(f"the stages give x{scales[before]}, not x{final}")
+
+
