@@ -59,7 +59,15 @@ class PlanJudge:
         steps = [self.graph.layers[i].node for i in reversed(self.segment(tensor)[0])]
         return tuple(s for s in steps if s != INPUT)
 
-    def _values(self, names: Sequence[str], sample: Arrays, twin_trace: Arrays) -> dict[str, torch.Tensor]:
+    @staticmethod
+    def planes(image: np.ndarray) -> np.ndarray:
+        """The 8-bit planes of an image, as a register: [planes, 1, rows, columns]."""
+        from twinnet.engines._table_view import planes_of
+
+        return planes_of({"image": image})[:, None].astype(np.float64)
+
+    def values(self, names: Sequence[str], sample: Arrays, twin_trace: Arrays) -> dict[str, torch.Tensor]:
+        """The image, and what the twin has at sites."""
         from twinnet.network.arrays import to_tensor
 
         def value(name: str) -> np.ndarray:
@@ -81,7 +89,7 @@ class PlanJudge:
             layers, frontier = self.segment(name)
             labels = self.labels(name)
             try:
-                values = self._values(frontier, sample, twin_trace)
+                values = self.values(frontier, sample, twin_trace)
                 found = evaluate_with_error(self.graph, values, {}, unit=2.0**-24, layers=layers, keep=[name])
             except EngineError as error:
                 return Born("not judged", reason=error.what, segment=labels)
@@ -131,7 +139,7 @@ class PlanJudge:
         from twinnet.blame.context import Context
         from twinnet.layers import evaluate
 
-        inputs = self._values([self._image], sample, {})
+        inputs = self.values([self._image], sample, {})
         plan = getattr(self._twin, "plan", None)
         twin_graph = read_plan(plan, self._image) if isinstance(plan, Plan) else None
         sites = [n for layer in self.graph for n in layer.outputs]
@@ -139,7 +147,7 @@ class PlanJudge:
 
         def frontier(pair: Pair) -> tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]]:
             layers, names = self.segment(pair.site.tensor)
-            return layers, self._values(names, sample, twin_trace), {}
+            return layers, self.values(names, sample, twin_trace), {}
 
         return Context(
             self.graph,
