@@ -41,7 +41,7 @@ class Interpreter:
                 if group:
                     note(f"{stage.name}.{group}", total)
                 groups.append(total)
-            known[stage.name] = self.quantise(stage, sum(groups))
+            known[stage.name] = self.quantise(stage, np.sum(groups, axis=0))
             note(stage.name, known[stage.name])
         return known[self.plan.stages[-1].name].astype(np.uint8)
 
@@ -76,7 +76,7 @@ class Interpreter:
         down = sample.weight_bits - sample.value_bits
         half = (1 << down) >> 1
         return [
-            (sum(w * t for w, t in zip(row, taps, strict=True)) + half) // (1 << down)
+            (np.sum([w * t for w, t in zip(row, taps, strict=True)], axis=0) + half) // (1 << down)
             for row in sample.weights
         ]
 
@@ -135,7 +135,9 @@ class Interpreter:
         ]
         total: np.ndarray | int = 0
         for corner, weight in self.weigh(stage, term, [f for _, f in cells], u):
-            entry = self.entry(stage, term, table, [low + c for (low, _), c in zip(cells, corner, strict=True)])
+            entry = self.entry(
+                stage, term, table, [low + c for (low, _), c in zip(cells, corner, strict=True)]
+            )
             total = total + weight[..., None] * entry
         return np.moveaxis(np.asarray(total), -1, 0)
 
@@ -154,7 +156,7 @@ class Interpreter:
     def add(self, stage: Stage, group: str, parts: list[np.ndarray]) -> np.ndarray:
         terms = [t for t in stage.terms if t.group == group for _ in t.rotations]
         factors = [stage.denominator // t.denominator(self.plan.tables[t.table]) for t in terms]
-        return sum(f * p for f, p in zip(factors, parts, strict=True))
+        return np.sum([f * p for f, p in zip(factors, parts, strict=True)], axis=0)
 
     def quantise(self, stage: Stage, total: np.ndarray) -> np.ndarray:
         x = total / stage.denominator

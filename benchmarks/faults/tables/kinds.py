@@ -105,7 +105,9 @@ def flipped(p: Place) -> Planted | None:
         return None
     if sample.weights is not None:
         side = round(len(sample.offsets) ** 0.5)
-        weights = np.array(sample.weights).reshape(-1, side, side)[:, :, ::-1].reshape(len(sample.weights), -1)
+        weights = (
+            np.array(sample.weights).reshape(-1, side, side)[:, :, ::-1].reshape(len(sample.weights), -1)
+        )
         plan = p.sampling(weights=tuple(tuple(int(w) for w in row) for row in weights))
         return Planted(plan, _lookup(p), "samples mirrored|mirrored left to right")
     moved = tuple((high_y - y, high_x - x) for y, x in sample.offsets)
@@ -333,7 +335,7 @@ def zeros(p: Place) -> Planted | None:
 
 
 @_fault(ENGINE_FAULTS, "nearest entry")
-def nearest(p: Place) -> Planted:
+def nearest(p: Place) -> Planted | None:
     def weigh(plain, stage, term, fractions, u):
         yield [(2 * f >= u).astype(np.int64) for f in fractions], np.full_like(fractions[0], u)
 
@@ -355,7 +357,9 @@ def half_up(p: Place) -> Planted:
 
 @_fault(ENGINE_FAULTS, "truncates")
 def truncates(p: Place) -> Planted:
-    return _engine(p, f"={p.at.name}", "rounds (down|towards 0)", round=lambda plain, stage, x, *a: np.floor(x))
+    return _engine(
+        p, f"={p.at.name}", "rounds (down|towards 0)", round=lambda plain, stage, x, *a: np.floor(x)
+    )
 
 
 @_fault(ENGINE_FAULTS, "outside: a wave on the lookups")

@@ -59,16 +59,19 @@ def _trained(net: Any, seed: int) -> Any:
             elif name.endswith("residual.weight"):
                 p.copy_(torch.rand(p.shape, generator=rng))
             else:
-                p.copy_(torch.randn(p.shape, generator=rng) * (0.5 if p.dim() == 1 else 1.4 / p.shape[1] ** 0.5))
+                p.copy_(
+                    torch.randn(p.shape, generator=rng) * (0.5 if p.dim() == 1 else 1.4 / p.shape[1] ** 0.5)
+                )
         for path, unit in units(net):
+            body: Any = unit.body
             seen: list[torch.Tensor] = []
-            hook = unit.body.last.register_forward_hook(lambda m, i, o, s=seen: s.append(o))
-            unit.body(torch.rand(2048, unit.axes, generator=rng))
+            hook = body.last.register_forward_hook(lambda m, i, o, s=seen: s.append(o))
+            body(torch.rand(2048, unit.axes, generator=rng))
             hook.remove()
             scale = 0.3 / seen[0].std(0)
             middle = 0.25 if path.startswith(last) else 0.0
-            unit.body.last.bias.sub_(seen[0].mean(0)).mul_(scale).add_(middle)
-            unit.body.last.weight.mul_(scale[:, None])
+            body.last.bias.sub_(seen[0].mean(0)).mul_(scale).add_(middle)
+            body.last.weight.mul_(scale[:, None])
     return net.eval()
 
 
@@ -246,27 +249,27 @@ def run_tables(
     """Outcomes, how many clean pairs were checked, and which of them raised an alarm."""
     rng = np.random.default_rng([seed, 7])
     known = networks(folder, seed)
-    faults = [(n, f, False) for n, f in PLAN_FAULTS.items()] + [(n, f, True) for n, f in ENGINE_FAULTS.items()]
+    faults = [(n, f, False) for n, f in PLAN_FAULTS.items()] + [
+        (n, f, True) for n, f in ENGINE_FAULTS.items()
+    ]
     outcomes: list[Outcome] = []
     for number in range(trials):
         name, plant, foreign = faults[number % len(faults)]
         turn = number // len(faults)
         kinds = ("opaque", "stages", "opaque") if foreign else ("file", "onnx", "opaque", "file")
         kind = kinds[(turn + number) % len(kinds)]
+        done: Outcome | None = None
         for _ in range(_TRIES):
             subject = known[int(rng.integers(len(known)))]
             planted = plant(_place(subject, rng))
-            if planted is None:
-                continue
-            done = _trial(subject, name, planted, kind, bool(rng.integers(2)), folder)
-            if done.state == "scored":
-                outcomes.append(done)
-                if show is not None:
-                    show(done)
-                break
-        else:
             if planted is not None:
-                outcomes.append(done)
+                done = _trial(subject, name, planted, kind, bool(rng.integers(2)), folder)
+                if done.state == "scored":
+                    break
+        if done is not None:
+            outcomes.append(done)
+            if show is not None:
+                show(done)
     pairs, alarms = _clean(known, folder) if clean else (0, [])
     return outcomes, pairs, alarms
 

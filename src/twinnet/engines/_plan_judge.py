@@ -47,7 +47,7 @@ class PlanJudge:
         self._image = image
         self._pairs = {p.site.tensor: p for p in pairs}
         self._twin = twin
-        self._slack = slack
+        self.slack = slack
         self._denominators = {s.name: s.denominator for s in plan_sites(plan)}
 
     def segment(self, tensor: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -58,6 +58,10 @@ class PlanJudge:
         """The sites of a segment that nobody can see, and the one it ends in."""
         steps = [self.graph.layers[i].node for i in reversed(self.segment(tensor)[0])]
         return tuple(s for s in steps if s != INPUT)
+
+    def unit(self, tensor: str) -> float:
+        """One numerator of a site, in pixel units."""
+        return 1.0 / self._denominators.get(tensor, 1)
 
     @staticmethod
     def planes(image: np.ndarray) -> np.ndarray:
@@ -114,7 +118,7 @@ class PlanJudge:
         if not np.isfinite(bound).all():
             reason = "entries may be off by one, and the sites between are not shown"
             return Born("not judged", reason=reason, segment=labels)
-        unit = 1.0 / self._denominators.get(name, 1)
+        unit = self.unit(name)
         slack = np.floor(np.broadcast_to(bound, got.shape) / unit + 0.25) * unit
         # Within half a numerator it is the same whole number.
         with np.errstate(invalid="ignore"):
@@ -125,7 +129,7 @@ class PlanJudge:
         if not wrong.any():
             ratio = most / allowed if allowed else 0.0
             return Born("pass", ratio, most if allowed else 0.0, allowed, "", labels, 1.0)
-        exact = "one unit per entry" if self._slack else "exact"
+        exact = "one unit per entry" if self.slack else "exact"
         reason = f"{int(wrong.sum())} of {off.size} values are not what the tables give ({exact})"
         return Born("fail", most / max(allowed, unit), most, allowed, reason, labels, 1.0)
 

@@ -88,9 +88,7 @@ def _program(contents: Contents) -> str:
     helpers = [script.beyond, script.report, script.turned]
     if contents.body is script.expect_refusal:
         helpers = [script.normalised]
-    sources = [
-        inspect.getsource(f) for f in (*sides.values(), *(contents.sources or helpers), contents.body)
-    ]
+    sources = [inspect.getsource(f) for f in (*sides.values(), *(contents.sources or helpers), contents.body)]
     further = ["import json", "from dataclasses import dataclass, field", "from itertools import product"]
     table = "{" + ", ".join(f'"{name}": {f.__name__}' for name, f in sides.items()) + "}"
     about = textwrap.fill(contents.about, 110)

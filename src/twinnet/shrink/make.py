@@ -15,7 +15,7 @@ from twinnet.shrink.live import smallest_live
 from twinnet.shrink.refused import refused_network
 from twinnet.shrink.seed import Seed, load_seeds
 from twinnet.shrink.stored import stored_values
-from twinnet.shrink.tables import table_repro
+from twinnet.shrink.table_folder import table_repro
 
 __all__ = ["Repro", "repro"]
 

@@ -62,8 +62,9 @@ class Seed:
     """One finding, or one ERROR, ready to be made smaller.
 
     `kind` "live": both parts are ONNX models and the twin's can be run. "expected": the twin's part can be run, and
-    is compared with stored values. "stored": neither can be run alone; the values are all there is. "table": one step
-    of a table network, said by `steps` and `arrays`. "error": an engine refuses `twin`. `inputs` are by the network's names and in its form, as the twin itself had them.
+    is compared with stored values. "stored": neither can be run alone; the values are all there is. "table": steps of
+    a table network, said by `steps` and `arrays`. "error": an engine refuses `twin`. `inputs` are by the network's
+    names and in its form, as the twin itself had them.
     `links` begin with the inputs; `output` is the value that differs, `observed` what the twin made of it.
     """
 
@@ -121,7 +122,8 @@ def _save(folder: Path, seed: Seed) -> None:
     if seed.twin is not None and seed.twin is not seed.network:
         atomic_write(folder / "twin.onnx", [seed.twin.SerializeToString()])
     plain = {
-        name: getattr(seed, name) for name in ("kind", "output", "unit", "limit", "ratio", "error", "note", "steps")
+        name: getattr(seed, name)
+        for name in ("kind", "output", "unit", "limit", "ratio", "error", "note", "steps")
     }
     index = {
         "schema": SCHEMA,
@@ -190,4 +192,5 @@ def _load(path: Path) -> Seed:
 
 
 def _transform(fields: Mapping[str, Any]) -> Transform:
-    return Transform(**{k: None if v is None else tuple(v) for k, v in fields.items()})
+    plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    return Transform(**plain)

@@ -2,48 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from twinnet.engines._table_view import TableView
-from twinnet.errors import EngineError, UsageError
+from twinnet.errors import EngineError
 from twinnet.layers.graph import Layer
 from twinnet.layers.read_plan import read_plan
-from twinnet.lut import plan as plan_page
-from twinnet.lut import reference, serial
 from twinnet.lut.onnx import PAYLOAD_LAST
 from twinnet.lut.plan import INPUT, Plan
 from twinnet.lut.variants import Lookup, Place, Requantise, Sum
 from twinnet.pairing import Pair
-from twinnet.shrink import script, script_tables
 from twinnet.shrink.cut import between, build
-from twinnet.shrink.folder import Contents
-from twinnet.shrink.issue import numbers, write_issue
 from twinnet.shrink.seed import Seed
 from twinnet.shrink.sides import SIDES
-from twinnet.shrink.words import counted, origin_words
 
 if TYPE_CHECKING:
     import onnx
 
     from twinnet.engines._plan_judge import PlanJudge
 
-__all__ = ["table_repro", "table_seed"]
+__all__ = ["table_seed"]
 
 _WINDOW = 24
 _TRIALS = 80
-_SOURCES: tuple[Any, ...] = (
-    plan_page.Plane, plan_page.Sample, plan_page.Blend, plan_page.Table, plan_page.Term, plan_page.Requant,
-    serial._planes, serial._sample, serial._term, reference._turn, reference._outside, reference._pixels,
-    reference._fixed_point, reference._values, reference._interpolate, reference._count, reference._dense_rows,
-    reference._band_rows, reference._lookup, reference.lookup_term, reference._place, script.beyond, script.report,
-    script_tables.table_of, script_tables.evaluated, script_tables.from_file,
-)  # fmt: skip
-"""What the file is made of: the plan's classes, its interpreter, and the comparison."""
-
 Values = dict[str, np.ndarray]
 
 
@@ -52,8 +37,9 @@ class _Side:
     """One side as `repro.py` is told about it, the arrays it needs, and how to run it here."""
 
     spec: dict[str, Any]
-    arrays: dict[str, np.ndarray]
+    layers: tuple[Layer, ...]
     run: Callable[[Values], np.ndarray]
+    arrays: dict[str, np.ndarray]
     model: onnx.ModelProto | None = None
 
 
@@ -65,7 +51,7 @@ def table_seed(
     sample: Mapping[str, np.ndarray],
     twin_trace: Mapping[str, np.ndarray],
 ) -> Seed | None:
-    """A seed of a finding that one step makes; None where a whole chain of them does."""
+    """A seed of a finding: the steps that make it, on the values that the twin itself had before them."""
     tensor = pair.site.tensor
     indices, frontier = judge.segment(tensor)
     layers = [judge.graph.layers[i] for i in indices]
@@ -75,36 +61,33 @@ def table_seed(
         assert image is not None
         values[INPUT] = judge.planes(values.pop(image))
         layers = layers[1:]
-    if len(layers) != 1 or "step" not in layers[0].attrs:
+    if not layers or any("step" not in layer.attrs for layer in layers):
         return None
-    (layer,) = layers
-    ours = _side(layer)
-    theirs = _twin_side(layer, pair, twin, values)
+    ours = _side(layers)
+    theirs = _twin_side(tensor, twin, values)
     observed = np.asarray(pair.transform.to_network(twin_trace[pair.twin_site.tensor]))
-    slack = getattr(layer.attrs["step"], "slack", 0)
-    allowed = slack + 0.25 / _denominator(layer)
+    allowed = judge.slack * len([x for x in layers if x.kind == "lookup"]) + 0.25 * judge.unit(tensor)
     plane = _worst_plane(observed, ours.run(values))
     values = {n: v[plane : plane + 1] for n, v in values.items()}
     observed = observed[plane : plane + 1]
     compared: np.ndarray | None = None
     if theirs is not None:
-        values = _smallest(values, ours, theirs, allowed, layer)
+        values = _smallest(values, ours, theirs, allowed)
         found = _tried(theirs, values)
         if found is None or not _differ(found, ours.run(values), allowed):
             theirs = None
         else:
             observed = found
     if theirs is None:
-        theirs = _Side({"kind": "stored"}, {"observed": observed}, lambda v: observed)
-        values, observed, compared = _window(values, observed, ours, layer)
-        theirs = replace(theirs, arrays={"observed": observed})
-    held = {f"network:{k}": v for k, v in _rows_needed(layer, values, ours.arrays).items()}
-    own = theirs.spec.get("own")
-    kept = theirs.arrays if own is None else _rows_needed(own, values, theirs.arrays)
-    held |= {f"twin:{k}": v for k, v in kept.items()}
+        values, observed, compared = _window(values, observed, ours)
+        theirs = _Side({"kind": "stored"}, (), lambda v: observed, {"observed": observed})
+    held = {f"network:{k}": v for k, v in _rows_needed(ours, values).items()}
+    held |= {f"twin:{k}": v for k, v in _rows_needed(theirs, values).items()}
+    expected = ours.run(values)
+    limit = np.full(expected.shape, allowed)
     if compared is not None:
         held["expected:compared"] = compared
-    spec = {k: v for k, v in theirs.spec.items() if k != "own"}
+        limit = np.where(compared, allowed, np.inf)
     return replace(
         base,
         kind="table",
@@ -112,9 +95,9 @@ def table_seed(
         inputs=values,
         output=tensor,
         observed=observed,
-        expected=ours.run(values),
-        allowed=np.where(compared, allowed, np.inf) if compared is not None else np.full(observed.shape, allowed),
-        steps={"network": ours.spec, "twin": spec, "allowed": allowed},
+        expected=expected,
+        allowed=limit,
+        steps={"network": ours.spec["steps"], "twin": theirs.spec, "allowed": allowed},
         arrays=held,
     )
 
@@ -122,22 +105,34 @@ def table_seed(
 # ---- sides -----------------------------------------------------------------------------------------------------
 
 
-def _side(layer: Layer) -> _Side:
-    step = layer.attrs["step"]
-    spec, arrays = _told(layer)
+def _side(layers: Sequence[Layer]) -> _Side:
+    """Steps of a plan, one after the other."""
 
     def run(values: Values) -> np.ndarray:
-        if isinstance(step, Lookup):
-            return step({n: np.rint(values[n]).astype(np.int64) for n in step.registers})
-        return np.asarray(step(*(values[n] for n in layer.inputs if n is not None)))
+        known = dict(values)
+        for layer in layers:
+            step: Any = layer.attrs["step"]
+            if isinstance(step, Lookup):
+                made = step({n: np.rint(known[n]).astype(np.int64) for n in step.registers})
+            else:
+                made = np.asarray(step(*(known[n] for n in layer.inputs if n is not None)))
+            known[layer.outputs[0]] = made
+        return known[layers[-1].outputs[0]]
 
-    return _Side(spec, arrays, run)
+    arrays: dict[str, np.ndarray] = {}
+    steps = []
+    for number, layer in enumerate(layers):
+        told, own = _told(layer)
+        steps.append(told)
+        arrays |= {f"{number}.{k}": v for k, v in own.items()}
+    return _Side({"kind": "steps", "steps": steps}, tuple(layers), run, arrays)
 
 
 def _told(layer: Layer) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A step as plain data and arrays."""
     step: Any = layer.attrs["step"]
-    stage = layer.node.partition(".")[0]
+    inputs = [n for n in layer.inputs if n is not None]
+    base = {"stage": layer.node.partition(".")[0], "output": layer.outputs[0], "inputs": inputs}
     if isinstance(step, Lookup):
         table = step.table
         facts = {k: getattr(table, k) for k in ("axes", "nodes", "step", "last", "near", "width", "thin")}
@@ -145,14 +140,13 @@ def _told(layer: Layer) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         arrays = {"values": table.values, "coarse": table.coarse, "index": table.index}
         spec = {
             "kind": "lookup",
-            "stage": stage,
+            **base,
             "term": _plain(asdict(step.term)),
             "table": {**facts, "rows": rows},
             "cell": step.cell,
             "rotation": step.rotation,
         }
         return spec, {k: v for k, v in arrays.items() if v is not None}
-    base = {"stage": stage, "inputs": [n for n in layer.inputs if n is not None]}
     if isinstance(step, Place):
         facts = {"channels": step.channels, "upscale": step.upscale, "rotation": step.rotation}
         return {"kind": "place", **base, **facts, "denominator": layer.attrs.get("denominator", 1)}, {}
@@ -169,48 +163,36 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, tuple | list) else value
 
 
-def _denominator(layer: Layer) -> int:
-    step: Any = layer.attrs["step"]
-    if isinstance(step, Lookup):
-        return step.denominator
-    if isinstance(step, Sum):
-        return step.total
-    return layer.attrs.get("denominator", 1) if isinstance(step, Place) else 1
-
-
-def _twin_side(layer: Layer, pair: Pair, twin: Any, values: Values) -> _Side | None:
-    """The twin's own step, where it is a plan; its part of an ONNX model; None where it cannot be run apart."""
+def _twin_side(tensor: str, twin: Any, values: Values) -> _Side | None:
+    """The twin's own steps, where it is a plan; its part of an ONNX model; None where it cannot be run apart."""
     plan = getattr(twin, "plan", None)
     if isinstance(plan, Plan):
         graph = read_plan(plan)
-        at = graph.producer.get(layer.outputs[0])
-        if at is None:
+        indices, frontier = graph.segment([tensor], values)
+        if not indices or any(n not in values for n in frontier):
             return None
-        theirs = graph.layers[at]
-        if any(n is not None and n not in values for n in theirs.inputs):
-            return None
-        side = _side(theirs)
-        return replace(side, spec={**side.spec, "own": theirs})
+        return _side([graph.layers[i] for i in indices])
     if isinstance(twin, TableView) and twin.twin.artefact is not None and twin.engine in SIDES:
-        return _onnx_side(layer, twin, values)
+        return _onnx_side(tensor, twin, values)
     return None
 
 
-def _onnx_side(layer: Layer, twin: TableView, values: Values) -> _Side | None:
+def _onnx_side(site: str, twin: TableView, values: Values) -> _Side | None:
     from twinnet.engines._onnx_graph import OnnxGraph
 
     artefact = twin.twin.artefact
     assert artefact is not None
     graph = OnnxGraph(artefact.model)
     image = next(iter(artefact.inputs.values()))
-    site = layer.outputs[0]
     target = next((n for n in (f"{site}{PAYLOAD_LAST}", site) if n in graph.producer), None)
     if target is None:
         return None
     names: dict[str, str] = {}
     for name in values:
-        found = image if name == INPUT else next(
-            (n for n in (f"{name}{PAYLOAD_LAST}", name) if n in graph.producer), None
+        found = (
+            image
+            if name == INPUT
+            else next((n for n in (f"{name}{PAYLOAD_LAST}", name) if n in graph.producer), None)
         )
         if found is None or found.endswith(PAYLOAD_LAST):
             return None
@@ -241,7 +223,7 @@ def _onnx_side(layer: Layer, twin: TableView, values: Values) -> _Side | None:
         "file": "twin.onnx",
         "engine": twin.engine,
         "options": {"opt": "off"} if twin.engine == "onnxruntime" else {},
-        "inputs": names,
+        "inputs": {tensor: (name, round(1 / scales.get(name, 1.0))) for tensor, name in names.items()},
         "output": target,
         "payload_last": last,
         "denominator": denominator,
@@ -252,7 +234,7 @@ def _onnx_side(layer: Layer, twin: TableView, values: Values) -> _Side | None:
         found = np.asarray(SIDES[twin.engine](content, spec["options"], feeds(given))[target])
         return (found.transpose(0, 3, 1, 2) if last else found) * (1.0 / denominator)
 
-    return _Side(spec, {}, run, model)
+    return _Side(spec, (), run, {}, model)
 
 
 def _tried(side: _Side, values: Values) -> np.ndarray | None:
@@ -277,9 +259,9 @@ def _worst_plane(observed: np.ndarray, expected: np.ndarray) -> int:
     return int(np.abs(observed - expected).reshape(len(observed), -1).max(axis=1).argmax())
 
 
-def _smallest(values: Values, ours: _Side, theirs: _Side, allowed: float, layer: Layer) -> Values:
+def _smallest(values: Values, ours: _Side, theirs: _Side, allowed: float) -> Values:
     """Rows and columns cut away from every side while both sides still differ."""
-    cell = getattr(layer.attrs["step"], "cell", 1)
+    cell = max(getattr(layer.attrs["step"], "cell", 1) for layer in ours.layers)
     trials = 0
 
     def shows(made: Values) -> bool:
@@ -310,11 +292,12 @@ def _smallest(values: Values, ours: _Side, theirs: _Side, allowed: float, layer:
 
 
 def _window(
-    values: Values, observed: np.ndarray, ours: _Side, layer: Layer
+    values: Values, observed: np.ndarray, ours: _Side
 ) -> tuple[Values, np.ndarray, np.ndarray | None]:
     """Pixels around the worst place of a twin that cannot be run; what a cut changes at its edge is not compared."""
     whole = ours.run(values)
-    if observed.shape != whole.shape or not isinstance(layer.attrs["step"], Lookup) or layer.attrs["step"].cell != 1:
+    plain = all(isinstance(x.attrs["step"], Lookup) and x.attrs["step"].cell == 1 for x in ours.layers)
+    if observed.shape != whole.shape or not plain:
         return values, observed, None
     worst = np.unravel_index(int(np.abs(observed - whole).argmax()), whole.shape)
     cuts = []
@@ -330,111 +313,20 @@ def _window(
     return cut, np.ascontiguousarray(observed[index]), compared
 
 
-def _rows_needed(layer: Layer, values: Values, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Only the rows of a table that are read here."""
-    step = layer.attrs["step"]
-    if not isinstance(step, Lookup):
-        return dict(arrays)
-    registers = {n: np.rint(values[n]).astype(np.int64) for n in step.registers}
-    read: dict[bool, np.ndarray] = {}
-    for walk in step.walks(step.values(registers)):
-        read[walk.coarse] = np.unique(walk.rows[(walk.weights > 0) & (walk.rows >= 0)])
-    kept = {k: v for k, v in arrays.items() if k == "index"}
-    for part, coarse in (("values", False), ("coarse", True)):
-        if part in arrays:
-            rows = read.get(coarse, np.zeros(0, np.int64))
-            # An interpreter may look at a row without weight; row 0 is there for that.
-            kept[f"{part}_rows"] = rows
-            kept[part] = arrays[part][rows]
+def _rows_needed(side: _Side, values: Values) -> dict[str, np.ndarray]:
+    """Of every table only the rows that are read here."""
+    kept = {k: v for k, v in side.arrays.items() if k.rpartition(".")[2] not in ("values", "coarse")}
+    known = dict(values)
+    for number, layer in enumerate(side.layers):
+        step: Any = layer.attrs["step"]
+        if isinstance(step, Lookup):
+            registers = {n: np.rint(known[n]).astype(np.int64) for n in step.registers}
+            read = {False: np.zeros(0, np.int64), True: np.zeros(0, np.int64)}
+            for walk in step.walks(step.values(registers)):
+                read[walk.coarse] = np.unique(walk.rows[(walk.weights > 0) & (walk.rows >= 0)])
+            for part, coarse in (("values", False), ("coarse", True)):
+                if f"{number}.{part}" in side.arrays:
+                    kept[f"{number}.{part}_rows"] = read[coarse]
+                    kept[f"{number}.{part}"] = side.arrays[f"{number}.{part}"][read[coarse]]
+        known[layer.outputs[0]] = _side([layer]).run(known)
     return kept
-
-
-# ---- the folder ------------------------------------------------------------------------------------------------
-
-
-def table_repro(seed: Seed, confidential: bool) -> tuple[dict[str, Any], Contents]:
-    """The folder of a finding in a table network."""
-    if confidential:
-        raise UsageError(
-            "a table repro holds entries of your table and pixels of your image, and the fault needs them",
-            hint="leave out --confidential and look at what the folder holds before you pass it on",
-        )
-    assert seed.observed is not None and seed.expected is not None and seed.allowed is not None
-    network, twin = seed.steps["network"], seed.steps["twin"]
-    keys = {name: f"in{i}" for i, name in enumerate(seed.inputs)}
-    spec: dict[str, Any] = {"network": network, "twin": dict(twin), "inputs": keys, "allowed": seed.steps["allowed"]}
-    engines: list[str] = []
-    if "file" in twin:
-        spec["twin"]["inputs"] = {
-            tensor: (keys[name], "uint8" if name == INPUT else "int64", _fed_shape(seed, name))
-            for tensor, name in twin["inputs"].items()
-        }
-        engines.append(twin["engine"])
-    arrays: dict[str, dict[str, np.ndarray]] = {}
-    for key, array in seed.arrays.items():
-        side, _, name = key.partition(":")
-        arrays.setdefault(f"{side}.npz", {})[name] = array
-    rows = len(seed.arrays.get("network:values", ()))
-    pixels = sum(a.size for a in seed.inputs.values())
-    what = {"lookup": "one lookup", "place": "one block", "sum": "one sum", "requant": "one requantisation"}
-    size = f"{what[network['kind']]}, {counted(pixels, 'pixel' if network['kind'] == 'lookup' else 'value')}"
-    size += f", {counted(rows, 'row')} of the table" if rows else ""
-    where = seed.place.label or seed.place.tensor
-    title = f"{where}: the twin's table network computes other values"
-    said = f"From the same values, `{seed.place.tensor}` differs" + (f": {seed.cause}." if seed.cause else ".")
-    how = {
-        "stored": f"stored values of {seed.twin_side} (twin.npz)",
-        "onnx": f"`twin.onnx` under {seed.twin_side}",
-    }.get(twin["kind"], "the twin's own table and step (twin.npz), evaluated by the same lines of numpy")
-    about = (
-        f"It computes {size}, twice, from the values in inputs.npz (as the twin itself had them): as the network's tables "
-        f"have it (network.npz) and as the twin has it: {how.replace('`', '')}. A lookup-table network is plain integer "
-        "arithmetic, so both sides must agree in every number. "
-    )
-    if twin["kind"] == "stored":
-        about += "To test a new version of the twin, put what it now gives there into twin.npz (key 'observed')."
-    elif "file" not in twin:
-        about += "To test a new file of tables: python repro.py NEW.lut.safetensors"
-    sections = [
-        ("Expected and observed", numbers(seed.observed, seed.expected, seed.allowed)),
-        ("The two sides", f"- network: its own table, rows that matter here, in `network.npz`\n- twin: {how}"),
-        ("The step", _step_words(network)),
-        ("Where it comes from", origin_words(seed)),
-    ]
-    sides = [s for s in (seed.twin_side,) if s.engine]
-    # Values are whole numbers in pixel units where a table looks up; 8 bit hold them.
-    inputs = {
-        keys[n]: np.rint(a).astype(np.uint8) if network["kind"] == "lookup" else a for n, a in seed.inputs.items()
-    }
-    contents = Contents(
-        title,
-        write_issue(title, f"{said}\n\n{size[0].upper()}{size[1:]} show it.", sides, sections),
-        spec,
-        script_tables.compare_tables,
-        about,
-        inputs,
-        None,
-        seed.twin,
-        arrays,
-        engines,
-        _SOURCES,
-    )
-    return {"sentence": size, "nodes": 1, "elements": pixels}, contents
-
-
-def _fed_shape(seed: Seed, name: str) -> tuple[int, ...]:
-    planes, channels, rows, columns = seed.inputs[name].shape
-    return (planes, rows, columns) if name == INPUT else (planes, channels, rows, columns)
-
-
-def _step_words(step: dict[str, Any]) -> str:
-    if step["kind"] != "lookup":
-        return ", ".join(f"{k} {v}" for k, v in step.items() if k not in ("kind", "inputs"))
-    term, table = step["term"], step["table"]
-    taps = " ".join(f"({y},{x})" for y, x in term["sample"]["offsets"])
-    learned = " with learned weights" if term["sample"]["weights"] else ""
-    return (
-        f"Table `{term['table']}`: {table['axes']} axes of {table['nodes']} nodes, {table['step']} apart, "
-        f"{term['interpolation']} interpolation, taps {taps}{learned}, {term['sample']['padding']} padding, "
-        f"rotation {step['rotation']}."
-    )
