@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines._onnx_graph import Piece
-from twinnet.engines._onnx_session import OnnxSession
+from twinnet.engines._onnx_session import Runner, TappedSession
 from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, positive, read_options
 from twinnet.errors import MissingExtra
 from twinnet.site import Site
-from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
+    import onnx
+
     from twinnet.engines._export import OnnxArtefact
     from twinnet.network import Network
 
-__all__ = ["OnnxRuntimeEngine"]
+__all__ = ["OnnxRuntimeEngine", "OnnxRuntimeSession"]
 
 _LEVELS = {
     "off": "ORT_DISABLE_ALL",
@@ -30,7 +30,7 @@ _LEVELS = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-_PIECE_BYTES = 64 << 20
+_WIDENED = "InsertedPrecisionFreeCast_"
 
 
 def _level(text: str) -> str:
@@ -72,7 +72,7 @@ class OnnxRuntimeEngine(Engine):
         return OnnxRuntimeSession(artefact, chosen.get("opt", "all"), threads, entries, job, self.version())
 
 
-class OnnxRuntimeSession(OnnxSession):
+class OnnxRuntimeSession(TappedSession):
     """One model under one set of options. Tapped sessions are made when first needed."""
 
     engine = "onnxruntime"
@@ -87,14 +87,11 @@ class OnnxRuntimeSession(OnnxSession):
         version: str,
     ) -> None:
         self.version = version
-        super().__init__(artefact)
+        super().__init__(artefact, job)
         self._level = level
         self._threads = threads
         self._entries = entries
-        self._job = job
-        self._plans: dict[frozenset[str], list[Piece]] = {}
-        self._whole: dict[frozenset[str], Any] = {}
-        self._session = self._load(artefact.path or artefact.model)
+        self._runner = _Loaded(self._load(artefact.path or artefact.model), job)
 
     def _load(self, model: Any, *, level: str | None = None, save_to: Path | None = None) -> Any:
         import onnxruntime as ort
@@ -138,15 +135,20 @@ class OnnxRuntimeSession(OnnxSession):
             return self._cut.observable
         import onnx
 
-        level = "extended" if self._level == "all" else self._level
         with tempfile.TemporaryDirectory(prefix="twinnet-ort-") as folder:
             saved = Path(folder) / "optimised.onnx"
-            self._load(self._artefact.path or self._artefact.model, level=level, save_to=saved)
+            self.save_optimised(saved)
             graph = onnx.load(str(saved), load_external_data=False).graph
-        alive = {name for node in graph.node for name in node.output}
+        # Where it has no kernel for a narrow format it computes in float32, under a name of its own.
+        alive = {name.removeprefix(_WIDENED) for node in graph.node for name in node.output}
         # ONNX Runtime keeps the names of graph outputs, whatever it does inside.
         alive.update(self._cut.outputs)
         return tuple(name for name in self._cut.observable if name in alive)
+
+    def save_optimised(self, target: Path) -> None:
+        """Write the model as it is optimised here, at most at level "extended": "all" is for one processor only."""
+        level = "extended" if self._level == "all" else self._level
+        self._load(self._artefact.path or self._artefact.model, level=level, save_to=target)
 
     @cached_property
     def _sites(self) -> tuple[Site, ...]:
@@ -157,60 +159,30 @@ class OnnxRuntimeSession(OnnxSession):
         return self._sites
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        names = [o.name for o in self._session.get_outputs()]
-        return dict(zip(names, self._call(self._session, names, self._feeds(inputs)), strict=True))
+        runner = self._runner
+        return dict(zip(runner.outputs, runner(self._artefact.feeds(inputs)), strict=True))
 
-    def _feeds(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        return self._artefact.feeds(inputs)
-
-    def _call(self, session: Any, names: list[str], feeds: Arrays) -> list[np.ndarray]:
-        try:
-            with self._job.step("run"):
-                return session.run(names, dict(feeds))
-        except Exception as error:
-            raise failed("run the network", "onnxruntime", error) from error
-
-    def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
-        feeds = self._feeds(inputs)
-        for name, array in feeds.items():
-            builder.add(name, array)
-        values: dict[str, np.ndarray] = dict(feeds)
-        key = frozenset(watch)
-        pieces = self._plans.get(key) or self._plan(key, feeds)
-        self._plans[key] = pieces
-        for index, piece in enumerate(pieces):
-            needed_later = {n for later in pieces[index + 1 :] for n in later.inputs}
-            session = self._whole.get(key) or self._piece_session(piece, values, len(pieces), watch)
-            if len(pieces) == 1:
-                # One piece serves all samples. Of many, each goes when it is done: its threads and buffers with it.
-                self._whole[key] = session
-            have = {i.name for i in session.get_inputs()}
-            names = [o.name for o in session.get_outputs()]
-            results = self._call(session, names, {n: values[n] for n in have})
-            for name, result in zip(names, results, strict=True):
-                if not isinstance(result, np.ndarray) or result.dtype == object:
-                    if name in needed_later:
-                        values[name] = result
-                    continue
-                if name in key or name in self._cut.outputs:
-                    builder.add(name, result)
-                if name in needed_later:
-                    values[name] = result
-            del results, session
-            values = {n: v for n, v in values.items() if n in needed_later or n in feeds}
-        return builder.done()
-
-    def _plan(self, watch: frozenset[str], feeds: Arrays) -> list[Piece]:
-        budget = _PIECE_BYTES if self._job.memory is None else max(self._job.memory // 3, 1 << 20)
-        sizes = self._cut.sizes({n: a.shape for n, a in feeds.items()})
-        return self._cut.pieces(watch, sizes, budget)
-
-    def _piece_session(self, piece: Piece, values: Arrays, count: int, watch: Collection[str]) -> Any:
-        if count == 1:
-            return self._load(self._cut.with_outputs(n for n in self._cut.observable if n in watch))
-        return self._load(self._cut.extract(piece, values))
+    def _load_part(self, model: onnx.ModelProto) -> Runner:
+        return _Loaded(self._load(model), self._job)
 
     def close(self) -> None:
-        self._whole.clear()
+        super().close()
         with contextlib.suppress(AttributeError):
-            del self._session
+            del self._runner
+
+
+class _Loaded:
+    """An `InferenceSession` with its names."""
+
+    def __init__(self, session: Any, job: Job) -> None:
+        self.session = session
+        self.inputs = [i.name for i in session.get_inputs()]
+        self.outputs = [o.name for o in session.get_outputs()]
+        self._job = job
+
+    def __call__(self, feeds: Arrays) -> list[np.ndarray]:
+        try:
+            with self._job.step("run"):
+                return self.session.run(self.outputs, dict(feeds))
+        except Exception as error:
+            raise failed("run the network", "onnxruntime", error) from error

@@ -12,7 +12,7 @@ from twinnet.lut.plan import Plan, Table
 from twinnet.lut.reference import Visits, run_reference
 from twinnet.lut.serial import plan_to_dict
 
-__all__ = ["Cell", "Difference", "TableDifference", "diff", "lines", "to_dict"]
+__all__ = ["Cell", "Difference", "TableDifference", "diff", "lines", "nodes_of", "to_dict"]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _structure(a: Plan, b: Plan) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _nodes(table: Table, rows: np.ndarray, coarse: bool) -> np.ndarray:
+def nodes_of(table: Table, rows: np.ndarray, coarse: bool = False) -> np.ndarray:
     """Pixel values of the nodes of rows: [rows, axes]."""
     if coarse:
         index = np.unravel_index(rows, (table.coarse_nodes,) * table.axes)
@@ -137,7 +137,7 @@ def _compare(
     top = rows[rank[:most]]
     cells = tuple(
         Cell(tuple(int(v) for v in node), int(per_row[row]), None if seen is None else int(seen[row]))
-        for row, node in zip(top, _nodes(table, top, name.endswith(".coarse")))
+        for row, node in zip(top, nodes_of(table, top, name.endswith(".coarse")))
     )
     visited = None if seen is None else (float(seen[rows].sum() / seen.sum()) if seen.sum() else 0.0)
     return TableDifference(

@@ -217,11 +217,11 @@ def differs(result: Result, output: PairResult) -> bool:
     """Whether an output is not what the network gives, be the error born in its last segment or inherited."""
     if output.status == "fail" or (output.ratio is not None and output.ratio > _CLEARLY):
         return True
-    from twinnet.engines.base import UNITS, coarser
+    from twinnet.engines.base import coarser, unit_of
     from twinnet.judge.aggregate import visible
 
     precision = coarser(result.network.precision, result.twin.precision)
-    return visible(output.difference, UNITS.get(precision, UNITS["float32"]))
+    return visible(output.difference, unit_of(precision))
 
 
 def _rank(value: float | None) -> float:
@@ -340,7 +340,8 @@ def inherited_words(result: Result) -> str:
                 f"tables approximate the network worst at {clean(worst.site.tensor)}: {figure(worst.error)} of 255"
             )
     elif agreeing > 0:
-        parts.append(f"{count(agreeing, 'site agrees', 'sites agree')} within the noise floor")
+        within = "its quantisation steps" if result.twin.precision == "int8" else "the noise floor"
+        parts.append(f"{count(agreeing, 'site agrees', 'sites agree')} within {within}")
     if seen["excused"]:
         parts.append(f"{grouped(seen['excused'])} excused")
     if seen["untested"]:

@@ -8,7 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["SIDES", "run_onnx_reference", "run_onnxruntime"]
+from twinnet.engines._command_alone import (
+    command_lines,
+    filled,
+    read_results,
+    run_command,
+    said_problem,
+    tensor_files,
+    write_feeds,
+)
+from twinnet.engines._iree_alone import iree_flags, iree_problem, run_iree
+from twinnet.engines._onnx_alone import typed_model
+
+__all__ = ["HELPERS", "SIDES", "allowance", "run_onnx_reference", "run_onnxruntime", "run_openvino"]
 
 
 def run_onnxruntime(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
@@ -43,8 +55,68 @@ def run_onnx_reference(model: Any, options: dict[str, str], feeds: dict[str, Any
     return dict(zip([o.name for o in loaded.graph.output], results))
 
 
+def run_openvino(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
+    """Outputs of an ONNX file (a path or its bytes) under OpenVINO's CPU plugin."""
+    import sys
+
+    if "openvino" not in sys.modules:
+        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    import numpy
+    import openvino
+
+    core = openvino.Core()
+    config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": options.get("precision", "f32")}
+    if "threads" in options:
+        config["INFERENCE_NUM_THREADS"] = int(options["threads"])
+    config.update({k.partition(".")[2]: v for k, v in options.items() if k.startswith("config.")})
+    if options.get("shapes") == "static":
+        import onnx
+
+        proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+        for value in proto.graph.input:
+            for size, n in zip(value.type.tensor_type.shape.dim, feeds[value.name].shape):
+                size.dim_value = n
+        model = proto.SerializeToString()
+    loaded = core.read_model(model)
+    names = [o.get_any_name() for o in loaded.outputs]
+    compiled = core.compile_model(loaded, "CPU", config)
+    taken = {i.get_any_name() for i in compiled.inputs}
+    request = compiled.create_infer_request()
+    request.infer({n: openvino.Tensor(numpy.array(v, order="C")) for n, v in feeds.items() if n in taken})
+    return {name: numpy.array(request.get_output_tensor(i).data) for i, name in enumerate(names)}
+
+
 SIDES: dict[str, Callable[[Any, dict[str, str], dict[str, Any]], dict[str, Any]]] = {
     "onnxruntime": run_onnxruntime,
+    "openvino": run_openvino,
     "onnx-reference": run_onnx_reference,
+    "iree": run_iree,
+    "command": run_command,
 }
 """Engines that can run a part of an ONNX network alone."""
+
+HELPERS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "iree": (typed_model, iree_flags, iree_problem),
+    "command": (
+        typed_model,
+        filled,
+        command_lines,
+        tensor_files,
+        write_feeds,
+        read_results,
+        said_problem,
+    ),
+}
+"""Further functions that a side calls, whose source has to go with it."""
+
+
+def allowance(engine: str) -> float:
+    """Seconds that making a network smaller may take: a compiler needs some for every trial.
+
+    >>> allowance("onnxruntime"), allowance("iree")
+    (60.0, 300.0)
+    """
+    return 300.0 if engine in _COMPILERS else 60.0
+
+
+_COMPILERS = frozenset({"iree", "command"})
