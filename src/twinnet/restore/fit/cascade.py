@@ -22,8 +22,11 @@ from twinnet.restore.fit.solve import Fitted, Settings, Watch, fit_stage
 
 __all__ = ["FitResult", "FitStage", "StageReport", "fit_cascade", "stage_layouts"]
 
-CENTRE = 127.0
-"""Tables hold values around this grey: entries then have as much room upwards as downwards in int8."""
+CENTRE = 128
+"""Tables hold values around this grey: entries then have as much room upwards as downwards in int8.
+
+Four rotations share it, and flat areas should need whole entries: with 127 each would be a quarter off, all in the
+same direction, and flat areas up to one level too bright."""
 
 Taps = Iterable[Iterable[int]]
 Patterns = str | Sequence[str | Taps]
@@ -170,7 +173,7 @@ def fit_cascade(
         data = [side.sites(stage, sources, scale, reach) for side in sides]
         began = time.perf_counter(), time.process_time()
         fitted = fit_stage(
-            layouts, data[0], data[1], 1 / len(layouts), CENTRE, how, watch(name) if watch is not None else None
+            layouts, data[0], data[1], 1 / len(layouts), float(CENTRE), how, watch(name) if watch is not None else None
         )
         took = time.perf_counter() - began[0], time.process_time() - began[1]
         reports.append(StageReport(name, fitted.error, fitted.clipped, fitted.iterations, *took))
@@ -194,7 +197,7 @@ def _lower(
         numbers = layout.planes or (0,)
         planes = tuple(Plane(sources[n]) for n in numbers)
         terms.append(Term(Sample(planes, layout.offsets), key, branch=f"b{k}"))
-    return Stage(name, tuple(terms), centred(len(terms)), 1, stage.upscale, stage.cell)
+    return Stage(name, tuple(terms), centred(len(terms), CENTRE), 1, stage.upscale, stage.cell)
 
 
 def _check(stages: Sequence[FitStage], scales: dict[str, int], final: int, before: str) -> None:
