@@ -80,20 +80,40 @@ def diff(
 
 
 def compress(
-    file: _Tables,
-    out: _Out,
+    file: Annotated[Path | None, typer.Argument(help="A file of tables, ours or published.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="The .lut.safetensors file to write.")
+    ] = None,
     axes: Annotated[str, typer.Option(help="Which taps must be near the first: xy, xyz or xyzt.")] = "xyzt",
     width: Annotated[int, typer.Option(help="Half-width of the band, in nodes.")] = 2,
     interval: Annotated[int, typer.Option(help="Interval bits of the rest: 5, 6 or 7 for 4-bit tables.")] = 5,
     thin: Annotated[
         int | None, typer.Option(help="Instead of --interval: table steps per off-band step.")
     ] = None,
+    exp_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "-e", "--exp-dir", metavar="DIR", help="An experiment: its config says how, no other option."
+        ),
+    ] = None,
 ) -> None:
-    """Diagonal-first compression of every table in a file."""
+    """Diagonal-first compression of every table in a file, or of an experiment's exported tables."""
+    from twinnet.errors import UsageError
     from twinnet.lut.dfc import compress_file
     from twinnet.lut.file import write
     from twinnet.lut.model import open_tables
 
+    if exp_dir is not None:
+        if file is not None or out is not None or (axes, width, interval, thin) != ("xyzt", 2, 5, None):
+            raise UsageError(
+                "with -e the config of the experiment says how to compress", hint="[export_lut] dfc_*"
+            )
+        from twinnet.restore.export import compress as compress_experiment
+
+        typer.echo(f"written   {compress_experiment(exp_dir)}")
+        return
+    if file is None or out is None:
+        raise UsageError("compress needs FILE and -o OUT, or -e DIR")
     before = open_tables(file)
     after = compress_file(before, axes, width, interval, thin)
     write(after, out)
