@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,7 @@ from twinnet.restore.fit.layout import TableLayout
 from twinnet.restore.fit.sites import SiteData
 from twinnet.restore.fit.solve import Fitted, Settings, Watch, fit_stage
 
-__all__ = ["FitResult", "FitStage", "StageReport", "fit_cascade", "stage_layouts"]
+__all__ = ["FitResult", "FitStage", "StageReport", "check_stages", "fit_cascade", "stage_layouts"]
 
 CENTRE = 128
 """Tables hold values around this grey: entries then have as much room upwards as downwards in int8.
@@ -151,15 +151,13 @@ def fit_cascade(
 
     `begin` is a fit whose stages are kept; `stages` are those that come after them.
     """
-    if not stages:
-        raise UsageError("a cascade needs at least one stage")
     how = settings if settings is not None else Settings()
     built: list[Stage] = list(begin.plan.stages) if begin else []
     tables: dict[str, Table] = dict(begin.plan.tables) if begin else {}
     scales: dict[str, int] = dict(begin.plan.scales) if begin else {INPUT: 1}
     reports: list[StageReport] = list(begin.stages) if begin else []
     sides = [_Progress(train), _Progress(valid)]
-    _check(stages, dict(scales), train.scale, built[-1].name if built else INPUT)
+    check_stages(stages, train.scale, scales, built[-1].name if built else INPUT)
     for part in built:
         upto = Plan.build(built[: built.index(part) + 1], tables)
         for side in sides:
@@ -200,31 +198,40 @@ def _lower(
     return Stage(name, tuple(terms), centred(len(terms), CENTRE), 1, stage.upscale, stage.cell)
 
 
-def _check(stages: Sequence[FitStage], scales: dict[str, int], final: int, before: str) -> None:
-    """Everything that can be wrong with the stages, before time is spent on the first."""
-    for number, stage in enumerate(stages, start=len(scales)):
+def check_stages(
+    stages: Sequence[FitStage], final: int, scales: Mapping[str, int] | None = None, before: str = INPUT
+) -> None:
+    """Everything that can be wrong with stages that should lead to x`final`, before time is spent on the first.
+
+    `scales` are those of the images there already, `before` the name of the last of them.
+
+    >>> check_stages([FitStage("P1+P2", 2), FitStage("Q1", 4, cell=2)], 4)
+    """
+    known = dict(scales) if scales is not None else {INPUT: 1}
+    if not stages:
+        raise UsageError("a cascade needs at least one stage")
+    for number, stage in enumerate(stages, start=len(known)):
         sources = stage.sources or (before,)
         for source in sources:
-            if source not in scales:
+            if source not in known:
                 raise UsageError(
                     f"stage {number} reads {source!r}, which no earlier stage writes",
-                    hint=f"there are: {', '.join(scales)}",
+                    hint=f"there are: {', '.join(known)}",
                 )
-        if len({scales[source] for source in sources}) > 1:
+        if len({known[source] for source in sources}) > 1:
             raise UsageError(f"stage {number} reads images of different sizes")
-        if stage.cell < 1 or scales[sources[0]] % stage.cell:
-            raise UsageError(
-                f"stage {number}: cells of {stage.cell} do not divide an image at x{scales[sources[0]]}"
-            )
-        scale = scales[sources[0]] // stage.cell * stage.upscale
-        if final % scale:
+        scale = known[sources[0]]
+        if stage.cell < 1 or scale % stage.cell:
+            raise UsageError(f"stage {number}: cells of {stage.cell} do not divide an image at x{scale}")
+        scale = scale // stage.cell * stage.upscale
+        if scale < 1 or final % scale:
             raise UsageError(f"stage {number} gives x{scale}, which has no target on the way to x{final}")
         for layout in stage_layouts(stage):
-            if layout.planes and max(layout.planes) >= len(sources):
-                raise UsageError(f"stage {number} reads plane {max(layout.planes)} of {len(sources)} sources")
+            if layout.planes and not 0 <= min(layout.planes) <= max(layout.planes) < len(sources):
+                raise UsageError(
+                    f"stage {number} reads source {max(layout.planes)}, but has {len(sources)}, from 0"
+                )
         before = f"stage{number}"
-        scales[before] = scale
-    if scales[before] != final:
-        raise UsageError(f"the stages give x{scales[before]}, not x{final}")
-
-
+        known[before] = scale
+    if known[before] != final:
+        raise UsageError(f"the stages give x{known[before]}, not x{final}")

@@ -1,6 +1,6 @@
 """Table networks forward and backward in one native pass per stage, for fine-tuning.
 
-`fused_forward(net, x)` is `net(x)` for a network in table mode, with the same numbers and the same gradients for
+`forward(net, x)` is `net(x)` for a network in table mode, with the same numbers and the same gradients for
 tables (dense or compressed), samplers and residual weights, but without a graph of thousands of small operations:
 every stage is one autograd function that looks up all its tables, and on the way back adds only to the rows visited.
 """
@@ -25,14 +25,14 @@ from twinnet.lut.rounding import Rounding, ste_round
 from twinnet.lut.unit import Unit
 from twinnet.restore import native
 
-__all__ = ["can_fuse", "fused_forward"]
+__all__ = ["can_fuse", "forward"]
 
 _EXACT = 1 << 24
 """Whole numbers below this are exact in float32."""
 
 
 def can_fuse(net: LutNet) -> str:
-    """Why `fused_forward` cannot run this network; empty if it can.
+    """Why `forward` cannot run this network; empty if it can.
 
     >>> from twinnet.lut import export
     >>> from twinnet.restore.nets import srlut
@@ -63,7 +63,7 @@ def can_fuse(net: LutNet) -> str:
     return ""
 
 
-def fused_forward(net: LutNet, x: Tensor) -> Tensor:
+def forward(net: LutNet, x: Tensor) -> Tensor:
     """`net(x)` of a network in table mode: [batch, colours, rows, columns] in [0, 1].
 
     Networks that `can_fuse` says no to run as they are.
