@@ -19,12 +19,16 @@ from twinnet.restore.tasks.sr import SuperResolution
 QUICK = Settings(iterations=(4, 4, 6), shares=(1.0,))
 
 
-def error(images: FitImages, restore) -> float:  # noqa: ANN001
-    total = sum(float(((restore(a).astype(float) - b) ** 2).sum()) for a, b in zip(images.inputs, images.goods))
+def error(images: FitImages, restore) -> float:
+    total = sum(
+        float(((restore(a).astype(float) - b) ** 2).sum()) for a, b in zip(images.inputs, images.goods)
+    )
     return float(np.sqrt(total / sum(b.size for b in images.goods)))
 
 
-def test_a_cascade_gains_over_bicubic_and_deploys(scenes: tuple[FitImages, FitImages], tmp_path: Path) -> None:
+def test_a_cascade_gains_over_bicubic_and_deploys(
+    scenes: tuple[FitImages, FitImages], tmp_path: Path
+) -> None:
     train, valid = scenes
     result = fit_cascade([FitStage("P1+P2", 2), FitStage("Q1", 4, 2)], train, valid, QUICK)
     path = write(LutFile(result.plan, "tiny", "sr"), tmp_path / "t.lut.safetensors")
@@ -74,7 +78,9 @@ def test_banded_tables_deploy(scenes: tuple[FitImages, FitImages]) -> None:
     result = fit_cascade([FitStage("s", 4, interval=4, band=1)], train, valid, QUICK)
     (table,) = result.plan.tables.values()
     assert table.banded
-    assert result.stages[0].error == pytest.approx(error(valid, lambda p: make(result.plan).run(p[None])[0, 0]), rel=0.01)
+    assert result.stages[0].error == pytest.approx(
+        error(valid, lambda p: make(result.plan).run(p[None])[0, 0]), rel=0.01
+    )
 
 
 @pytest.mark.parametrize("scale", [1, 2, 3, 4])

@@ -43,7 +43,9 @@ def test_native_passes_equal_the_numpy_ones(case: str) -> None:
     curve, product = slow.normal_product(entries)
     for variant in native.instruction_sets():
         for threads in (1, 3):
-            fast = make(case, np.random.default_rng(1), executor="native", instruction_set=variant, threads=threads)
+            fast = make(
+                case, np.random.default_rng(1), executor="native", instruction_set=variant, threads=threads
+            )
             assert fast.loss(entries) == pytest.approx(loss, rel=1e-6)
             found, mine = fast.loss_grad(entries)
             assert found == pytest.approx(loss, rel=1e-6)

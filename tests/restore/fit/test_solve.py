@@ -56,7 +56,9 @@ def test_mirrored_images_give_mirrored_results(name: str, random: np.random.Gene
     target = random.integers(0, 256, (16, 16), dtype=np.uint8)
     losses = []
     for picture, wanted in ((image, target), (image[:, ::-1], target[:, ::-1]), (image.T, target.T)):
-        data = SiteData.prepare([np.ascontiguousarray(picture)], [np.ascontiguousarray(wanted)], cell=cell, upscale=2)
+        data = SiteData.prepare(
+            [np.ascontiguousarray(picture)], [np.ascontiguousarray(wanted)], cell=cell, upscale=2
+        )
         losses.append(StageProblem([layout], data, 1.0).loss(entries.reshape(-1)))
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
     assert losses[2] == pytest.approx(losses[0], rel=1e-5)
@@ -96,7 +98,9 @@ def test_levelling_changes_no_output_and_brings_tables_into_range(random: np.ran
 def test_fits_as_well_in_numpy(random: np.random.Generator) -> None:
     data = small(random)
     layouts = [TableLayout(PATTERNS["V"], Grid.bits(5), 2)]
-    runs = [fit_stage(layouts, data, data, 1.0, settings=Settings(executor=name)) for name in ("native", "numpy")]
+    runs = [
+        fit_stage(layouts, data, data, 1.0, settings=Settings(executor=name)) for name in ("native", "numpy")
+    ]
     assert runs[0].error == pytest.approx(runs[1].error, rel=1e-3)
     assert runs[0].tables[0].dtype == np.int8
 
@@ -106,6 +110,8 @@ def test_stops_when_validation_stops_gaining(random: np.random.Generator) -> Non
     layouts = [TableLayout(PATTERNS["s"], Grid.bits(6), 2)]
     seen: list[int] = []
     patient = Settings(iterations=(500,), check_every=1, patience=0)
-    found = fit_stage(layouts, data, data, 1.0, settings=patient, watch=lambda done, total, note: seen.append(done))
+    found = fit_stage(
+        layouts, data, data, 1.0, settings=patient, watch=lambda done, total, note: seen.append(done)
+    )
     assert len(seen) < 400
     assert found.iterations <= len(seen)

@@ -48,7 +48,7 @@ def nets() -> dict[str, LutNet]:
     return made
 
 
-def gradients(net: LutNet, run, x: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, dict]:  # noqa: ANN001
+def gradients(net: LutNet, run, x: torch.Tensor, wanted: torch.Tensor) -> tuple[torch.Tensor, dict]:
     net.zero_grad()
     out = run(x)
     torch.nn.functional.mse_loss(out, wanted).backward()
@@ -122,7 +122,9 @@ def test_gradients_through_two_stages_equal_differences() -> None:
 def test_samplers_and_residuals_learn(nets: dict[str, LutNet]) -> None:
     net = nets["auto-mulut"].train()
     net.rounding = "B"
-    _, fused = gradients(net, lambda images: forward(net, images), torch.rand(1, 1, 8, 8), torch.rand(1, 1, 16, 16))
+    _, fused = gradients(
+        net, lambda images: forward(net, images), torch.rand(1, 1, 8, 8), torch.rand(1, 1, 16, 16)
+    )
     for ending in ("sample.logits", "residual.weight", "unit.table"):
         found = [grad for key, grad in fused.items() if key.endswith(ending)]
         assert found and all(float(grad.abs().max()) > 0 for grad in found)

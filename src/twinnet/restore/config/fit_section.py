@@ -20,12 +20,15 @@ class FitStageSection(Section):
     """One stage of a fitted cascade."""
 
     patterns: str | list[str | list[list[int]]] = Field(
-        default="P1+P2+P3", description="Names joined by +, or a list of names and of taps [dy, dx(, source)]."
+        default="P1+P2+P3",
+        description="Names joined by +, or a list of names and of taps [dy, dx(, source)].",
     )
     upscale: int = Field(default=1, ge=1, le=4, description="Output pixels per site along each axis.")
     cell: int = Field(default=1, ge=1, le=4, description="Source pixels per site along each axis.")
     interval: int | list[int] = Field(default=5, description="Interval bits: 5 for 9 nodes, 4 for 17.")
-    band: int = Field(default=0, ge=0, le=15, description="Half-width of the band of compressed tables, or 0.")
+    band: int = Field(
+        default=0, ge=0, le=15, description="Half-width of the band of compressed tables, or 0."
+    )
     sources: list[str] = Field(
         default_factory=list, description="Images read: input, stage1, ...; empty: the stage before."
     )

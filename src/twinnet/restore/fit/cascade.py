@@ -218,14 +218,18 @@ def fit_cascade(
     settings: Settings | None = None,
     watch: Callable[[str], Watch | None] | None = None,
     begin: FitResult | None = None,
+    keep: Callable[[FitResult], None] | None = None,
 ) -> FitResult:
     """Fit all stages in order and return the plan. `watch(stage name)` gives what follows the stage's progress.
 
-    `begin` is a fit whose stages are kept; `stages` are those that come after them.
+    `begin` is a fit whose stages are kept; `stages` are those that come after them. `keep` is called after every
+    stage but the last with what there is, to go on from later.
     """
     how = settings if settings is not None else Settings()
     before = begin.plan.stages if begin else ()
-    check_stages(stages, train.scale, begin.plan.scales if begin else None, before[-1].name if before else INPUT)
+    check_stages(
+        stages, train.scale, begin.plan.scales if begin else None, before[-1].name if before else INPUT
+    )
     reports: list[StageReport] = list(begin.stages) if begin else []
     ready: Prepared | None = None
     plan: Plan | None = begin.plan if begin else None
@@ -241,6 +245,8 @@ def fit_cascade(
         reports.append(StageReport(ready.name, fitted.error, fitted.clipped, fitted.iterations, *took))
         plan = ready.plan(stage, fitted)
         if number < len(stages) - 1:
+            if keep is not None:
+                keep(FitResult(plan, tuple(reports)))
             for side in ready.sides:
                 side.extend(plan, how.threads)
     assert plan is not None

@@ -31,7 +31,9 @@ class FitImages:
             raise UsageError("there are no images to fit on")
         for low, good in zip(self.inputs, self.goods, strict=True):
             if good.shape != tuple(side * self.scale for side in low.shape):
-                raise UsageError(f"a plane of {low.shape} does not go with one of {good.shape} at x{self.scale}")
+                raise UsageError(
+                    f"a plane of {low.shape} does not go with one of {good.shape} at x{self.scale}"
+                )
 
     def targets(self, scale: int) -> list[np.ndarray]:
         """What a stage at `scale` should give: the good plane, shrunk to that size."""

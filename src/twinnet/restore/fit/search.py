@@ -144,7 +144,9 @@ def search(
     return found
 
 
-def _alone(template: FitStage, taps: tuple[Tap, ...], rest: tuple[SiteData, SiteData], how: Settings) -> float:
+def _alone(
+    template: FitStage, taps: tuple[Tap, ...], rest: tuple[SiteData, SiteData], how: Settings
+) -> float:
     """Error of one table of 5 nodes, fitted to the rest."""
     layout = TableLayout(
         tuple((y, x) for y, x, _ in taps), Grid.bits(6), template.upscale, template.cell,

@@ -52,7 +52,9 @@ def can_fuse(net: LutNet) -> str:
         for branch in branches:
             unit = branch.unit
             if unit.interpolation != "simplex" or unit.compat or unit.axes > 4:
-                return f"{name} has a table with {unit.axes} axes, {unit.interpolation} {unit.compat}".rstrip()
+                return (
+                    f"{name} has a table with {unit.axes} axes, {unit.interpolation} {unit.compat}".rstrip()
+                )
             units = (unit.grid.step << branch.sample.value_bits) * unit.thin
             if units > 1 << 14 or unit.grid.nodes ** (unit.axes - 1) >= 1 << 17:
                 return f"{name} has a grid that is too fine"
@@ -356,5 +358,3 @@ class _Stage(torch.autograd.Function):
 
 def _floats(tensor: Tensor, start: int = 0) -> Any:
     return ctypes.cast(tensor.data_ptr() + 4 * start, ctypes.POINTER(ctypes.c_float))
-
-
