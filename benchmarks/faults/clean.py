@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from benchmarks.faults.networks import Subject
 from benchmarks.faults.trial import judged, twin_of
@@ -53,7 +54,7 @@ def clean_pairs(known: Sequence[Subject]) -> Iterator[Clean]:
             )
 
 
-def _torch(subject: Subject, twin: str, **tolerance: float) -> Result:
+def _torch(subject: Subject, twin: str, **tolerance: Any) -> Result:
     """The module itself as the network."""
     from twinnet import check
 
