@@ -135,6 +135,7 @@ class _Walk:
         held.mkdir(parents=True, exist_ok=True)
         job = Job(
             inputs=self._samples[0],
+            samples=self._samples,
             threads=settings.threads,
             time_limit=settings.time_limit,
             memory=settings.memory,
