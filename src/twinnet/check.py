@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twinnet.network import Network
     from twinnet.shrink.seed import Seed
 
-__all__ = ["CheckOptions", "check", "default_spec", "run_folder", "run_judgement"]
+__all__ = ["CheckOptions", "check", "default_spec", "modes_kept", "run_folder", "run_judgement"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class CheckOptions:
     baseline: str | None = None
     names: Mapping[str, str] | None = None
     keep: str = "worst"
+    debug_ir: str | Path | None = None
     advise: bool = False
     advise_target: float | None = None
     advise_out: str | None = None
@@ -104,12 +105,12 @@ def check(
     if unknown:
         known = ", ".join(f.name for f in fields(CheckOptions))
         raise UsageError(f"check has no option {unknown[0]!r}", hint=f"options: {known}")
-    with _modes_kept(network):
+    with modes_kept(network):
         return _check(network, inputs, twin, out, command, CheckOptions(**options))
 
 
 @contextmanager
-def _modes_kept(network: Any) -> Iterator[None]:
+def modes_kept(network: Any) -> Iterator[None]:
     """A module is set to eval for the check; afterwards it, and each of its parts, is as its owner left it."""
     module: Any = network[0] if isinstance(network, tuple) and network else network
     parts = list(module.modules()) if callable(getattr(module, "modules", None)) else []

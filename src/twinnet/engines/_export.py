@@ -320,7 +320,7 @@ def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[
     getitems = {
         (n.args[0].name, n.args[1]): n.name for n in program.graph.nodes if n.target is operator.getitem
     }
-    known = {n.name for n in program.graph.nodes}
+    kinds = {n.name: _family(n) for n in program.graph.nodes}
     last: dict[str, str] = {}
     found: dict[str, str] = {}
     for node in decomposed.graph.nodes:
@@ -328,11 +328,12 @@ def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[
             continue
         origin = node.meta.get("from_node")
         source = origin[-1].name if origin else node.name
-        if source not in known:
+        if source not in kinds:
             continue
         if node.target is operator.getitem:
             # The parts of a result: by index, for an operator that is itself taken over whole.
-            part = getitems.get((source, node.args[1])) if last.get(source) == node.args[0].name else None
+            whole = last.get(source) == node.args[0].name and _family(node.args[0]) == kinds.get(source)
+            part = getitems.get((source, node.args[1])) if whole else None
             if part is not None:
                 found[node.name] = part
             continue
@@ -340,3 +341,9 @@ def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[
     several = {source for source, _ in getitems}
     found.update({name: source for source, name in last.items() if source not in several})
     return found
+
+
+def _family(node: Any) -> str:
+    """What an operator is at heart: "split" of split and of split_with_sizes."""
+    packet = getattr(node.target, "_overloadpacket", node.target)
+    return getattr(packet, "__name__", str(packet)).strip("_").partition("_")[0]

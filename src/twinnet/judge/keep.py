@@ -170,9 +170,15 @@ class Keeper:
             )
 
     def _context(self, seen: Seen) -> Context | None:
-        """What blame may look at; None where the network's layers are not known or judge by themselves."""
+        """What blame may look at; None where nobody knows the network's layers."""
         net, twin, test = self._check.sides.net, self._check.sides.twin, seen.test
-        if seen.graph is None or net is None or twin is None:
+        if net is None or twin is None:
+            return None
+        outputs = tuple(zip(net.output_tensors, twin.output_tensors, strict=False))
+        own = getattr(test, "context", None)
+        if own is not None:  # a network with a meaning of its own has steps of its own
+            return own(seen.sample, seen.twin_trace, outputs)
+        if seen.graph is None:
             return None
         from twinnet.blame.context import Context
         from twinnet.judge.born import BornTest
@@ -190,7 +196,7 @@ class Keeper:
             seen.unit,
             twin.graph(),
             {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs},
-            tuple(zip(net.output_tensors, twin.output_tensors, strict=False)),
+            outputs,
         )
 
     def _keep_seeds(self, judged: Sequence[PairResult], seen: Seen) -> None:

@@ -72,7 +72,8 @@ def pair_sites(
     `provenance` maps tensors of the twin to those of the network they were made from. `derived` says that the twin
     was made from this very network, so that without a map equal names mean equal tensors; otherwise equal names
     count only if the operators agree. `names` maps network tensors to twin tensors as the user states
-    it. `outputs` and `inputs` are (network, twin) names that correspond by position.
+    it, to "" where there is no counterpart. `outputs` and `inputs` are (network, twin) names that correspond by
+    position.
     """
     found: dict[str, tuple[str, str, float]] = {}
     transforms: dict[str, Transform] = {}
@@ -97,6 +98,9 @@ def pair_sites(
         take(tensor, twin, "stated", 1.0)
     for tensor, twin in outputs:
         take(tensor, twin, "output", 1.0)
+    for tensor, twin in (names or {}).items():
+        if not twin and tensor not in found:
+            known.pop(tensor, None)  # stated to have no counterpart, whatever is called like it
     if provenance is not None:
         for twin, tensor in provenance.items():
             take(tensor, twin, "provenance", 1.0 if derived else 0.95)

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from twinnet.report import words
+from twinnet.report import staged, words
 from twinnet.report.advice import advice_rows, advice_words
 from twinnet.report.source import excerpt_at
-from twinnet.result import Finding, PairResult, Result, ResultSet
+from twinnet.result import Finding, PairResult, Result, ResultSet, StagedResult
 
 if TYPE_CHECKING:
     import jinja2
@@ -49,6 +49,8 @@ def render_report(
     folder: str | Path = "",
 ) -> str:
     """The text of report.html."""
+    if isinstance(result, StagedResult):
+        return _render("stages.html.j2", **_staged(result, folder))
     if isinstance(result, ResultSet):
         twins = [{"base": _base(r), "link": _link(r, folder), "cells": _cells(r)} for r in result.results]
         return _render("several.html.j2", verdict=result.verdict, twins=twins, network=_network(result))
@@ -66,6 +68,32 @@ def render_fragment(result: Result | ResultSet) -> str:
     """
     several = result.results if isinstance(result, ResultSet) else (result,)
     return _render("fragment.html.j2", results=[_base(one) for one in several])
+
+
+def _staged(result: StagedResult, folder: str | Path) -> dict[str, Any]:
+    """The page of a network followed through its stages."""
+    entered = result.entered
+    whole = result.result_of(entered) if entered is not None else None
+    rows = []
+    for stage in result.stages:
+        own = result.result_of(stage)
+        rows.append({"stage": stage, "cells": staged.cells(stage), "link": _link(own, folder) if own else ""})
+    command, does = staged.next_command(result)
+    return {
+        "verdict": result.verdict,
+        "sentence": staged.verdict_words(result),
+        "network": words.side_words(result.network),
+        "twin": words.clean(result.twin),
+        "inputs": words.inputs_words(result.inputs),
+        "rows": rows,
+        "head": staged.HEAD,
+        "entered": words.clean(entered.name) if entered else "",
+        "sides": staged.sides_words(entered),
+        "reasons": staged.reasons(result),
+        "box": _base(whole) if whole is not None else None,
+        "command": command,
+        "does": does,
+    }
 
 
 @cache

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from twinnet.report import words
+from twinnet.report import staged, words
 from twinnet.report.advice import advice_rows, advice_words, next_with_advice
-from twinnet.result import Advice, Finding, Result, ResultSet
+from twinnet.result import Advice, Finding, Result, ResultSet, StagedResult
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,6 +92,8 @@ def render_unmatched(result: Result | ResultSet) -> str:
 def _rows(result: Result | ResultSet, *, verbose: bool, width: int) -> list[_Row]:
     if isinstance(result, Result):
         return _result_rows(result, verbose)
+    if isinstance(result, StagedResult):
+        return _staged_rows(result, verbose)
     ordered = sorted(result.results, key=_badness)
     if not ordered:
         return [_Row("", ("no twin was checked",))]
@@ -102,6 +104,36 @@ def _rows(result: Result | ResultSet, *, verbose: bool, width: int) -> list[_Row
     else:
         rows.append(_Row("", ("",)))
     return rows + _result_rows(ordered[-1], verbose)
+
+
+def _staged_rows(result: StagedResult, verbose: bool) -> list[_Row]:
+    rows = [
+        _Row("network", (words.side_words(result.network), words.clean(result.twin)), labels=("twin",)),
+        _Row("inputs", (words.inputs_words(result.inputs),)),
+        _Row("", ("",)),
+        *(_Row("", (line,), "", verbatim=True) for line in staged.table(result)),
+        _Row("", ("",)),
+        _Row(result.verdict, (staged.verdict_words(result),), _VERDICT_STYLE[result.verdict]),
+    ]
+    entered = result.entered
+    whole = result.result_of(entered) if entered is not None else None
+    if whole is not None:
+        rows += _finding_rows(whole, verbose)
+        if sides := staged.sides_words(entered):
+            rows.append(_Row("", (f"{' ' * _LABEL}{sides}",)))
+    rows += [_Row("reason", (f"{name}: {reason}",), "yellow") for name, reason in staged.reasons(result)]
+    if verbose:
+        rows += [
+            _Row("stage", (f"{words.clean(s.name)}: {words.clean(s.what)}",)) for s in result.stages if s.what
+        ]
+        rows += [_Row("file", (words.clean(s.file),)) for s in result.stages if s.file]
+    command, does = staged.next_command(result)
+    closing = []
+    if result.folder:
+        closing.append(_Row("report", (words.clean(f"{result.folder.rstrip('/')}/report.html"),)))
+    if command:
+        closing.append(_Row("next", (command, f"({does})"), "bold"))
+    return rows + ([_Row("", ("",)), *closing] if closing else [])
 
 
 def _badness(result: Result) -> tuple[int, float]:
