@@ -54,7 +54,7 @@ def run_onnxruntime(model: Any, options: dict[str, str], feeds: dict[str, Any]) 
 
 
 def run_elsewhere(
-    side: Callable[..., Any], model: Any, options: dict[str, str], feeds: dict[str, Any]
+    side: Any, model: Any, options: dict[str, str], feeds: dict[str, Any]
 ) -> dict[str, Any]:
     """Call a side in the interpreter that `options["python"]` names, with the packages that are installed there."""
     import inspect
