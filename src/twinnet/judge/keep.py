@@ -134,7 +134,7 @@ class Keeper:
         threads = self._check.settings.threads
         options = ({"threads": str(threads)} if threads else {}) | options
         yes, why = confirm(
-            pair, context, twin, options, lambda p, trace: test.on(seen.sample, seen.trace, trace)(p)
+            pair, context, twin, options, lambda p, trace: test.on(seen.twin_sample, seen.trace, trace)(p)
         )
         return replace(found, confirmed=yes, confirmation=why)
 
@@ -192,7 +192,7 @@ class Keeper:
         return Context(
             seen.graph,
             seen.pairing.pairs,
-            test.frontiers(seen.sample, seen.trace, seen.twin_trace),
+            test.frontiers(seen.twin_sample, seen.trace, seen.twin_trace),
             seen.trace,
             seen.twin_trace,
             {t: to_tensor(np.asarray(seen.sample[n])) for n, t in net.inputs.items() if n in seen.sample},
