@@ -27,7 +27,7 @@ from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
 from twinnet.pairing.quantised import is_quantised
 from twinnet.pairing.transforms import candidates
-from twinnet.result import Guard, PairResult, Result, TaskMetric
+from twinnet.result import Cause, Guard, PairResult, Result, TaskMetric
 from twinnet.site import Site
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
@@ -49,6 +49,8 @@ class Judgement:
         # Whether the twin computes in a coarser format than the network: its small errors are then ranked.
         self.narrow = False
         self.quantised = False
+        # Inputs that the twin prepares otherwise, by tensor: name, both arrays, cause and evidence.
+        self.inputs_found: dict[str, tuple[str, np.ndarray, np.ndarray, Cause | None, str]] = {}
         # A metric that cannot be loaded is said before anything has run.
         self._metric = load_metric(settings.metric)
         self.scores: list[TaskMetric] = []
@@ -123,7 +125,8 @@ class Judgement:
                 theirs = {row.twin_name: twin_trace[row.twin_tensor] for row in self.aligned}
                 self._score(sample, ours, theirs)
             test = self._test(graph, pairing, unit)
-            seen = Seen(number, sample, trace, twin_trace, pairing, graph, test, unit)
+            prepared = self._prepared(net, twin, sample)
+            seen = Seen(number, sample, trace, twin_trace, pairing, graph, test, unit, prepared)
             judged = judge_sample(self, seen)
             for pair in judged:
                 before = results.get(pair.site.tensor)
@@ -137,6 +140,20 @@ class Judgement:
             ordered = [restated(p, self.tolerances) for p in ordered]
         conclusion = Conclusion(self, net, twin, graph, pairing, ordered, plain, twin_plain, outputs_seen)
         return conclusion.result(found)
+
+    def _prepared(
+        self, net: Session, twin: Session, sample: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Inputs that the twin prepared otherwise: compared before anything else, since all the rest inherits it."""
+        from twinnet.judge.inputs import input_cause, inputs_differ
+
+        shown = {n: np.asarray(a) for n, a in twin.prepared(sample).items() if n in sample}
+        found = {n: a for n, a in shown.items() if inputs_differ(np.asarray(sample[n]), a)}
+        for name, array in found.items():
+            tensor, ours = net.inputs.get(name, name), np.asarray(sample[name])
+            if tensor not in self.inputs_found:
+                self.inputs_found[tensor] = (name, ours, array, *input_cause(name, ours, array))
+        return found
 
     def close(self) -> None:
         """Free both sessions."""
