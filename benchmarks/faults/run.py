@@ -13,11 +13,14 @@ import numpy as np
 from benchmarks.bar import Bar
 from benchmarks.faults.edit import INJECTORS
 from benchmarks.faults.networks import Subject, subjects
+from benchmarks.faults.tables import run_tables
 from benchmarks.faults.trial import Outcome, judged, plant, run_trial, twin_of
 from twinnet.engines import REGISTRY, parse_spec
 
 __all__ = ["Report", "run_all"]
 
+_TABLES = 0.18
+"""Trials with lookup tables, for each of the others."""
 _TWINS = ("file", "opaque", "fused", "opaque")
 _CLEAN = (
     "onnxruntime?opt=off:{}",
@@ -112,7 +115,7 @@ def run_all(
         folder = Path(name)
         known = list(subjects(folder, only))
         names = [n for n in INJECTORS if not faults or any(f in n for f in faults)]
-        for number in range(trials):
+        for number in range(trials if names else 0):
             # The same fault meets another kind of twin in the next round.
             twin = _TWINS[(number + number // len(names)) % len(_TWINS)]
             fault = names[number % len(names)]
@@ -131,6 +134,9 @@ def run_all(
                 pairs += 1
                 if judged(subject, twin).findings:
                     alarms.append(f"{subject.name}/{pattern.split(':')[0]}")
+        if (not only or "tables" in only) and (not faults or "table" in faults):
+            found, more, raised = run_tables(round(_TABLES * trials), seed, folder, clean, show)
+            outcomes, pairs, alarms = [*outcomes, *found], pairs + more, [*alarms, *raised]
     return Report(tuple(outcomes), pairs, tuple(alarms))
 
 

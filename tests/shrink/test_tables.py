@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-import twinnet
 from benchmarks.faults.tables.kinds import ENGINE_FAULTS, PLAN_FAULTS
 from benchmarks.faults.tables.run import _foreign
+
+import twinnet
 from tests.blame.test_table_causes import IMAGE, place
 from tests.lut.zoo import random_net
 from tests.shrink.conftest import Start
@@ -36,7 +36,7 @@ def good(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> str:
 def made(good: str, twin: object, folder: Path) -> twinnet.Repro:
     result = twinnet.check(good, {"image": IMAGE}, twin, out=folder / "run")
     assert isinstance(result, Result) and result.verdict == "FAIL"
-    assert [s.kind for s in load_seeds(folder / "run")][0] == "table"
+    assert load_seeds(folder / "run")[0].kind == "table"
     return twinnet.repro(folder / "run", folder / "repro")
 
 
