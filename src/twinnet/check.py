@@ -47,6 +47,10 @@ class CheckOptions:
     baseline: str | None = None
     names: Mapping[str, str] | None = None
     keep: str = "worst"
+    debug_ir: str | Path | None = None
+    advise: bool = False
+    advise_target: float | None = None
+    advise_out: str | None = None
     progress: Callable[[str, float | None], None] = lambda step, share: None
 
 

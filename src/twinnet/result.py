@@ -15,6 +15,8 @@ from twinnet.site import Site
 
 __all__ = [
     "SCHEMA",
+    "Advice",
+    "AdviceStep",
     "Cause",
     "Coverage",
     "Difference",
@@ -142,6 +144,11 @@ class Finding:
 
     `error` is the end-to-end difference at the site, `born` the part created here, `floor` what rounding explains,
     `ratio` = born over floor. `inherited_by` counts the later failing sites that lie downstream of it.
+
+    `confirmed` tells whether the twin's segment, run alone on the inputs it had, shows it too (`confirmation` says that
+    in words); None where it cannot be run alone. `also` are further places with the same fault in a weight that they
+    share. `merged` names the segments that, together with this one, explain the share `explained` of the output error,
+    where the findings by themselves explain less than 90 % of it.
     """
 
     site: Site
@@ -156,6 +163,50 @@ class Finding:
     segment: tuple[str, ...] = ()
     inherited_by: int = 0
     reason: str = ""
+    confirmed: bool | None = None
+    confirmation: str = ""
+    also: tuple[Site, ...] = ()
+    merged: tuple[str, ...] = ()
+    explained: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceStep:
+    """The outputs with some segments kept in float: how many, which (tensors of the network), and how near they come.
+
+    `snr` and `psnr` are of the worst output over all inputs that were run, `max_abs` is its largest difference.
+    """
+
+    kept: int
+    tensors: tuple[str, ...]
+    places: tuple[str, ...]
+    snr: float
+    psnr: float
+    max_abs: float
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Which segments to keep in float, and what that was seen to give.
+
+    `steps` begin with the twin as it is. `best` is the number of segments advised, one of the steps. `how` tells
+    whether the twin was run that way or only simulated with the network's layers, and `note` why. `file` is the
+    improved twin, where one was written.
+    """
+
+    steps: tuple[AdviceStep, ...]
+    best: int
+    how: Literal["run", "simulated"]
+    samples: int
+    note: str = ""
+    target: float | None = None
+    reached: bool = True
+    file: str = ""
+
+    @property
+    def chosen(self) -> AdviceStep:
+        """The step that is advised."""
+        return next(step for step in self.steps if step.kept == self.best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +302,7 @@ class Result:
     first_failing: Site | None = None
     findings: tuple[Finding, ...] = ()
     contributors: tuple[Finding, ...] = ()
+    advice: Advice | None = None
     metrics: tuple[TaskMetric, ...] = ()
     tolerance: str = "automatic"
     known: tuple[str, ...] = ()
@@ -348,7 +400,7 @@ class Stage:
     network: Step | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StagedResult(ResultSet):
     """A network followed through its stages. `results` holds the whole result of each step, in order."""
 

@@ -84,6 +84,26 @@ def command(
     keep: Annotated[
         str, typer.Option("--keep", metavar="worst|all|none", help="Tensors to keep in the run folder.")
     ] = "worst",
+    debug_ir: Annotated[
+        str | None,
+        typer.Option(
+            "--debug-ir",
+            metavar="DIR",
+            help="Where compiling engines write their intermediate representation, a folder for each case.",
+        ),
+    ] = None,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Say which segments to keep in float, tried by running.")
+    ] = False,
+    advise_target: Annotated[
+        float | None, typer.Option("--advise-target", metavar="DB", help="The SNR that is enough.")
+    ] = None,
+    advise_out: Annotated[
+        str | None,
+        typer.Option(
+            "--advise-out", metavar="FILE.onnx", help="Write the twin with those segments in float."
+        ),
+    ] = None,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -141,6 +161,10 @@ def command(
             baseline=baseline,
             names=read_name_map(names) if names else None,
             keep=keep,
+            debug_ir=debug_ir,
+            advise=advise or advise_target is not None or advise_out is not None,
+            advise_target=advise_target,
+            advise_out=advise_out,
             progress=report,
         )
     answer(result, quiet=quiet, verbose=verbose, as_json=as_json, unmatched=unmatched)

@@ -18,8 +18,10 @@ REGISTRY: dict[str, str] = {
     "onnxruntime": "twinnet.engines.onnxruntime:OnnxRuntimeEngine",
     "openvino": "twinnet.engines.openvino:OpenVinoEngine",
     "onnx-reference": "twinnet.engines.onnx_reference:OnnxReferenceEngine",
+    "iree": "twinnet.engines.iree:IreeEngine",
     "lut": "twinnet.engines.lut:LutEngine",
     "lut-native": "twinnet.engines.lut:LutNativeEngine",
+    "command": "twinnet.engines.command:CommandEngine",
     "callable": "twinnet.engines.callable:CallableEngine",
     "recording": "twinnet.engines.recording:RecordingEngine",
 }

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from twinnet.engines import Spec
-from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser
+from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser, unit_of
 from twinnet.errors import EngineError, UsageError
 from twinnet.judge import guards
 from twinnet.judge.again import restated
@@ -31,9 +32,6 @@ from twinnet.site import Site
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
 __all__ = ["Judgement"]
-
-_EIGHT_BITS = 2.0**-8
-"""What a step of eight bits is relative to the range it divides."""
 
 
 class Judgement:
@@ -56,6 +54,8 @@ class Judgement:
         self.scores: list[TaskMetric] = []
         self.plain_unit = UNITS["float32"]
         self.aligned: list[OutputPair] = []
+        # The network's outputs as the watched run gave them, where that is not what it gives unwatched.
+        self.watched: dict[str, np.ndarray] = {}
         # How far two equal runs of the twin are apart, by network tensor; empty for a deterministic twin.
         self.spread: dict[str, float] = {}
         self.varying: dict[str, np.ndarray] = {}
@@ -68,9 +68,11 @@ class Judgement:
         self.tolerances = Tolerances.of(flags, rules)
         self.job = Job(
             inputs=self.first,
+            samples=feed.samples,
             threads=settings.threads,
             time_limit=settings.time_limit,
             memory=settings.memory,
+            ir_folder=_ir_folder(settings.debug_ir, network, twin),
             timings=self.timings,
             progress=lambda step: settings.progress(step, None),
         )
@@ -98,9 +100,11 @@ class Judgement:
         # What a segment creates is measured at the twin's precision; end to end the coarser side shows as well.
         self.plain_unit = UNITS.get(coarser(net.precision, twin.precision), UNITS["float32"])
         if self.quantised:
-            self.plain_unit = max(self.plain_unit, _EIGHT_BITS)
+            self.plain_unit = max(self.plain_unit, unit_of("int8"))
         results: dict[str, PairResult] = {}
         found: list[Guard] = [Guard("note", n) for n in (*self.feed.notes, *net.notes, *twin.notes)]
+        if self.job.ir_folder is not None and not self.job.ir_folder.exists():
+            found.append(Guard("note", f"{twin.engine} has no intermediate representation to write"))
         outputs_seen: list[dict[str, np.ndarray]] = [plain]
         self._score(self.first, plain, twin_plain)
         for number in range(len(self.feed.samples)):
@@ -268,6 +272,8 @@ class Judgement:
             # The tapped run differs from the plain one: a second plain run tells chance from observation.
             said, spread = guards.observer_or_chance(side, outputs, session.run(sample), captured)
             found += said
+            if session is net:
+                self.watched = {t: np.array(seen[t]) for t in net.output_tensors if t in seen}
             if spread > 0 and session is twin:
                 self.spread = self._spread_of(twin, twin_trace, sample, pairing)
         return found
@@ -295,6 +301,15 @@ class Judgement:
         if self._metric is not None:
             named = {row.name: theirs[row.twin_name] for row in self.aligned}
             self.scores.append(task_metric(self._metric, sample, ours, named))
+
+
+def _ir_folder(root: str | Path | None, network: Any, twin: Any) -> Path | None:
+    """One folder for each case: two twins of a network never share one."""
+    if root is None:
+        return None
+    slug = getattr(twin, "slug", None) or getattr(twin, "__name__", "twin")
+    words = "".join(c if c.isalnum() or c in "-_." else "-" for c in f"{network.name}-{slug}")
+    return Path(root) / words.strip("-.")
 
 
 def _settled(

@@ -30,7 +30,8 @@ class Sides:
     @property
     def derived(self) -> bool:
         """Whether the twin is converted from this very network."""
-        return isinstance(self.twin_spec, Spec) and self.twin_spec.file is None
+        spec = self.twin_spec
+        return isinstance(spec, Spec) and (spec.file is None or not find_engine(spec.engine).file_is_network)
 
     def open_network(self) -> Session:
         """The network's own session."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from twinnet.report import staged, words
+from twinnet.report.advice import advice_rows, advice_words
 from twinnet.report.source import excerpt_at
 from twinnet.result import Finding, PairResult, Result, ResultSet, StagedResult
 
@@ -166,6 +167,9 @@ def _context(result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]
         "details": [_details(pair) for pair in result.pairs],
         "counts": [(status, counts[status]) for status in _STATUSES if counts[status]],
         "contributors": [_finding(result, f) for f in result.contributors],
+        "advice": None
+        if result.advice is None
+        else (advice_words(result.advice), advice_rows(result.advice)),
         "pictures": pictures,
         "anchors": order,
         "unmatched": [words.clean(name) for name in result.coverage.unmatched],
@@ -196,6 +200,7 @@ def _finding(result: Result, finding: Finding) -> dict[str, Any]:
         and [words.clean(v) for v in (cause.network_value, cause.twin_value) if v is not None],
         "reason": words.reason_words(result, finding),
         "segment": [words.clean(name) for name in finding.segment],
+        "notes": words.finding_notes(finding),
         "inherited": words.grouped(finding.inherited_by),
         "figures": [
             ("difference here", words.figure(finding.error)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from twinnet.report import staged, words
+from twinnet.report.advice import advice_words
 from twinnet.result import Finding, Result, ResultSet, StagedResult
 
 __all__ = ["render_markdown"]
@@ -75,6 +76,8 @@ def _one(result: Result) -> str:
         marks = ((f"{_MARKS['ERROR']} " if guard.weakens else "", guard) for guard in result.guards)
         lines += ["", *(f"- {mark}{_prose(words.guard_words(guard))}" for mark, guard in marks)]
     lines += [f"- {_prose(words.metric_words(metric))}" for metric in result.metrics]
+    if result.advice is not None:
+        lines += ["", _prose(f"Advice: {advice_words(result.advice)}")]
     return "\n".join([*lines, "", *_folded(result), ""])
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines import Spec
+from twinnet.engines import Spec, find_engine
 from twinnet.engines._export import OnnxArtefact, onnx_artefact
 from twinnet.engines._onnx_graph import OnnxGraph
 from twinnet.engines._plan_judge import PlanJudge
-from twinnet.engines.base import UNITS, Session, SiteJudge
+from twinnet.engines.base import UNITS, Job, Session, SiteJudge
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.judge.aggregate import VISIBLE
 from twinnet.judge.born import BornTest
@@ -120,14 +120,14 @@ class Gatherer:
 
     def _options(self, spec: Any) -> dict[str, str]:
         threads = self._judgement.settings.threads
-        return ({"threads": str(threads)} if threads else {}) | _options(spec)
+        return ({"threads": str(threads)} if threads else {}) | _options(spec, self._judgement.job)
 
     def _network_artefact(self) -> OnnxArtefact | None:
         """The network as ONNX: itself, or what it is exported to."""
         if self._net.artefact is not None:
             return self._net.artefact
         spec = self._judgement.sides.twin_spec
-        if isinstance(spec, Spec) and spec.file is None and self._twin.artefact is not None:
+        if isinstance(spec, Spec) and self._judgement.sides.derived and self._twin.artefact is not None:
             return self._twin.artefact
         if not hasattr(self._judgement.network, "exported") or self._twin.engine not in SIDES:
             return None
@@ -339,23 +339,22 @@ class Gatherer:
 def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
     """The ONNX network that an engine refused, as a seed; None where the refusal came from elsewhere."""
     spec: Any = judgement.sides.reference if judgement.sides.net is None else judgement.sides.twin_spec
-    refused = bool(error.log) and error.stage.startswith(("load", "run"))
+    refused = bool(error.log) and error.stage.startswith(("load", "import", "compile", "run"))
     if not refused or not isinstance(spec, Spec) or spec.engine not in SIDES:
         return None
     try:
-        artefact = onnx_artefact(judgement.network, spec.file, judgement.job)
+        file = spec.file if find_engine(spec.engine).file_is_network else None
+        artefact = onnx_artefact(judgement.network, file, judgement.job)
         if sum(f.stat().st_size for f in artefact.network.external) > LARGEST:
             return None
         model: onnx.ModelProto = artefact.network.complete()
     except (TwinnetError, OSError):
         return None
-    from twinnet.engines import find_engine
-
     seed = Seed(
         kind="error",
         place=Place("", judgement.network.name),
         network_side=Runner(),
-        twin_side=Runner(spec.engine, dict(spec.options), find_engine(spec.engine).version()),
+        twin_side=Runner(spec.engine, _options(spec, judgement.job), find_engine(spec.engine).version()),
         twin=model,
         inputs={n: np.array(a) for n, a in artefact.feeds(judgement.first).items()},
         unit=UNITS["float32"],
@@ -364,8 +363,8 @@ def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
     return seed if seed.nbytes <= LARGEST else None
 
 
-def _options(spec: Any) -> dict[str, str]:
-    return dict(spec.options) if isinstance(spec, Spec) else {}
+def _options(spec: Any, job: Job) -> dict[str, str]:
+    return find_engine(spec.engine).alone(spec.options, spec.file, job) if isinstance(spec, Spec) else {}
 
 
 def _ratio(found: Outcome) -> float:

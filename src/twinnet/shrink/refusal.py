@@ -16,6 +16,7 @@ from twinnet.shrink.cut import between, build, set_inputs
 from twinnet.shrink.ddmin import ddmin
 from twinnet.shrink.script import normalised
 from twinnet.shrink.seed import Runner, Seed
+from twinnet.shrink.sides import allowance
 from twinnet.shrink.trial import run
 
 __all__ = ["Refusal", "hidden_refusal", "names_of", "smallest_refusal"]
@@ -47,12 +48,15 @@ class _Bench:
     names: frozenset[str]
     """Of the whole network, for every trial: a value called "a" must not turn the word into a name only sometimes."""
     trials: int = 400
-    seconds: float = 60.0
+    seconds: float = 0.0
     ran: int = 0
     wanted: str = ""
     open_sizes: bool = False
     """Whether inputs are declared by their rank alone."""
     _start: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.seconds = self.seconds or allowance(self.side.engine)
 
     def says(self, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> str:
         """What the engine says when it refuses; empty when it runs."""

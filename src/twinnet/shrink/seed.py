@@ -43,7 +43,8 @@ class Runner:
     version: str = ""
 
     def __str__(self) -> str:
-        return " ".join([self.engine, self.version, *(f"{k}={v}" for k, v in self.options.items())]).strip()
+        shown = (f"{k}={v}" for k, v in self.options.items() if k != "description")
+        return " ".join([self.engine, self.version, *shown]).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,5 +193,6 @@ def _load(path: Path) -> Seed:
 
 
 def _transform(fields: Mapping[str, Any]) -> Transform:
-    plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
-    return Transform(**plain)
+    # JSON knows lists only.
+    known: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    return Transform(**known)
