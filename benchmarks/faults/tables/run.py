@@ -257,7 +257,8 @@ def run_tables(
         name, plant, foreign = faults[number % len(faults)]
         turn = number // len(faults)
         kinds = ("opaque", "stages", "opaque") if foreign else ("file", "onnx", "opaque", "file")
-        kind = kinds[(turn + number) % len(kinds)]
+        # The same fault meets another kind of twin in the next round.
+        kind = kinds[(number % len(faults) + turn) % len(kinds)]
         done: Outcome | None = None
         for _ in range(_TRIES):
             subject = known[int(rng.integers(len(known)))]
