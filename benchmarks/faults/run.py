@@ -15,6 +15,7 @@ from benchmarks.bar import Bar
 from benchmarks.faults.clean import Clean, clean_pairs
 from benchmarks.faults.edit import INJECTORS
 from benchmarks.faults.networks import Subject, subjects
+from benchmarks.faults.tables import run_tables
 from benchmarks.faults.trial import Outcome, plant, run_trial
 
 __all__ = ["Report", "run_all"]
@@ -138,17 +139,14 @@ def run_all(
     with tempfile.TemporaryDirectory(prefix="twinnet-faults-") as name:
         folder = Path(name)
         if takes_tables:
-            from benchmarks.faults.tables import run_tables
-
             share = trials if list(only) == ["tables"] else trials // _TABLES
-            found, count, alarms = run_tables(share, seed, folder, clean, show)
+            found, checked = run_tables(share, seed, folder, clean, show)
             outcomes += found
-            pairs += [Clean(name, "lookup tables", "alarm") for name in alarms]
-            pairs += [Clean("tables", "lookup tables", "agrees")] * (count - len(alarms))
+            pairs += checked
         known = [] if list(only) == ["tables"] else list(subjects(folder, only))
         names = [n for n in INJECTORS if not faults or any(f in n for f in faults)]
         counted = sum(o.state == "scored" for o in outcomes)
-        for number in range(_MOST * trials if known else 0):
+        for number in range(_MOST * trials if known and names else 0):
             if counted >= trials:
                 break
             # The same fault meets another kind of twin in the next round.

@@ -140,6 +140,8 @@ class Conclusion:
         """Where the twin differs within its budget, by impact; a table's approximation by its size, worst first."""
         if not self.check.by_network:
             return self._ranked()
+        if self.net.engine.startswith("lut"):  # tables beside tables approximate nothing
+            return ()
         ranked = sorted(
             (
                 p

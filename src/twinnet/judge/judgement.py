@@ -60,6 +60,7 @@ class Judgement:
         self.watched: dict[str, np.ndarray] = {}
         # How far two equal runs of the twin are apart, by network tensor; empty for a deterministic twin.
         self.spread: dict[str, float] = {}
+        self.varying: dict[str, np.ndarray] = {}
         # Samples are made when asked for; the first is asked for often.
         self.first: Mapping[str, np.ndarray] = feed.samples[0]
         flags = Tolerance(
@@ -300,12 +301,16 @@ class Judgement:
         """How far a second run of the twin is from the first, at each pair: this much is chance."""
         watch = {p.twin_site.tensor for p in pairing.pairs}
         again = twin.trace(sample, watch, TraceBuilder(self.settings.memory or DEFAULT_MEMORY))
-        found = {
-            p.site.tensor: guards.distance(seen[p.twin_site.tensor], again[p.twin_site.tensor])
-            for p in pairing.pairs
-        }
+        found: dict[str, float] = {}
+        for p in pairing.pairs:
+            one, two = seen[p.twin_site.tensor], again[p.twin_site.tensor]
+            far = guards.distance(one, two)
+            if far > 0:
+                found[p.site.tensor] = far
+                if one.shape == two.shape:
+                    self.varying[p.site.tensor] = p.transform.to_network(one != two)
         again.close()
-        return {tensor: far for tensor, far in found.items() if far > 0}
+        return found
 
     def _score(
         self, sample: Mapping[str, np.ndarray], ours: Mapping[str, Any], theirs: Mapping[str, Any]

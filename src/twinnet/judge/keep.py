@@ -179,8 +179,9 @@ class Keeper:
             return None
         outputs = tuple(zip(net.output_tensors, twin.output_tensors, strict=False))
         own = getattr(test, "context", None)
+        chance = {"varying": self._check.varying, "spread": self._check.spread}
         if own is not None:  # a network with a meaning of its own has steps of its own
-            return own(seen.sample, seen.twin_trace, outputs)
+            return replace(own(seen.sample, seen.twin_trace, outputs), **chance)
         if seen.graph is None:
             return None
         from twinnet.blame.context import Context
@@ -200,6 +201,7 @@ class Keeper:
             twin.graph(),
             {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs},
             outputs,
+            **chance,
         )
 
     def _keep_seeds(self, judged: Sequence[PairResult], seen: Seen) -> None:
