@@ -21,6 +21,7 @@ import torch
 from twinnet.errors import EngineError
 from twinnet.layers import evaluate_with_error
 from twinnet.layers.graph import Graph, Layer
+from twinnet.layers.integer import in_real_numbers
 from twinnet.layers.simplify import simplified
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair, Transform
@@ -51,7 +52,7 @@ class Declared:
 
     def __init__(self, graph: Graph, twin: Graph, pairs: Sequence[Pair], inputs: Mapping[str, str]) -> None:
         self._graph = graph
-        self._original = twin
+        self._original, self._halves = in_real_numbers(twin)
         self._inputs = inputs
         self._pairs = {p.twin_site.tensor: p for p in pairs}
 
@@ -108,7 +109,7 @@ class Declared:
         known = self._known(target)
         part, frontier = self.part(target)
         weights = self.weight_steps(part)
-        if not weights and not any(layer.kind == "quantize_linear" for layer in part):
+        if not weights and not any(layer.kind in ("quantize_linear", "dynamic_step") for layer in part):
             return None
         try:
             given = {n: self._value(n, known[n], twin_trace, values) for n in frontier}
@@ -169,6 +170,10 @@ class Declared:
                 if name is None or name not in self._twin.constants:
                     continue
                 weight, turned = self._twin.constants[name], name not in makers and name.endswith(".T")
+                half = self._halves.get(name.removesuffix(".T") if turned else name)
+                if half is not None:
+                    found[name] = half.t() if turned else half
+                    continue
                 maker = makers.get(name.removesuffix(".T") if turned else name)
                 if maker is None:
                     continue
@@ -198,9 +203,21 @@ class Declared:
             value, off = self._at(graph, layer.outputs[0], known, errors, unit)
             half = torch.as_tensor(step.along(step.scale or (0.0,), value.dim()) / 2, dtype=torch.float32)
             known[layer.outputs[0]] = value
+            if layer.outputs[0] != self._integers.get(target, target) and layer.inputs[0] is not None:
+                half = half + self._cut_off(self._at(graph, layer.inputs[0], known, errors, unit)[0], step)
             errors[layer.outputs[0]] = (torch.zeros(value.shape) if off is None else off) + half
         value, off = self._at(graph, target, known, errors, unit)
         return torch.zeros(value.shape) if off is None else off.expand(value.shape).contiguous()
+
+    @staticmethod
+    def _cut_off(value: torch.Tensor, step: Transform) -> torch.Tensor:
+        """What a quantiser inside a segment clips; nothing where it clips so much that its range is too small."""
+        low, high = step.range
+        margin = BEYOND * (high - low)
+        outside = (value < low - margin) | (value > high + margin)
+        if not value.numel() or float(outside.double().mean()) > CLIPPED:
+            return torch.zeros(value.shape)
+        return (value - value.clamp(low, high)).abs().float()
 
     @staticmethod
     def _at(
