@@ -21,6 +21,7 @@ from twinnet.result import Cause, Finding
 
 if TYPE_CHECKING:
     from twinnet.judge.born import Frontier
+    from twinnet.judge.declared import Declared
 
 __all__ = ["Blame", "Context", "attribute", "blame", "explain", "impact_and_share", "problem_of"]
 
@@ -31,7 +32,7 @@ class Context:
 
     `frontier` gives for a pair the network's layers of its segment, the twin's inputs of it and their error
     bounds (`BornTest.on(...).frontier`). `outputs` are pairs of output names, (network, twin);
-    `twin_inputs` maps the twin graph's inputs to the network graph's.
+    `twin_inputs` maps the twin graph's inputs to the network graph's; `declared` knows the steps of a quantised twin.
     """
 
     graph: Graph
@@ -44,6 +45,7 @@ class Context:
     twin_graph: Graph | None = None
     twin_inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Sequence[tuple[str, str]] = ()
+    declared: Declared | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,22 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
     read = {n for layer in layers for n in layer.inputs if n is not None}
     constants = {n: context.graph.constants[n] for n in read if n in context.graph.constants}
     got = to_tensor(pair.transform.to_network(context.twin_trace[pair.twin_site.tensor]))
+    kept = None
+    if context.declared is not None:
+        own = context.trace.get(tensor)
+        kept = context.declared.kept(pair, indices, values, context.twin_trace, own, context.unit)
+    if kept is not None:
+        # Judged with the twin's own weights and by its steps, and so explained.
+        return Problem(
+            kept.graph.layers,
+            {n: v for n, v in kept.graph.constants.items() if any(n in layer.inputs for layer in kept.graph)},
+            values,
+            tensor,
+            got,
+            unit=context.unit,
+            kept=kept,
+            graph_inputs=frozenset(context.inputs),
+        )
     return Problem(
         layers,
         constants,

@@ -197,6 +197,7 @@ class Keeper:
             twin.graph(),
             {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs},
             outputs,
+            test.declared,
         )
 
     def _keep_seeds(self, judged: Sequence[PairResult], seen: Seen) -> None:
