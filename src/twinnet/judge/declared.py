@@ -183,7 +183,9 @@ class Declared:
                 weights.append(
                     KeptWeight(i, place, mine, other, steps_of[twin], self._at_an_end(twin, other))
                 )
-        return Kept(network, allowed, tuple(weights), self.quantiser(target), own, self._reread(part))
+        read = self._reread(part, pair)
+        held = None if any(name == tensor for name, _, _ in read) else self.quantiser(target)
+        return Kept(network, allowed, tuple(weights), held, own, read)
 
     def _at_an_end(self, name: str, like: torch.Tensor) -> torch.Tensor:
         turned = name.endswith(".T") and name not in self._original.producer
@@ -199,15 +201,16 @@ class Declared:
         ends = (q == info.min) | (q == info.max) | (q == -info.max)
         return ends.t() if turned else ends
 
-    def _reread(self, part: Sequence[Layer]) -> tuple[tuple[str, Transform, Transform], ...]:
-        """Quantised inputs of a segment that it reads in other steps, by the network's name of the input."""
+    def _reread(self, part: Sequence[Layer], own: Pair) -> tuple[tuple[str, Transform, Transform], ...]:
+        """Quantised inputs, or the result, of a segment that are read in other steps, by the network's name."""
         found = []
         for layer in part:
             held = layer.inputs[0] if layer.inputs else None
             if layer.kind != "dequantize_linear" or held not in self._quantisers:
                 continue
             written, read = self._quantisers[held], steps(self._twin, layer)
-            pair = self._pairs.get(held) or self._pairs.get(layer.outputs[0])
+            made = layer.outputs[0]
+            pair = own if made == own.twin_site.tensor else self._pairs.get(held) or self._pairs.get(made)
             if (
                 pair is not None
                 and read is not None

@@ -140,6 +140,9 @@ def _read_as(name: str, written: Transform, read: Transform) -> Callable[[Proble
         return ((x / s + z - offset) * other,)
 
     def change(problem: Problem) -> Patch:
+        if name == problem.target:
+            last, ends = len(problem.layers) - 1, written.range
+            return problem.then(last, "opaque", run=lambda x: again(x.clamp(*ends)))
         return _before(problem, name, again)
 
     return change
