@@ -400,7 +400,7 @@ class Stage:
     network: Step | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StagedResult(ResultSet):
     """A network followed through its stages. `results` holds the whole result of each step, in order."""
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from twinnet.engines._elsewhere import Elsewhere, find_python
 from twinnet.engines._onnx_session import Runner, TappedSession
+from twinnet.engines._ort_session import LEVELS, make_session
 from twinnet.engines._quantise import CALIBRATIONS, TYPES, WAYS, Quantise, quantised
 from twinnet.engines.base import (
     Abilities,
@@ -25,7 +27,7 @@ from twinnet.engines.base import (
     read_options,
     switch,
 )
-from twinnet.errors import MissingExtra
+from twinnet.errors import EngineError, MissingExtra
 from twinnet.site import Site
 
 if TYPE_CHECKING:
@@ -36,12 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OnnxRuntimeEngine", "OnnxRuntimeSession"]
 
-_LEVELS = {
-    "off": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "all": "ORT_ENABLE_ALL",
-}
 _WIDENED = "InsertedPrecisionFreeCast_"
 
 
@@ -62,6 +58,7 @@ class OnnxRuntimeEngine(Engine):
         "weights": "int8|uint8|int16|uint16 (default int8)",
         "calibrate": "minmax|entropy|percentile|distribution (static; default minmax)",
         "reduce_range": "1|0: weights in 7 bits, for processors whose 8-bit sums overflow (default 0)",
+        "python": "a virtual environment or interpreter whose onnxruntime runs the twin (default: this one)",
     }
 
     def version(self) -> str:
@@ -77,7 +74,7 @@ class OnnxRuntimeEngine(Engine):
         chosen = read_options(
             self,
             options,
-            opt=one_of(*_LEVELS),
+            opt=one_of(*LEVELS),
             threads=positive,
             quantize=one_of(*WAYS),
             per_channel=switch,
@@ -85,6 +82,7 @@ class OnnxRuntimeEngine(Engine):
             weights=one_of(*TYPES),
             calibrate=one_of(*CALIBRATIONS),
             reduce_range=switch,
+            python=find_python,
             **{"config.": str},
         )
         self.version()
@@ -99,11 +97,17 @@ class OnnxRuntimeEngine(Engine):
         if way is not None and way.how == "weights":
             # Left alone, its optimiser also rounds the data of such products to 8 bits.
             entries.setdefault("session.qdq_matmulnbits_accuracy_level", "1")
+        elsewhere = Elsewhere(chosen["python"], job) if "python" in chosen else None
+        version = self.version() if elsewhere is None else elsewhere.version
         session = OnnxRuntimeSession(
-            artefact, chosen.get("opt", "all"), threads, entries, job, self.version()
+            artefact, chosen.get("opt", "all"), threads, entries, job, version, elsewhere
         )
         session.precision = "float32" if way is None else way.precision
         return session
+
+    def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
+        given = dict(options)
+        return given | {"python": str(find_python(given["python"]))} if "python" in given else given
 
 
 class OnnxRuntimeSession(TappedSession):
@@ -119,8 +123,10 @@ class OnnxRuntimeSession(TappedSession):
         entries: Mapping[str, str],
         job: Job,
         version: str,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self.version = version
+        self._elsewhere = elsewhere
         super().__init__(artefact, job)
         self._level = level
         self._threads = threads
@@ -128,33 +134,24 @@ class OnnxRuntimeSession(TappedSession):
         self._runner = _Loaded(self._load(artefact.path or artefact.model), job)
 
     def _load(self, model: Any, *, level: str | None = None, save_to: Path | None = None) -> Any:
-        import onnxruntime as ort
-
-        options = ort.SessionOptions()
-        options.log_severity_level = 4
-        # An arena keeps a session's largest moment for ever; here many sessions live side by side.
-        options.enable_cpu_mem_arena = False
-        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[level or self._level])
-        if self._threads:
-            options.intra_op_num_threads = self._threads
-        for key, value in self._entries.items():
-            options.add_session_config_entry(key, value)
+        entries = dict(self._entries)
         if self._artefact.base_dir is not None:
-            options.add_session_config_entry(
-                "session.model_external_initializers_file_folder_path", str(self._artefact.base_dir)
+            entries["session.model_external_initializers_file_folder_path"] = str(
+                self._artefact.base_dir.absolute()
             )
-        if save_to is not None:
-            options.optimized_model_filepath = str(save_to)
-            options.add_session_config_entry(
-                "session.optimized_model_external_initializers_file_name", "weights.bin"
-            )
-            options.add_session_config_entry(
-                "session.optimized_model_external_initializers_min_size_in_bytes", "1024"
-            )
+        settings = {
+            "level": level or self._level,
+            "threads": self._threads,
+            "entries": entries,
+            "save_to": None if save_to is None else str(save_to),
+        }
         source = str(model) if isinstance(model, str | Path) else model.SerializeToString()
         try:
             with self._job.step("load"):
-                return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+                make = make_session if self._elsewhere is None else self._elsewhere.load
+                return make(source, settings)
+        except EngineError:
+            raise
         except Exception as error:
             raise failed("load the network", "onnxruntime", error) from error
 
@@ -203,6 +200,8 @@ class OnnxRuntimeSession(TappedSession):
         super().close()
         with contextlib.suppress(AttributeError):
             del self._runner
+        if self._elsewhere is not None:
+            self._elsewhere.close()
 
 
 class _Loaded:
@@ -218,5 +217,7 @@ class _Loaded:
         try:
             with self._job.step("run"):
                 return self.session.run(self.outputs, dict(feeds))
+        except EngineError:
+            raise
         except Exception as error:
             raise failed("run the network", "onnxruntime", error) from error
