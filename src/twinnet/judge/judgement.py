@@ -95,9 +95,9 @@ class Judgement:
         twin_plain = twin.run(self.first)
         refuse_other(net, twin, None if self.sides.derived else graph, plain, twin_plain)
         self.aligned = align_outputs(net, plain, twin, twin_plain)
+        self.quantised = not is_quantised(graph) and is_quantised(self._steps_of(twin, self.sides.derived))
         pairing = self._pair(net, twin, graph)
         unit = UNITS.get(twin.precision, UNITS["float32"])
-        self.quantised = not self.sides.derived and is_quantised(twin.graph())
         self.narrow = self.quantised or unit > UNITS.get(net.precision, UNITS["float32"])
         # What a segment creates is measured at the twin's precision; end to end the coarser side shows as well.
         self.plain_unit = UNITS.get(coarser(net.precision, twin.precision), UNITS["float32"])
@@ -173,7 +173,7 @@ class Judgement:
             provenance=twin.provenance,
             names=settings.names,
             graph=graph,
-            twin_graph=None if derived else twin.graph(),
+            twin_graph=None if derived and not self.quantised else twin.graph(),
             outputs=outputs,
             inputs=inputs,
         )
@@ -188,6 +188,15 @@ class Judgement:
         if not pairing.pairs:
             raise EngineError("no site of the twin could be paired with the network", stage="pair")
         return pairing
+
+    @staticmethod
+    def _steps_of(twin: Session, derived: bool) -> Graph | None:
+        """The twin's layers where some may be quantised; reading those of a large file takes its time."""
+        if twin.artefact is None:
+            return None if derived else twin.graph()
+        from twinnet.engines._onnx_graph import holds_steps
+
+        return twin.graph() if holds_steps(twin.artefact.model) else None
 
     def _watched(self, site: Site) -> bool:
         def fits(patterns: Sequence[str]) -> bool:

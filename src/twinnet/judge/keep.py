@@ -201,6 +201,7 @@ class Keeper:
             twin.graph(),
             {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs},
             outputs,
+            declared=test.declared,
             **chance,
         )
 
