@@ -81,6 +81,11 @@ class Step(_Strict):
         one = isinstance(value, list) and value and not isinstance(value[0], list)
         return [value] if one else value
 
+    def plain(self, extra: Sequence[Argument] = ()) -> list[list[Any]]:
+        """The commands as texts and tables; `extra` arguments go to the end of the last."""
+        commands = [*self.run[:-1], [*self.run[-1], *extra]]
+        return [[p if isinstance(p, str) else p.model_dump() for p in command] for command in commands]
+
     @model_validator(mode="after")
     def _something(self) -> Step:
         if not self.run or any(not c or not isinstance(c[0], str) for c in self.run):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from twinnet.engines._onnx_session import OnnxSession
+from twinnet.engines._compiled_session import CompiledSession
 from twinnet.engines.base import (
     Abilities,
     Arrays,
@@ -20,10 +20,11 @@ from twinnet.engines.base import (
     read_options,
 )
 from twinnet.errors import MissingExtra
-from twinnet.site import Site
-from twinnet.trace import Trace, TraceBuilder
+from twinnet.trace import TraceBuilder
 
 if TYPE_CHECKING:
+    import onnx
+
     from twinnet.engines._compiled_model import Prepared
     from twinnet.engines._export import OnnxArtefact
     from twinnet.engines._iree_tools import Compiler, Module
@@ -84,108 +85,58 @@ class IreeEngine(Engine):
         return IreeSession(artefact, compiler, threads, static, job, version)
 
 
-class IreeSession(OnnxSession):
+class IreeSession(CompiledSession["Module"]):
     """One model under one set of flags. Watched tensors are outputs of a second module, compiled when first needed."""
 
     engine = "iree"
 
     def __init__(
-        self,
-        artefact: OnnxArtefact,
-        compiler: Compiler,
-        threads: int,
-        static: bool,
-        job: Job,
-        version: str,
+        self, artefact: OnnxArtefact, compiler: Compiler, threads: int, static: bool, job: Job, version: str
     ) -> None:
-        super().__init__(artefact)
+        from twinnet.engines._iree_alone import OPSETS
+
+        oldest, opset = OPSETS
+        super().__init__(artefact, job, name="iree", static=static, oldest=oldest, opset=opset)
         self.version = version
         self._compiler = compiler
-        self._static = static
-        self._job = job
         self._device = (
             ["--device=local-sync"]
             if threads == 1
             else ["--device=local-task", f"--task_topology_group_count={threads}"]
         )
-        self._shapes: dict[tuple[object, ...], Prepared] = {}
-        self._modules: dict[tuple[tuple[object, ...], frozenset[str]], Module] = {}
-        first = self._prepared(artefact.feeds(job.inputs))
-        if first.converted_from:
-            self.notes = (
-                f"iree: the ONNX model was converted from opset {first.converted_from} to 17 before its import",
-            )
         self._module(artefact.feeds(job.inputs), frozenset())
 
-    # -- compiling -----------------------------------------------------------------------------------------------
-
-    def _shape(self, feeds: Arrays) -> tuple[object, ...]:
-        return tuple((n, feeds[n].shape) for n in sorted(feeds)) if self._static else ()
-
-    def _prepared(self, feeds: Arrays) -> Prepared:
-        from twinnet.engines._compiled_model import prepare
-        from twinnet.engines._iree_alone import OPSETS
-
-        key = self._shape(feeds)
-        if key not in self._shapes:
-            oldest, opset = OPSETS
-            made = prepare(
-                self._artefact.network.complete(), feeds, static=self._static, oldest=oldest, opset=opset
-            )
-            made.model.graph.name = "network"
-            self._shapes[key] = made
-        return self._shapes[key]
-
-    def _module(self, feeds: Arrays, watch: frozenset[str]) -> Module:
-        """A module that shows at least these tensors; without any it is the network as deployed."""
-        shape = self._shape(feeds)
-        for (other, taps), module in self._modules.items():
-            if other == shape and (taps == watch if not watch else watch <= taps):
-                return module
-        prepared = self._prepared(feeds)
-        model, outputs = prepared.tapped(watch)
+    def _compile(self, model: onnx.ModelProto, prepared: Prepared, outputs: tuple[str, ...]) -> Module:
+        model.graph.name = "network"
         # What is looked at is the network as deployed, compiled for the first sample.
-        show = None if watch or self._modules else self._job.ir_folder
-        module = self._compiler.compile(model, prepared.inputs, outputs, show)
-        self._modules[shape, watch] = module
-        return module
+        show = None if self._modules else self._job.ir_folder
+        return self._compiler.compile(model, prepared.inputs, outputs, show)
 
-    # -- running -------------------------------------------------------------------------------------------------
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        prepared = self._prepared(self._artefact.feeds(self._job.inputs))
-        seen = {*prepared.taps, *prepared.outputs}
-        return self._sites_of(n for n in self._cut.observable if n in seen)
-
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+    def _call(self, module: Module, feeds: Arrays, watch: frozenset[str]) -> dict[str, np.ndarray]:
         from twinnet.engines._iree_tools import run_module
 
-        feeds = self._artefact.feeds(inputs)
         found: dict[str, np.ndarray] = {}
-        run_module(self._module(feeds, frozenset()), feeds, self._device, self._job, found.__setitem__)
+        run_module(module, feeds, self._device, self._job, found.__setitem__)
         return found
 
-    def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+    def _show(
+        self, feeds: Arrays, inner: frozenset[str], wanted: frozenset[str], builder: TraceBuilder
+    ) -> None:
         from twinnet.engines._iree_tools import run_module
-
-        feeds = self._artefact.feeds(inputs)
-        for name, array in feeds.items():
-            builder.add(name, array)
-        wanted = frozenset(watch) | frozenset(self._cut.outputs)
-        module = self._module(feeds, wanted - frozenset(self._cut.outputs))
 
         def keep(name: str, array: np.ndarray) -> None:
             if name in wanted:
                 builder.add(name, array)
 
-        run_module(module, feeds, self._device, self._job, keep)
-        return builder.done()
+        # One tensor after the other, so that the builder can put them on disk.
+        run_module(self._module(feeds, inner), feeds, self._device, self._job, keep)
 
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
         from twinnet.engines._iree_profile import dispatch_times, dispatched_nodes
 
         feeds = self._artefact.feeds(inputs)
         module = self._module(feeds, frozenset())
-        calls = dispatched_nodes(self._compiler, self._prepared(feeds).model)
+        model, _ = self._prepared(feeds).tapped(())
+        model.graph.name = "network"
+        calls = dispatched_nodes(self._compiler, model)
         return dispatch_times(module, feeds, self._device, self._job, max(repeats, 1), calls)

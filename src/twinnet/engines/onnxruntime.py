@@ -11,9 +11,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from twinnet.engines._elsewhere import Elsewhere, find_python
 from twinnet.engines._onnx_session import Runner, TappedSession
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, positive, read_options
-from twinnet.errors import MissingExtra
+from twinnet.engines._ort_session import LEVELS, make_session
+from twinnet.engines._quantise import CALIBRATIONS, TYPES, WAYS, Quantise, quantised
+from twinnet.engines.base import (
+    Abilities,
+    Arrays,
+    Engine,
+    Job,
+    Session,
+    failed,
+    one_of,
+    positive,
+    read_options,
+    switch,
+)
+from twinnet.errors import EngineError, MissingExtra
 from twinnet.site import Site
 
 if TYPE_CHECKING:
@@ -24,19 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OnnxRuntimeEngine", "OnnxRuntimeSession"]
 
-_LEVELS = {
-    "off": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "all": "ORT_ENABLE_ALL",
-}
 _WIDENED = "InsertedPrecisionFreeCast_"
-
-
-def _level(text: str) -> str:
-    if text not in _LEVELS:
-        raise ValueError(text)
-    return text
 
 
 class OnnxRuntimeEngine(Engine):
@@ -50,6 +52,13 @@ class OnnxRuntimeEngine(Engine):
         "opt": "off|basic|extended|all (default all)",
         "threads": "a number (default: all cores)",
         "config.KEY": "a session config entry",
+        "quantize": "static|dynamic|weights|float16: the twin is made from the network in fewer bits",
+        "per_channel": "1|0: a step for each channel of a weight (default 0)",
+        "activations": "uint8|int8|uint16|int16 (static; default uint8)",
+        "weights": "int8|uint8|int16|uint16 (default int8)",
+        "calibrate": "minmax|entropy|percentile|distribution (static; default minmax)",
+        "reduce_range": "1|0: weights in 7 bits, for processors whose 8-bit sums overflow (default 0)",
+        "python": "a virtual environment or interpreter whose onnxruntime runs the twin (default: this one)",
     }
 
     def version(self) -> str:
@@ -62,14 +71,43 @@ class OnnxRuntimeEngine(Engine):
     def open(
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
-        chosen = read_options(self, options, opt=_level, threads=positive, **{"config.": str})
+        chosen = read_options(
+            self,
+            options,
+            opt=one_of(*LEVELS),
+            threads=positive,
+            quantize=one_of(*WAYS),
+            per_channel=switch,
+            activations=one_of(*TYPES),
+            weights=one_of(*TYPES),
+            calibrate=one_of(*CALIBRATIONS),
+            reduce_range=switch,
+            python=find_python,
+            **{"config.": str},
+        )
         self.version()
         from twinnet.engines._export import onnx_artefact
 
+        way = Quantise.of(chosen)
         artefact = onnx_artefact(network, file, job)
+        if way is not None:
+            artefact = quantised(artefact, way, job)
         threads = chosen.pop("threads", job.threads)
         entries = {k.partition(".")[2]: v for k, v in chosen.items() if k.startswith("config.")}
-        return OnnxRuntimeSession(artefact, chosen.get("opt", "all"), threads, entries, job, self.version())
+        if way is not None and way.how == "weights":
+            # Left alone, its optimiser also rounds the data of such products to 8 bits.
+            entries.setdefault("session.qdq_matmulnbits_accuracy_level", "1")
+        elsewhere = Elsewhere(chosen["python"], job) if "python" in chosen else None
+        version = self.version() if elsewhere is None else elsewhere.version
+        session = OnnxRuntimeSession(
+            artefact, chosen.get("opt", "all"), threads, entries, job, version, elsewhere
+        )
+        session.precision = "float32" if way is None else way.precision
+        return session
+
+    def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
+        given = dict(options)
+        return given | {"python": str(find_python(given["python"]))} if "python" in given else given
 
 
 class OnnxRuntimeSession(TappedSession):
@@ -85,8 +123,10 @@ class OnnxRuntimeSession(TappedSession):
         entries: Mapping[str, str],
         job: Job,
         version: str,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
         self.version = version
+        self._elsewhere = elsewhere
         super().__init__(artefact, job)
         self._level = level
         self._threads = threads
@@ -94,33 +134,24 @@ class OnnxRuntimeSession(TappedSession):
         self._runner = _Loaded(self._load(artefact.path or artefact.model), job)
 
     def _load(self, model: Any, *, level: str | None = None, save_to: Path | None = None) -> Any:
-        import onnxruntime as ort
-
-        options = ort.SessionOptions()
-        options.log_severity_level = 4
-        # An arena keeps a session's largest moment for ever; here many sessions live side by side.
-        options.enable_cpu_mem_arena = False
-        options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[level or self._level])
-        if self._threads:
-            options.intra_op_num_threads = self._threads
-        for key, value in self._entries.items():
-            options.add_session_config_entry(key, value)
+        entries = dict(self._entries)
         if self._artefact.base_dir is not None:
-            options.add_session_config_entry(
-                "session.model_external_initializers_file_folder_path", str(self._artefact.base_dir)
+            entries["session.model_external_initializers_file_folder_path"] = str(
+                self._artefact.base_dir.absolute()
             )
-        if save_to is not None:
-            options.optimized_model_filepath = str(save_to)
-            options.add_session_config_entry(
-                "session.optimized_model_external_initializers_file_name", "weights.bin"
-            )
-            options.add_session_config_entry(
-                "session.optimized_model_external_initializers_min_size_in_bytes", "1024"
-            )
+        settings = {
+            "level": level or self._level,
+            "threads": self._threads,
+            "entries": entries,
+            "save_to": None if save_to is None else str(save_to),
+        }
         source = str(model) if isinstance(model, str | Path) else model.SerializeToString()
         try:
             with self._job.step("load"):
-                return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+                make = make_session if self._elsewhere is None else self._elsewhere.load
+                return make(source, settings)
+        except EngineError:
+            raise
         except Exception as error:
             raise failed("load the network", "onnxruntime", error) from error
 
@@ -169,6 +200,8 @@ class OnnxRuntimeSession(TappedSession):
         super().close()
         with contextlib.suppress(AttributeError):
             del self._runner
+        if self._elsewhere is not None:
+            self._elsewhere.close()
 
 
 class _Loaded:
@@ -184,5 +217,7 @@ class _Loaded:
         try:
             with self._job.step("run"):
                 return self.session.run(self.outputs, dict(feeds))
+        except EngineError:
+            raise
         except Exception as error:
             raise failed("run the network", "onnxruntime", error) from error

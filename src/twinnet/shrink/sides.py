@@ -20,11 +20,21 @@ from twinnet.engines._command_alone import (
 from twinnet.engines._iree_alone import iree_flags, iree_problem, run_iree
 from twinnet.engines._onnx_alone import typed_model
 
-__all__ = ["HELPERS", "SIDES", "allowance", "run_onnx_reference", "run_onnxruntime", "run_openvino"]
+__all__ = [
+    "HELPERS",
+    "SIDES",
+    "allowance",
+    "run_elsewhere",
+    "run_onnx_reference",
+    "run_onnxruntime",
+    "run_openvino",
+]
 
 
 def run_onnxruntime(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
     """Outputs of an ONNX file (a path or its bytes) under ONNX Runtime's CPU provider."""
+    if "python" in options:
+        return run_elsewhere(run_onnxruntime, model, options, feeds)
     import onnxruntime
 
     levels = {"off": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED"}
@@ -41,6 +51,54 @@ def run_onnxruntime(model: Any, options: dict[str, str], feeds: dict[str, Any]) 
     names = [o.name for o in session.get_outputs()]
     taken = {i.name for i in session.get_inputs()}
     return dict(zip(names, session.run(names, {n: v for n, v in feeds.items() if n in taken})))
+
+
+def run_elsewhere(
+    side: Callable[..., Any], model: Any, options: dict[str, str], feeds: dict[str, Any]
+) -> dict[str, Any]:
+    """Call a side in the interpreter that `options["python"]` names, with the packages that are installed there."""
+    import inspect
+    import json
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    import numpy
+
+    task = """
+import json, sys, numpy
+told = json.load(open(sys.argv[1]))
+with numpy.load(told["feeds"], allow_pickle=False) as data:
+    feeds = {name: data[str(i)] for i, name in enumerate(told["names"])}
+results = run(told["model"], told["options"], feeds)
+numpy.savez(told["results"], **{str(i): a for i, a in enumerate(results.values())})
+json.dump(list(results), open(told["list"], "w"))
+"""
+    code = (
+        "from __future__ import annotations\n" + inspect.getsource(side) + f"\nrun = {side.__name__}\n" + task
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        file = {n: str(Path(folder, n)) for n in ("model.onnx", "feeds.npz", "results.npz", "list", "told")}
+        if isinstance(model, bytes):
+            Path(file["model.onnx"]).write_bytes(model)
+        numpy.savez(file["feeds.npz"], **{str(i): a for i, a in enumerate(feeds.values())})
+        told = {
+            "model": file["model.onnx"] if isinstance(model, bytes) else str(model),
+            "options": {k: v for k, v in options.items() if k != "python"},
+            "names": list(feeds),
+            "feeds": file["feeds.npz"],
+            "results": file["results.npz"],
+            "list": file["list"],
+        }
+        Path(file["told"]).write_text(json.dumps(told))
+        command = [options["python"], "-I", "-c", code, file["told"]]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            raise RuntimeError(lines[-1] if lines else f"it ended with {done.returncode}")
+        names = json.loads(Path(file["list"]).read_text())
+        with numpy.load(file["results.npz"], allow_pickle=False) as data:
+            return {name: data[str(i)] for i, name in enumerate(names)}
 
 
 def run_onnx_reference(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
@@ -96,6 +154,7 @@ SIDES: dict[str, Callable[[Any, dict[str, str], dict[str, Any]], dict[str, Any]]
 """Engines that can run a part of an ONNX network alone."""
 
 HELPERS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "onnxruntime": (run_elsewhere,),
     "iree": (typed_model, iree_flags, iree_problem),
     "command": (
         typed_model,
