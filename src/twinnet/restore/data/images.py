@@ -49,7 +49,9 @@ class ImageSet(Sequence[np.ndarray]):
         self.skipped: dict[str, str] = listed["skipped"]
         """Files that could not be read, and why."""
         path = folder / "pixels.bin"
-        self._pixels = np.memmap(path, np.uint8, mode="r") if path.stat().st_size else np.empty(0, np.uint8)
+        mapped = np.memmap(path, np.uint8, mode="r") if path.stat().st_size else np.empty(0, np.uint8)
+        # A plain view: slices of the memmap class itself cost many times more.
+        self._pixels = mapped.view(np.ndarray)
 
     def __len__(self) -> int:
         return len(self.entries)
