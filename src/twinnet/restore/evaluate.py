@@ -80,12 +80,13 @@ def evaluate(
             f"none of the test sets of this task is there: {', '.join(missing)}",
             hint=f"name their folder in {experiment.config_file}, [data] bench",
         )
+    if not first_process():
+        return Evaluation(task.describe(), [], missing, experiment.text)
     models = [*candidates(experiment, task, network=network), *(compared(spec, task) for spec in compare)]
-    with watching(quiet=quiet or not first_process()) as watch:
+    with watching(quiet=quiet) as watch:
         rows, shown = score(task, found, models, watch)
     result = Evaluation(task.describe(), rows, missing, experiment.text, shown)
-    if first_process():
-        write_results(result, experiment.folder / "eval" if out is None else Path(out))
+    write_results(result, experiment.folder / "eval" if out is None else Path(out))
     return result
 
 
