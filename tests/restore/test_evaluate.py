@@ -148,3 +148,10 @@ def test_other_tasks_on_their_test_sets(make, task, data, bench, score):
     (row,) = result.rows
     assert row.scores["PSNR"] == pytest.approx(score, abs=0.01)
     assert ("PSNR-B" in row.scores) == (task == "deblock")
+
+
+def test_an_image_too_small_to_be_scored_is_named(make, tmp_path):
+    (tmp_path / "sets" / "Tiny").mkdir(parents=True)
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "sets/Tiny/dot.png")
+    with pytest.raises(UsageError, match="Tiny/dot cannot be scored"):
+        evaluate(make(data={"bench": "../sets", "benchmarks": ["Tiny"]}), quiet=True)

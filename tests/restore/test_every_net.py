@@ -140,3 +140,11 @@ def test_published_recipes():
     srlut = parse(template({**RECIPES["srlut"], "model": {**RECIPES["srlut"]["model"], "type": "srlut"}}))
     assert sum(p.numel() for p in build(srlut).parameters()) == 18_000
     assert (srlut.train.learning_rate, srlut.train.schedule) == (1e-4, "constant")
+
+
+def test_mixed_precision(make):
+    plain, mixed = make("plain"), make("mixed", train={"precision": "bf16"})
+    scores = [train(folder, quiet=True)[-1]["score"] for folder in (plain, mixed)]
+    assert scores[0] == pytest.approx(scores[1], abs=1.0) and scores[0] != scores[1]
+    export(mixed, quiet=True)
+    assert finetune(mixed, quiet=True).is_file()

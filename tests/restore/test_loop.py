@@ -24,6 +24,7 @@ from twinnet.restore.data import training_data
 from twinnet.restore.experiment import open_experiment
 from twinnet.restore.export import export
 from twinnet.restore.finetune import finetune
+from twinnet.restore.sample import write_samples
 from twinnet.restore.train import train
 
 pytestmark = pytest.mark.xdist_group("restore")
@@ -275,6 +276,14 @@ def test_no_folder_to_train_on(make):
         train(make("other", data={"train": ["nowhere"]}), quiet=True)
     with pytest.raises(UsageError, match="smaller than a crop"):
         train(make("third", data={"crop_size": 40}), quiet=True)
+
+
+def test_small_images_are_named(make, tmp_path, capsys):
+    write_samples(tmp_path / "more", 3, rows=20, columns=90, first=50)
+    train(make(data={"train": ["../photos", "../more"], "valid_share": 0.2}, train={"iterations": 1}))
+    assert "images smaller than a crop: scene05" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="no validation image has 32 x 32"):
+        train(make("other", data={"valid": ["../more"]}), quiet=True)
 
 
 def test_verbs_say_what_comes_first(make):

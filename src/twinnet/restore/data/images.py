@@ -53,6 +53,16 @@ class ImageSet(Sequence[np.ndarray]):
         # A plain view: slices of the memmap class itself cost many times more.
         self._pixels = mapped.view(np.ndarray)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Below their folders, without suffix."""
+        return tuple(entry.name for entry in self.entries)
+
+    @property
+    def hashes(self) -> tuple[str, ...]:
+        """Of their pixels."""
+        return tuple(entry.hash for entry in self.entries)
+
     def __len__(self) -> int:
         return len(self.entries)
 
