@@ -144,6 +144,11 @@ class Finding:
 
     `error` is the end-to-end difference at the site, `born` the part created here, `floor` what rounding explains,
     `ratio` = born over floor. `inherited_by` counts the later failing sites that lie downstream of it.
+
+    `confirmed` tells whether the twin's segment, run alone on the inputs it had, shows it too (`confirmation` says that
+    in words); None where it cannot be run alone. `also` are further places with the same fault in a weight that they
+    share. `merged` names the segments that, together with this one, explain the share `explained` of the output error,
+    where the findings by themselves explain less than 90 % of it.
     """
 
     site: Site
@@ -158,6 +163,11 @@ class Finding:
     segment: tuple[str, ...] = ()
     inherited_by: int = 0
     reason: str = ""
+    confirmed: bool | None = None
+    confirmation: str = ""
+    also: tuple[Site, ...] = ()
+    merged: tuple[str, ...] = ()
+    explained: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +400,7 @@ class Stage:
     network: Step | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StagedResult(ResultSet):
     """A network followed through its stages. `results` holds the whole result of each step, in order."""
 

@@ -1,4 +1,4 @@
-"""Networks with a fault of their own at one stage."""
+"""Networks for the stages, some with a fault of their own at one of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["OtherWhenExported", "WithOwnOperator", "plain"]
+__all__ = ["LooksAtTheData", "OtherWhenExported", "plain", "plain_input"]
 
 
-def plain() -> tuple[nn.Module, Tensor]:
-    """A small network without any fault, and an input."""
+def plain() -> nn.Module:
+    """A small network without any fault."""
     torch.manual_seed(0)
-    net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 3), nn.Tanh()).eval()
-    return net, torch.randn(1, 3, 12, 12)
+    layers = (
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3),
+        nn.Hardswish(),
+        nn.Conv2d(8, 4, 1),
+    )
+    return nn.Sequential(*layers).eval()
+
+
+def plain_input() -> Tensor:
+    """An input of it."""
+    return torch.randn(1, 3, 12, 12, generator=torch.Generator().manual_seed(1))
 
 
 class _Gate(nn.Module):
@@ -24,30 +35,28 @@ class _Gate(nn.Module):
 
 
 class OtherWhenExported(nn.Module):
+    """One part of it is another function once it is exported."""
+
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.first = nn.Linear(8, 16)
+        self.first = nn.Conv2d(3, 8, 3)
         self.gate = _Gate()
-        self.last = nn.Linear(16, 4)
+        self.last = nn.Conv2d(8, 4, 1)
+        self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.gate(self.first(x)))
 
 
-_library = torch.library.Library("twinnet_test_stages", "DEF")
-_library.define("smooth(Tensor x) -> Tensor")
-# The kernel that runs, and what it is said to decompose into, are not the same function.
-_library.impl("smooth", lambda x: F.gelu(x, approximate="none"), "CPU")
-_library.impl("smooth", lambda x: F.gelu(x, approximate="tanh"), "CompositeImplicitAutograd")
+class LooksAtTheData(nn.Module):
+    """Takes one of two ways by the values it meets, which no exporter can follow."""
 
-
-class WithOwnOperator(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.first = nn.Linear(8, 16)
-        self.last = nn.Linear(16, 4)
+        self.only = nn.Conv2d(3, 4, 3)
+        self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.last(torch.ops.twinnet_test_stages.smooth(self.first(x)))
+        return self.only(x) if float(x.max()) > 0 else self.only(-x)

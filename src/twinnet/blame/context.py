@@ -55,14 +55,23 @@ class Blame:
     reason: str = ""
     impact: float | None = None
     born_share: float | None = None
+    confirmed: bool | None = None
+    confirmation: str = ""
 
     def on(self, finding: Finding) -> Finding:
         """The finding with it; the evidence takes the place of a reason that only says "too large"."""
         reason = finding.reason
         if self.reason and self.cause is None:
             reason = self.reason if reason in ("", TOO_LARGE) else f"{reason}: {self.reason}"
-        share = self.born_share
-        return replace(finding, cause=self.cause, impact=self.impact, born_share=share, reason=reason)
+        return replace(
+            finding,
+            cause=self.cause,
+            impact=self.impact,
+            born_share=self.born_share,
+            reason=reason,
+            confirmed=self.confirmed,
+            confirmation=self.confirmation,
+        )
 
 
 def problem_of(pair: Pair, context: Context) -> Problem | None:

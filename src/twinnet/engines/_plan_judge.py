@@ -47,7 +47,7 @@ class PlanJudge:
         self._image = image
         self._pairs = {p.site.tensor: p for p in pairs}
         self._twin = twin
-        self._slack = slack
+        self.slack = slack
         self._denominators = {s.name: s.denominator for s in plan_sites(plan)}
 
     def segment(self, tensor: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -59,7 +59,19 @@ class PlanJudge:
         steps = [self.graph.layers[i].node for i in reversed(self.segment(tensor)[0])]
         return tuple(s for s in steps if s != INPUT)
 
-    def _values(self, names: Sequence[str], sample: Arrays, twin_trace: Arrays) -> dict[str, torch.Tensor]:
+    def unit(self, tensor: str) -> float:
+        """One numerator of a site, in pixel units."""
+        return 1.0 / self._denominators.get(tensor, 1)
+
+    @staticmethod
+    def planes(image: np.ndarray) -> np.ndarray:
+        """The 8-bit planes of an image, as a register: [planes, 1, rows, columns]."""
+        from twinnet.engines._table_view import planes_of
+
+        return planes_of({"image": image})[:, None].astype(np.float64)
+
+    def values(self, names: Sequence[str], sample: Arrays, twin_trace: Arrays) -> dict[str, torch.Tensor]:
+        """The image, and what the twin has at sites."""
         from twinnet.network.arrays import to_tensor
 
         def value(name: str) -> np.ndarray:
@@ -81,7 +93,7 @@ class PlanJudge:
             layers, frontier = self.segment(name)
             labels = self.labels(name)
             try:
-                values = self._values(frontier, sample, twin_trace)
+                values = self.values(frontier, sample, twin_trace)
                 found = evaluate_with_error(self.graph, values, {}, unit=2.0**-24, layers=layers, keep=[name])
             except EngineError as error:
                 return Born("not judged", reason=error.what, segment=labels)
@@ -106,7 +118,7 @@ class PlanJudge:
         if not np.isfinite(bound).all():
             reason = "entries may be off by one, and the sites between are not shown"
             return Born("not judged", reason=reason, segment=labels)
-        unit = 1.0 / self._denominators.get(name, 1)
+        unit = self.unit(name)
         slack = np.floor(np.broadcast_to(bound, got.shape) / unit + 0.25) * unit
         # Within half a numerator it is the same whole number.
         with np.errstate(invalid="ignore"):
@@ -117,7 +129,7 @@ class PlanJudge:
         if not wrong.any():
             ratio = most / allowed if allowed else 0.0
             return Born("pass", ratio, most if allowed else 0.0, allowed, "", labels, 1.0)
-        exact = "one unit per entry" if self._slack else "exact"
+        exact = "one unit per entry" if self.slack else "exact"
         reason = f"{int(wrong.sum())} of {off.size} values are not what the tables give ({exact})"
         return Born("fail", most / max(allowed, unit), most, allowed, reason, labels, 1.0)
 
@@ -131,7 +143,7 @@ class PlanJudge:
         from twinnet.blame.context import Context
         from twinnet.layers import evaluate
 
-        inputs = self._values([self._image], sample, {})
+        inputs = self.values([self._image], sample, {})
         plan = getattr(self._twin, "plan", None)
         twin_graph = read_plan(plan, self._image) if isinstance(plan, Plan) else None
         sites = [n for layer in self.graph for n in layer.outputs]
@@ -139,7 +151,7 @@ class PlanJudge:
 
         def frontier(pair: Pair) -> tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]]:
             layers, names = self.segment(pair.site.tensor)
-            return layers, self._values(names, sample, twin_trace), {}
+            return layers, self.values(names, sample, twin_trace), {}
 
         return Context(
             self.graph,

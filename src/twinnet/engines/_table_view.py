@@ -42,7 +42,7 @@ class TableView(Session):
         self.twin = twin
         self.engine, self.version, self.precision = twin.engine, twin.version, twin.precision
         self.signature, self.notes, self.live = twin.signature, twin.notes, twin.live
-        self._scales = {s.name: 1.0 / s.denominator for s in plan_sites(plan)}
+        self.scales = {s.name: 1.0 / s.denominator for s in plan_sites(plan)}
         self._channels = plan.channels
         self._names = tuple(names)
         declared = twin.signature.inputs
@@ -69,7 +69,7 @@ class TableView(Session):
                 self._site(s.tensor), s.node, "", s.module, role="output" if s.tensor in outputs else "inner"
             )
             for s in self.twin.sites
-            if s.tensor in outputs or self._site(s.tensor) in self._scales
+            if s.tensor in outputs or self._site(s.tensor) in self.scales
         )
 
     @property
@@ -85,13 +85,13 @@ class TableView(Session):
 
     def _pixels(self, tensor: str, array: np.ndarray) -> np.ndarray:
         site = self._site(tensor)
-        if tensor in self.output_tensors and site not in self._scales:
+        if tensor in self.output_tensors and site not in self.scales:
             scale = 255.0 if np.issubdtype(array.dtype, np.floating) else 1.0
             # Colours are planes of their own.
             return array.astype(np.float64).reshape(-1, self._channels, *array.shape[-2:]) * scale
         if tensor.endswith(PAYLOAD_LAST):
             array = array.transpose(0, 3, 1, 2)
-        scale = 1.0 if np.issubdtype(array.dtype, np.floating) else self._scales[site]
+        scale = 1.0 if np.issubdtype(array.dtype, np.floating) else self.scales[site]
         return array.astype(np.float64) * scale
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:

@@ -41,6 +41,7 @@ __all__ = [
     "one_of",
     "positive",
     "read_options",
+    "switch",
     "unit_of",
 ]
 
@@ -85,9 +86,13 @@ class LayerTime:
 
 @dataclass
 class Job:
-    """What converting needs to know beside the network: example inputs, common options, and where time goes."""
+    """What converting needs to know beside the network: example inputs, common options, and where time goes.
+
+    `samples` are all inputs of the check, for engines that calibrate with them; they are made when asked for.
+    """
 
     inputs: Arrays
+    samples: Sequence[Arrays] = ()
     threads: int | None = None
     time_limit: float | None = None
     memory: int | None = None
@@ -248,6 +253,11 @@ def positive(text: str) -> int:
     if value < 1:
         raise ValueError(text)
     return value
+
+
+def switch(text: str) -> bool:
+    """Yes or no, as an option's value."""
+    return {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}[text.lower()]
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:

@@ -14,7 +14,19 @@ import numpy as np
 from twinnet.engines._elsewhere import Elsewhere, find_python
 from twinnet.engines._onnx_session import Runner, TappedSession
 from twinnet.engines._ort_session import LEVELS, make_session
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, positive, read_options
+from twinnet.engines._quantise import CALIBRATIONS, TYPES, WAYS, Quantise, quantised
+from twinnet.engines.base import (
+    Abilities,
+    Arrays,
+    Engine,
+    Job,
+    Session,
+    failed,
+    one_of,
+    positive,
+    read_options,
+    switch,
+)
 from twinnet.errors import EngineError, MissingExtra
 from twinnet.site import Site
 
@@ -29,12 +41,6 @@ __all__ = ["OnnxRuntimeEngine", "OnnxRuntimeSession"]
 _WIDENED = "InsertedPrecisionFreeCast_"
 
 
-def _level(text: str) -> str:
-    if text not in LEVELS:
-        raise ValueError(text)
-    return text
-
-
 class OnnxRuntimeEngine(Engine):
     """Runs ONNX files, and torch networks after exporting them to ONNX."""
 
@@ -46,6 +52,12 @@ class OnnxRuntimeEngine(Engine):
         "opt": "off|basic|extended|all (default all)",
         "threads": "a number (default: all cores)",
         "config.KEY": "a session config entry",
+        "quantize": "static|dynamic|weights|float16: the twin is made from the network in fewer bits",
+        "per_channel": "1|0: a step for each channel of a weight (default 0)",
+        "activations": "uint8|int8|uint16|int16 (static; default uint8)",
+        "weights": "int8|uint8|int16|uint16 (default int8)",
+        "calibrate": "minmax|entropy|percentile|distribution (static; default minmax)",
+        "reduce_range": "1|0: weights in 7 bits, for processors whose 8-bit sums overflow (default 0)",
         "python": "a virtual environment or interpreter whose onnxruntime runs the twin (default: this one)",
     }
 
@@ -60,19 +72,38 @@ class OnnxRuntimeEngine(Engine):
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
         chosen = read_options(
-            self, options, opt=_level, threads=positive, python=find_python, **{"config.": str}
+            self,
+            options,
+            opt=one_of(*LEVELS),
+            threads=positive,
+            quantize=one_of(*WAYS),
+            per_channel=switch,
+            activations=one_of(*TYPES),
+            weights=one_of(*TYPES),
+            calibrate=one_of(*CALIBRATIONS),
+            reduce_range=switch,
+            python=find_python,
+            **{"config.": str},
         )
         self.version()
         from twinnet.engines._export import onnx_artefact
 
+        way = Quantise.of(chosen)
         artefact = onnx_artefact(network, file, job)
+        if way is not None:
+            artefact = quantised(artefact, way, job)
         threads = chosen.pop("threads", job.threads)
         entries = {k.partition(".")[2]: v for k, v in chosen.items() if k.startswith("config.")}
+        if way is not None and way.how == "weights":
+            # Left alone, its optimiser also rounds the data of such products to 8 bits.
+            entries.setdefault("session.qdq_matmulnbits_accuracy_level", "1")
         elsewhere = Elsewhere(chosen["python"], job) if "python" in chosen else None
         version = self.version() if elsewhere is None else elsewhere.version
-        return OnnxRuntimeSession(
+        session = OnnxRuntimeSession(
             artefact, chosen.get("opt", "all"), threads, entries, job, version, elsewhere
         )
+        session.precision = "float32" if way is None else way.precision
+        return session
 
     def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
         given = dict(options)

@@ -13,7 +13,17 @@ import numpy as np
 
 from twinnet.engines._onnx_session import Runner, TappedSession
 from twinnet.engines._openvino_graph import Step, executed, survivors
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, LayerTime, Session, positive, read_options
+from twinnet.engines.base import (
+    Abilities,
+    Arrays,
+    Engine,
+    Job,
+    LayerTime,
+    Session,
+    one_of,
+    positive,
+    read_options,
+)
 from twinnet.errors import EngineError, MissingExtra
 from twinnet.site import Site
 
@@ -26,15 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["OpenVinoEngine"]
 
 _PRECISIONS = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
-
-
-def _one_of(*allowed: str) -> Any:
-    def read(text: str) -> str:
-        if text not in allowed:
-            raise ValueError(text)
-        return text
-
-    return read
 
 
 class OpenVinoEngine(Engine):
@@ -60,8 +61,8 @@ class OpenVinoEngine(Engine):
         chosen = read_options(
             self,
             options,
-            precision=_one_of(*_PRECISIONS),
-            shapes=_one_of("as-written", "static"),
+            precision=one_of(*_PRECISIONS),
+            shapes=one_of("as-written", "static"),
             threads=positive,
             **{"config.": str},
         )

@@ -197,7 +197,8 @@ class _Sample:
         if test._declared is None:
             return None
         values = {name: self._value(name) for name in frontier}
-        expected = test._declared.expect(pair, layers, values, self._twin, test._unit)
+        own = self._network.get(pair.site.tensor)
+        expected = test._declared.expect(pair, layers, values, self._twin, own, test._unit)
         if expected is None:
             return None
         allowed = expected.steps.double() / test._limit

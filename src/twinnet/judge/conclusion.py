@@ -11,7 +11,7 @@ import numpy as np
 
 from twinnet.engines.base import Session
 from twinnet.judge import guards
-from twinnet.judge.aggregate import findings_of, verdict_of, visible
+from twinnet.judge.aggregate import findings_of, verdict_of, visible, with_merged, with_tied
 from twinnet.judge.metrics import compare, dtype_class
 from twinnet.judge.sides import dims
 from twinnet.judge.task import mean_metric
@@ -153,8 +153,10 @@ class Conclusion:
         )
 
     def _with_causes(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        blamed = self.check.keeper.blamed
-        return tuple(blamed[f.site.tensor].on(f) if f.site.tensor in blamed else f for f in findings)
+        keeper = self.check.keeper
+        blamed = keeper.blamed
+        known = [blamed[f.site.tensor].on(f) if f.site.tensor in blamed else f for f in findings]
+        return tuple(with_merged(with_tied(known, keeper.tied), keeper.together, self.pairs))
 
     def _outputs(self, *, failed: bool) -> list[PairResult]:
         """The deployed outputs end to end, with what float rounding alone does to them where that is affordable."""
@@ -205,7 +207,7 @@ class Conclusion:
             for p in self.pairs
             if p.site.role == "output"
         )
-        if graph is None or not (failed or plainly or self._cheap()):
+        if graph is None or not (failed or plainly or check.watched or self._cheap()):
             return {}
         import torch
 
@@ -224,6 +226,8 @@ class Conclusion:
             return {}
         found: dict[str, float] = {}
         for tensor, array in zip(net.output_tensors, self.plain.values(), strict=False):
+            # Rounding is how far the watched run is from its own layers; an unwatched one may do other things.
+            array = check.watched.get(tensor, array)
             value = exact.get(tensor)
             if (
                 value is None

@@ -3,8 +3,9 @@
 A segment of a quantised twin is expected to compute what the network's segment computes with the weights that the twin
 declares, rounded to the steps it declares. So where a weight of the twin is the network's own to within half a step, it
 takes that one's place, exactly; each quantiser on the way may move a value by half a step; and what the last one
-cannot hold is clipped. A weight that is off by more than half a step, or a range that clips more than a few values, is
-no rounding.
+cannot hold is clipped. A weight that is off by more than half a step, or a range too small for the network's own
+values, is no rounding. Weights that cannot be laid side by side (a tool rearranged them) may be off by half a step
+each, in the worst way.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ from twinnet.layers.simplify import simplified
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair, Transform
 from twinnet.pairing.quantised import folded, steps
-from twinnet.pairing.weights import same_weights
+from twinnet.pairing.weights import agreeing, same_weights
 
 __all__ = ["CLIPPED", "Declared", "Expectation"]
 
 CLIPPED = 0.01
-"""The share of elements that a declared range may clip; above it the range is called too small."""
+"""The share of the network's own values that a declared range may clip; above it the range is too small."""
+
+BEYOND = 0.05
+"""What lies this little of the range outside it does not count: calibration saw other data."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +94,13 @@ class Declared:
         layers: Sequence[int],
         values: Mapping[str, torch.Tensor],
         twin_trace: Mapping[str, np.ndarray],
+        own: np.ndarray | None,
         unit: float,
     ) -> Expectation | None:
         """What the twin should hold at a pair, from the values it had before; None where nothing is quantised.
 
-        `layers` are the network's of this segment and `values` what it starts from, in the network's form.
+        `layers` are the network's of this segment and `values` what it starts from, in the network's form; `own` is
+        what the network has at the end of it in its own run.
         """
         target = pair.twin_site.tensor
         if target not in self._twin.producer:
@@ -115,7 +121,7 @@ class Declared:
         moved = to_tensor(np.array(replace(pair.transform, scale=None).to_network(moved.numpy())))
         if moved.shape != value.shape or not value.is_floating_point():
             return None
-        return self._clip(pair, Expectation(value, floor, moved))
+        return self._clip(pair, Expectation(value, floor, moved), own)
 
     def _known(self, target: str) -> dict[str, str | None]:
         """Values of the twin that were captured, to the captured tensor that holds them; None for its inputs."""
@@ -224,19 +230,25 @@ class Declared:
         constants: dict[str, Any] = dict(network.constants)
         taken: set[str] = set()
         for name, twin in same_weights(network, part, self._twin.constants, weights):
-            constants[name] = self._twin.constants[twin].double()
+            mine, other = constants[name].double(), self._twin.constants[twin].double()
+            # An element that is off by more keeps the network's value: that is no rounding, and must show.
+            constants[name] = torch.where(agreeing(mine, other, weights[twin]), other, mine)
             taken.add(twin)
         return replace(network, constants=constants), taken
 
-    def _clip(self, pair: Pair, expected: Expectation) -> Expectation:
-        """What the last quantiser cannot hold is clipped, as long as that is little."""
+    def _clip(self, pair: Pair, expected: Expectation, own: np.ndarray | None) -> Expectation:
+        """What the last quantiser cannot hold is clipped, as long as it can hold what the network has there.
+
+        Values that only an earlier error brings out of the range say nothing about the range.
+        """
         step = self.quantiser(pair.twin_site.tensor)
         if step is None or len(step.scale or ()) != 1:
             return expected
         low, high = step.range
-        half = (step.scale or (0.0,))[0] / 2
-        outside = (expected.value < low - half) | (expected.value > high + half)
-        share = float(outside.double().mean()) if outside.numel() else 0.0
+        share = 0.0
+        if own is not None and own.size:
+            margin = BEYOND * (high - low)
+            share = float(np.mean((own < low - margin) | (own > high + margin)))
         if share > CLIPPED:
             return replace(expected, clipped=share)
         return replace(expected, value=expected.value.clamp(low, high), clipped=share)

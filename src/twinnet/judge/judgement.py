@@ -54,6 +54,8 @@ class Judgement:
         self.scores: list[TaskMetric] = []
         self.plain_unit = UNITS["float32"]
         self.aligned: list[OutputPair] = []
+        # The network's outputs as the watched run gave them, where that is not what it gives unwatched.
+        self.watched: dict[str, np.ndarray] = {}
         # How far two equal runs of the twin are apart, by network tensor; empty for a deterministic twin.
         self.spread: dict[str, float] = {}
         # Samples are made when asked for; the first is asked for often.
@@ -65,6 +67,7 @@ class Judgement:
         self.tolerances = Tolerances.of(flags, rules)
         self.job = Job(
             inputs=self.first,
+            samples=feed.samples,
             threads=settings.threads,
             time_limit=settings.time_limit,
             memory=settings.memory,
@@ -268,6 +271,8 @@ class Judgement:
             # The tapped run differs from the plain one: a second plain run tells chance from observation.
             said, spread = guards.observer_or_chance(side, outputs, session.run(sample), captured)
             found += said
+            if session is net:
+                self.watched = {t: np.array(seen[t]) for t in net.output_tensors if t in seen}
             if spread > 0 and session is twin:
                 self.spread = self._spread_of(twin, twin_trace, sample, pairing)
         return found

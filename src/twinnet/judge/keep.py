@@ -6,16 +6,21 @@ All of it is taken while the traces are at hand; afterwards they are gone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twinnet.engines import Spec
 from twinnet.errors import UsageError
+from twinnet.judge.aggregate import visible
 from twinnet.judge.seen import Seen
+from twinnet.pairing import Pair
 from twinnet.result import PairResult
 
 if TYPE_CHECKING:
     from twinnet.blame.context import Blame, Context
+    from twinnet.blame.groups import Group
     from twinnet.judge.judgement import Judgement
     from twinnet.result import Advice
     from twinnet.shrink.seed import Seed
@@ -33,7 +38,8 @@ class Keeper:
     """Collects over the samples of one check; a worse sample takes the place of an earlier one.
 
     `tensors` holds both sides of the tensors worth showing, `blamed` cause and impact of findings, `ranked` the
-    impact of contributors, `seeds` what a repro starts from, each by network tensor name.
+    impact of contributors, `seeds` what a repro starts from, each by network tensor name. `tied` are findings that are
+    one, `together` the segments that explain the output error only together.
     """
 
     def __init__(self, check: Judgement) -> None:
@@ -41,6 +47,9 @@ class Keeper:
         self.tensors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.blamed: dict[str, Blame] = {}
         self.ranked: dict[str, Blame] = {}
+        self.tied: list[tuple[str, ...]] = []
+        self.together: Group | None = None
+        self._merged = False
         self.seeds: dict[str, Seed] = {}
         self.advice: Advice | None = None
 
@@ -85,14 +94,46 @@ class Keeper:
             p for p in failed if p.site.tensor not in known or (p.ratio or 0.0) > known[p.site.tensor].ratio
         ]
         worse = [p for p in worse if p.site.tensor in known or len(known) < _BLAMED][:_BLAMED]
-        if not worse or (context := self._context(seen)) is None:
+        unclear = not failed and self._visibly_different(judged)
+        if not (worse or unclear) or (context := self._context(seen)) is None:
             return
         from twinnet.blame.context import blame
+        from twinnet.blame.groups import merge_until_explained, tied
 
         self._check.settings.progress("looking for the cause", None)
         by_tensor = {p.site.tensor: p for p in seen.pairing.pairs}
         with self._check.job.step("blame"):
-            known.update(blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context))
+            found = blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context)
+            known.update({t: self._confirmed(by_tensor[t], b, context, seen) for t, b in found.items()})
+            tensors = [p.site.tensor for p in failed]
+            self.tied = tied(tensors, context, known) or self.tied
+            if not self._merged:
+                self._merged = True
+                within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
+                rest = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
+                self.together = merge_until_explained(tensors, rest, context, known)
+
+    def _visibly_different(self, judged: Sequence[PairResult]) -> bool:
+        """Whether an output is off by more than rounding piles up to, though no segment was caught."""
+        check = self._check
+        if check.narrow or check.tolerances:
+            return False
+        outputs = (p for p in judged if p.site.role == "output")
+        return any(visible(p.difference, 16 * check.plain_unit, p.site.op) for p in outputs)
+
+    def _confirmed(self, pair: Pair, found: Blame, context: Context, seen: Seen) -> Blame:
+        """The blame with whether the twin's segment alone shows it."""
+        from twinnet.blame.confirm import confirm
+
+        twin, test, spec = self._check.sides.twin, seen.test, self._check.sides.twin_spec
+        assert twin is not None and test is not None
+        options = dict(spec.options) if isinstance(spec, Spec) else {}
+        threads = self._check.settings.threads
+        options = ({"threads": str(threads)} if threads else {}) | options
+        yes, why = confirm(
+            pair, context, twin, options, lambda p, trace: test.on(seen.sample, seen.trace, trace)(p)
+        )
+        return replace(found, confirmed=yes, confirmation=why)
 
     def _rank(self, judged: Sequence[PairResult], seen: Seen) -> None:
         """Impact of what segments create within their budget, where the twin is coarser than the network."""

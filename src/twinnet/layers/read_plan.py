@@ -81,7 +81,8 @@ def _lookups(plan: Plan, stage: Stage, term: Term, slack: int, tabulate: Tabulat
         step = Lookup(term, plan.tables[term.table], stage.cell, r, slack=slack, tabulate=tabulate)
         lookups.append(_layer("lookup", step.registers, f"{site}.sr", {"step": step}))
         place = Place(stage.channels, stage.upscale, r)
-        places.append(_layer("place", (f"{site}.sr",), site, {"step": place}))
+        facts = {"step": place, "denominator": step.denominator}
+        places.append(_layer("place", (f"{site}.sr",), site, facts))
     return [*lookups, *places]
 
 

@@ -11,9 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.lut.plan import Requant, Sample, Table, Term
+from twinnet.lut.plan import Plan, Requant, Sample, Stage, Table, Term
 
-__all__ = ["Aspect", "entries_words", "node_words", "of_requants", "of_tables", "of_terms", "taps_words"]
+__all__ = [
+    "Aspect",
+    "entries_words",
+    "mirrors",
+    "node_words",
+    "of_plans",
+    "of_requants",
+    "of_tables",
+    "of_terms",
+    "taps_words",
+]
 
 TAPS = "abcdefghijklmnop"
 
@@ -186,7 +196,7 @@ def of_tables(a: Table, b: Table) -> list[Aspect]:
             + (f", band {t.near}/{t.width}/{t.thin}" if t.banded else "")
             for t in (a, b)
         )
-        said = f"has a table of {theirs} where {{it}} has {ours}"
+        said = f"has a table on another grid: {theirs} where {{it}} has {ours}"
         return [Aspect("grid", said, ours, theirs, "table")]
     changed = b.values.astype(np.int16) - a.values.astype(np.int16)
     said = entries_words(a, changed, b.last)
@@ -255,3 +265,46 @@ def _node(table: Table, row: int) -> str:
     from twinnet.lut.cells import nodes_of
 
     return "(" + ",".join(str(int(v)) for v in nodes_of(table, np.array([row]))[0]) + ")"
+
+
+def of_plans(a: Plan, b: Plan) -> list[tuple[str, Aspect]]:
+    """How plan `b` differs from `a`, each with its place; entries of tables last of every term.
+
+    >>> from twinnet.lut import export, lower
+    >>> from twinnet.restore.nets import srlut
+    >>> import torch
+    >>> _ = torch.manual_seed(0)
+    >>> net = srlut.build("V", scale=2, width=4)
+    >>> one, two = (lower(export(srlut.build("V", scale=2, width=4, padding=p))) for p in ("edge", "reflect"))
+    >>> place, aspect = of_plans(one, two)[0]
+    >>> f"{place}: B {aspect.told('A')}"
+    'stage1.in_c0.b0: B pads reflect where A pads edge'
+    """
+    ours, theirs = ({s.name: s for s in plan.stages} for plan in (a, b))
+    if list(ours) != list(theirs):
+        said = f"has the stages {' '.join(theirs)} where {{it}} has {' '.join(ours)}"
+        return [("", Aspect("structure", said, tuple(ours), tuple(theirs)))]
+    found: list[tuple[str, Aspect]] = []
+    for name, stage in ours.items():
+        found += _of_stages(a, b, stage, theirs[name])
+    return found
+
+
+def _of_stages(a: Plan, b: Plan, x: Stage, y: Stage) -> list[tuple[str, Aspect]]:
+    found: list[tuple[str, Aspect]] = []
+    for part, words in (("upscale", "scales by"), ("channels", "has channels:"), ("cell", "has a site per")):
+        mine, other = getattr(x, part), getattr(y, part)
+        if mine != other:
+            said = f"{words} {other} where {{it}} has {mine}"
+            found.append((x.name, Aspect("structure", said, mine, other, part)))
+    terms, others = {t.name: t for t in x.terms}, {t.name: t for t in y.terms}
+    for name in {**terms, **others}:
+        place = f"{x.name}.{name}"
+        if name not in terms or name not in others:
+            said = f"has no {name}" if name in terms else f"has {name}, which {{it}} has not"
+            found.append((place, Aspect("structure", said, name in terms, name in others)))
+            continue
+        one, two = terms[name], others[name]
+        found += [(place, aspect) for aspect in of_terms(one, two)]
+        found += [(place, aspect) for aspect in of_tables(a.tables[one.table], b.tables[two.table])]
+    return found + [(x.name, aspect) for aspect in of_requants(x.requant, y.requant)]

@@ -320,6 +320,13 @@ def _vertices(
     return vertices, weights
 
 
+def _numerators(value: np.ndarray, denominator: int) -> np.ndarray:
+    """Whole numbers again, where they were; a faulty step may have left others."""
+    exact = value * denominator
+    whole = np.rint(exact)
+    return np.where(np.abs(exact - whole) < 1e-6, whole, exact)
+
+
 @dataclass(frozen=True)
 class Place:
     """Pixel shuffle with the block turned back: from [planes, payload, ...] to [planes, channels, ...].
@@ -356,7 +363,7 @@ class Sum:
         whole: np.ndarray | float = 0.0
         for value, own, count in zip(values, self.denominators, counts, strict=True):
             if count:
-                whole = whole + np.rint(value * own) * (count * (self.total // own))
+                whole = whole + _numerators(value, own) * (count * (self.total // own))
         return np.asarray(whole if isinstance(whole, np.ndarray) else 0.0 * values[0]) * (1.0 / self.total)
 
 
@@ -373,7 +380,7 @@ class Requantise:
     """Rounded after every division, too."""
 
     def __call__(self, value: np.ndarray) -> np.ndarray:
-        x = np.rint(value * self.denominator) / np.float64(self.denominator)
+        x = _numerators(value, self.denominator) / np.float64(self.denominator)
         for step in self.requant.steps:
             match step:
                 case ("div", c):

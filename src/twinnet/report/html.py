@@ -200,6 +200,7 @@ def _finding(result: Result, finding: Finding) -> dict[str, Any]:
         and [words.clean(v) for v in (cause.network_value, cause.twin_value) if v is not None],
         "reason": words.reason_words(result, finding),
         "segment": [words.clean(name) for name in finding.segment],
+        "notes": words.finding_notes(finding),
         "inherited": words.grouped(finding.inherited_by),
         "figures": [
             ("difference here", words.figure(finding.error)),

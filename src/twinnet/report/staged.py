@@ -70,7 +70,9 @@ def verdict_words(result: StagedResult) -> str:
         size = f": {words.verdict_words(whole)}" if whole is not None and whole.verdict == "FAIL" else ""
         name = words.clean(entered.name)
         if entered.before is not None and entered.before.verdict == "FAIL":
-            return f"the difference enters at the stage {name}{size}"
+            last = result.stages[-1].network
+            undone = "; the twin itself agrees with the network" if last and last.verdict == "PASS" else ""
+            return f"the difference enters at the stage {name}{size}{undone}"
         return f"no step exceeds its own budget, but from the stage {name} on all together do{size}"
     broken = [words.clean(s.name) for s in result.stages if s.state == "error"]
     ran = sum(s.state == "ran" for s in result.stages)

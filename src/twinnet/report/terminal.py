@@ -199,11 +199,21 @@ def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[_Row]:
         place += f" (a segment of {len(finding.segment)} layers)"
     parts = _present(place, words.clean(site.source), words.share_words(finding))
     rows = [_Row("born in", parts, "bold")]
+    if finding.also:
+        places = ", ".join(words.clean(site.label) for site in finding.also)
+        rows.append(_Row("and in", (f"{places}   (they share the weight)",)))
+    if finding.merged:
+        share = words.percent(finding.explained)
+        rows.append(
+            _Row("with", (f"{words.clean(', '.join(finding.merged))}: together {share} of the output error",))
+        )
     if finding.cause is not None:
         explains = f"[explains{words.NBSP}{words.percent(finding.cause.explains, 2)}]"
         rows.append(_Row("cause", (f"{words.clean(finding.cause.sentence)}   {explains}",), "bold"))
     elif reason := words.reason_words(result, finding):
         rows.append(_Row("because", (reason,)))
+    if finding.confirmed is False or (verbose and finding.confirmation):
+        rows.append(_Row("alone", (words.clean(finding.confirmation),)))
     if verbose:
         size = f"error here {words.figure(finding.error)}, born {words.figure(finding.born)}"
         rows.append(

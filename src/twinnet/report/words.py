@@ -315,6 +315,22 @@ def share_words(finding: Finding) -> str:
     return f"creates {figure(finding.born)}, {times(finding.ratio)} its noise floor"
 
 
+def finding_notes(finding: Finding) -> list[str]:
+    """What else is known about a finding: whether its segment alone shows it, and where else it is."""
+    notes = []
+    if finding.also:
+        notes.append(f"the same weight is read in {clean(', '.join(s.label for s in finding.also))}")
+    if finding.merged:
+        together = clean(", ".join(finding.merged))
+        notes.append(
+            f"only together explain these {percent(finding.explained)} of the output error: {together}"
+        )
+    if finding.confirmation:
+        yes = {True: "confirmed", False: "not confirmed", None: "not confirmed"}[finding.confirmed]
+        notes.append(f"{yes}: {clean(finding.confirmation)}")
+    return notes
+
+
 def reason_words(result: Result, finding: Finding) -> str:
     """Why a finding fails, where its size alone does not say it."""
     automatic = result.tolerance in ("", "automatic") and math.isfinite(finding.ratio)

@@ -31,7 +31,10 @@ _PACKAGES = {
     "iree": ("onnx", "iree-base-compiler", "iree-base-runtime"),
     "command": ("onnx",),
 }
-_OURS = {"repro.py", "ISSUE.md", "network.onnx", "twin.onnx", "inputs.npz", "expected.npz", "observed.npz"}
+_OURS = {
+    "repro.py", "ISSUE.md", "network.onnx", "twin.onnx", "inputs.npz", "expected.npz", "observed.npz",
+    "network.npz", "twin.npz",
+}  # fmt: skip
 
 
 @dataclass
@@ -48,6 +51,8 @@ class Contents:
     twin: onnx.ModelProto | None = None
     arrays: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     engines: Sequence[str] = ()
+    sources: Sequence[Any] = ()
+    """Further functions and classes whose source goes into `repro.py`, instead of the usual helpers."""
 
 
 def check_target(folder: Path) -> None:
@@ -90,7 +95,9 @@ def _program(contents: Contents) -> str:
     if contents.body is script.expect_refusal:
         helpers = [script.normalised]
     called = dict.fromkeys(f for name in sides for f in HELPERS.get(name, ()))
-    sources = [inspect.getsource(f) for f in (*called, *sides.values(), *helpers, contents.body)]
+    parts = (*called, *sides.values(), *(contents.sources or helpers), contents.body)
+    sources = [inspect.getsource(f) for f in parts]
+    further = ["import json", "from dataclasses import dataclass, field", "from itertools import product"]
     table = "{" + ", ".join(f'"{name}": {f.__name__}' for name, f in sides.items()) + "}"
     about = textwrap.fill(contents.about, 110)
     return "\n".join(
@@ -102,8 +109,11 @@ def _program(contents: Contents) -> str:
             "Exit code: 1 while the fault exists, 0 when it is gone, 3 if a side cannot run.",
             '"""',
             "",
+            *(["from __future__ import annotations", ""] if contents.sources else []),
+            *(further if contents.sources else []),
             "import sys",
             "from pathlib import Path",
+            *(["from types import SimpleNamespace"] if contents.sources else []),
             "from typing import Any",
             "",
             "try:",

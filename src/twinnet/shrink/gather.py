@@ -12,6 +12,7 @@ import numpy as np
 from twinnet.engines import Spec, find_engine
 from twinnet.engines._export import OnnxArtefact, onnx_artefact
 from twinnet.engines._onnx_graph import OnnxGraph
+from twinnet.engines._plan_judge import PlanJudge
 from twinnet.engines.base import UNITS, Job, Session, SiteJudge
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.judge.aggregate import VISIBLE
@@ -21,6 +22,7 @@ from twinnet.result import PairResult
 from twinnet.shrink.cut import between, build
 from twinnet.shrink.seed import LARGEST, Link, Place, Runner, Seed
 from twinnet.shrink.sides import SIDES
+from twinnet.shrink.tables import table_seed
 from twinnet.shrink.trial import Bench, Candidate, Outcome, exact_values, run
 
 if TYPE_CHECKING:
@@ -53,8 +55,9 @@ class Gatherer:
         self._judgement = judgement
         self._net, self._twin = sides
         self._graph = graph
-        # A network with a judge of its own knows no segments: its values are kept as they are.
+        # A network with a judge of its own has steps of its own.
         self._test = test if isinstance(test, BornTest) else None
+        self._tables = test if isinstance(test, PlanJudge) else None
         self._pairs = {p.site.tensor: p for p in pairing.pairs}
         self._trace, self._twin_trace = traces
         self._sample = sample
@@ -97,6 +100,9 @@ class Gatherer:
             ratio=result.ratio if result.ratio is not None else float("inf"),
             observed=np.array(pair.transform.to_network(self._twin_trace[pair.twin_site.tensor])),
         )
+        if self._tables is not None:
+            found = table_seed(base, self._tables, pair, self._twin, self._sample, self._twin_trace)
+            return found or self._recorded(base, result)
         if self._graph is None or self._test is None or result.site.tensor not in self._graph.producer:
             return self._recorded(base, result)
         values, expected, allowed = self._exact(result.site.tensor, base)

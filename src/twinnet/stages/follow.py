@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["following", "read_stage_files", "stages"]
 
 _FILES = ("onnx", "optimised", "quantised")
-_ONE_STEP = ("names", "baseline", "watch", "skip")
+_ONE_STEP = ("names", "baseline", "watch", "skip", "advise", "advise_target", "advise_out")
 _NO_EXPORT = ("torch",)
 """Engines that take the module itself: nothing is exported on the way to them."""
 
@@ -78,7 +78,8 @@ def stages(
         if name not in known:
             raise UsageError(f"stages has no option {name!r}", hint=f"options: {', '.join(sorted(known))}")
         if name in _ONE_STEP and options[name]:
-            raise UsageError(f"--stages takes no --{name}", hint="it belongs to a single check")
+            flag = name.replace("_", "-")
+            raise UsageError(f"--stages takes no --{flag}", hint="it belongs to a single check")
     with modes_kept(network), ExitStack() as stack:
         folder = Path(out) if out is not None else None
         held = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="twinnet-stages-")))
@@ -213,15 +214,21 @@ class _Walk:
         except EngineError as error:
             self._failed(name, error)
             return
-        before = self._compare(name, self._last, form)
+        before = self._compare(name, self._made_from(name), form)
         result = self._results[before.result] if before.result is not None else None
         if before.verdict == "ERROR":
             reason = result.error if result is not None else ""
             self._stages.append(Stage(name, form.what, "error", reason, form.file, before))
             return
-        against = self._against_start(form) if self._last is not self._start else replace(before)
+        against = before if before.against == self._start.stage else self._against_start(form)
         self._stages.append(Stage(name, form.what, "ran", "", form.file, before, against))
         self._forms[name] = self._last = form
+
+    def _made_from(self, name: str) -> Form:
+        """The stage before: the last that ran. A quantised file was not made from what we had optimised here."""
+        if name == "quantised" and "optimised" not in self._files and "onnx" in self._forms:
+            return self._forms["onnx"]
+        return self._last
 
     def _engine(self) -> None:
         """The last stage: the twin itself."""
@@ -298,7 +305,8 @@ class _Walk:
         if not from_start:
             kept["as_spec"] = None
         if name != "engine":
-            kept.pop("metric", None)
+            for only in ("metric", "debug_ir"):
+                kept.pop(only, None)
         kept["progress"] = lambda step, share: self._progress(f"{name}: {step}", share)
         return kept
 

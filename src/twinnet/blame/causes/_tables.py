@@ -16,8 +16,8 @@ from twinnet.lut.variants import Lookup
 
 __all__ = ["Group", "candidate", "fewer_sites", "floors", "groups", "is_table", "patched"]
 
-_SITES = 4096
-_WORTH = 4 * _SITES
+_SITES = 768
+_WORTH = 2 * _SITES
 
 
 def is_table(problem: Problem) -> bool:

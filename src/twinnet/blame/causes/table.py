@@ -26,13 +26,13 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     found = list(groups(problem))
     for group in found:
         ideas = (_sampling, _bins, _interpolation, _entries) if len(found) <= _MANY else (_sampling,)
-        seen = {_key(group.step)}
+        seen = {_key(group.step): group.step}
         for make in ideas:
             for what, sentence, change, values, cost in make(group):
-                key = _key(change(group.step))
-                if key is not None and key in seen:
+                step = change(group.step)
+                if _key(step) in seen:
                     continue  # the same computation in other words
-                seen.add(key)
+                seen[_key(step)] = step  # kept, so that no other table gets its identity
                 said = sentence if len(found) == 1 else f"{sentence} ({group.name})"
                 yield candidate(problem, what, said, group.where, change, values, cost=cost)
         if len(group.where) > 1:

@@ -1,6 +1,6 @@
 """Other entries in a table that nobody shows: solved from what the lookups gave, and believed only if it all fits.
 
-A lookup is a weighted mean of rows, so its error is the same mean of the rows' errors: a linear system in whole numbers.
+A lookup is a weighted mean of rows, so its error is the same mean of the rows' errors: a linear system of integers.
 Rows that were read where nothing is wrong are right; what remains is solved for and rounded, and the table with
 these entries must then explain every value.
 """

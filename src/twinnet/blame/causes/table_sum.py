@@ -15,13 +15,8 @@ from twinnet.blame.problem import Problem
 from twinnet.lut.plan import Requant
 from twinnet.lut.variants import Place, Requantise, Sum
 
-_ROUNDING = {
-    "up": "half up",
-    "away": "half away from zero",
-    "trunc": "towards 0",
-    "floor": "down",
-    "ceil": "up",
-}
+_ROUNDING = {"up": "half up", "floor": "down", "ceil": "up"}
+"""Nothing negative is left when it is rounded: towards 0 is down, half away from 0 is half up."""
 
 
 @family
@@ -57,28 +52,36 @@ def _planes(problem: Problem, i: int) -> Iterator[Candidate]:
 def _place(problem: Problem, i: int, step: Place) -> Iterator[Candidate]:
     if step.upscale * step.upscale * step.channels == 1:
         return
-    name = problem.layers[i].node
-    for r in range(4):
-        if r != step.rotation and step.upscale > 1:
-            said = f"turns the block back by rotation {r} where the network turns it by {step.rotation}"
-            change = lambda s, r=r: replace(s, rotation=r)  # noqa: E731
-            yield candidate(problem, "rotation", said, (i,), change, (step.rotation, r))
     payload = step.channels * step.upscale**2
+    seen = {_effect(step, payload)}
+    ideas: list[tuple[str, str, Place, Any, Any, float]] = []
+    if step.upscale > 1:
+        for r in range(4):
+            said = f"turns the block back by rotation {r} where the network turns it by {step.rotation}"
+            ideas.append(("rotation", said, replace(step, rotation=r), step.rotation, r, 1.0))
     orders = dict(payload_orders(payload)) if step.channels == 1 else {}
     if step.channels > 1 and step.upscale > 1:
         flat = np.arange(payload).reshape(step.upscale, step.upscale, step.channels)
         orders["with the channels innermost"] = tuple(int(v) for v in flat.transpose(2, 0, 1).reshape(-1))
     for words, order in orders.items():
         said = f"writes the block {words}"
-        change = lambda s, o=order: replace(s, order=o)  # noqa: E731
-        yield candidate(problem, "shuffle", said, (i,), change, ("in order", words), cost=1.1)
+        ideas.append(("shuffle", said, replace(step, order=order), "in order", words, 1.1))
     if i == len(problem.layers) - 1 and problem.same_shape:
         found = _order(problem, i, step)
         if found is not None:
             moved = sum(k != v for k, v in enumerate(found))
-            said = f"writes the outputs of a row in another order ({moved} of {payload} elsewhere): {name}"
-            change = lambda s, o=found: replace(s, order=o)  # noqa: E731
-            yield candidate(problem, "shuffle", said, (i,), change, ("in order", found), cost=2.0)
+            said = f"writes the outputs of a row in another order: {moved} of {payload} elsewhere"
+            ideas.append(("shuffle", said, replace(step, order=found), "in order", found, 2.0))
+    for what, said, other, ours, theirs, cost in ideas:
+        effect = _effect(other, payload)
+        if effect not in seen:  # else the same block in other words
+            seen.add(effect)
+            yield candidate(problem, what, said, (i,), lambda s, o=other: o, (ours, theirs), cost=cost)
+
+
+def _effect(step: Place, payload: int) -> tuple[float, ...]:
+    """Which output of a row goes to each place."""
+    return tuple(step(np.arange(payload, dtype=np.float64).reshape(1, payload, 1, 1)).reshape(-1).tolist())
 
 
 def _order(problem: Problem, i: int, step: Place) -> tuple[int, ...] | None:

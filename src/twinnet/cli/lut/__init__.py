@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from twinnet.cli.lut import experiments, tables
+from twinnet.cli.lut import experiments, fit, tables
 
 __all__ = ["app"]
 
 app = typer.Typer(
     help="Lookup-table networks: trained, made, looked at, compared and run.", no_args_is_help=True
 )
-for _group in (experiments, tables):
+for _group in (experiments, fit, tables):
     for _name, _verb in _group.VERBS.items():
         app.command(_name)(_verb)

@@ -149,7 +149,7 @@ An operand with a star may be given as attribute of that name (Python ints or fl
 | planes | image | the 8-bit planes of an image: [planes, 1, rows, columns] |
 | stack_planes | registers... | planes=((operand, channel), ...) |
 | lookup | registers... | step: Lookup |
-| place | x | step: Place |
+| place | x | step: Place, denominator: what its numerators are over |
 | sum_lookups | x... | step: Sum |
 | requant | x | step: Requantise |
 | **control** | | |

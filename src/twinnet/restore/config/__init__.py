@@ -10,6 +10,7 @@ is one line there. There are no overrides: what the file says is what is done.
 
 from twinnet.restore.config.base import Problem, Section
 from twinnet.restore.config.file import CONFIG_NAME, load, parse
+from twinnet.restore.config.fit_section import FitSection, FitStageSection
 from twinnet.restore.config.sections import (
     CascadeStage,
     DataSection,
@@ -30,6 +31,8 @@ __all__ = [
     "DataSection",
     "ExportSection",
     "FinetuneSection",
+    "FitSection",
+    "FitStageSection",
     "ModelSection",
     "Problem",
     "Section",

@@ -149,9 +149,11 @@ def _problem(detail: dict[str, Any], data: dict[str, Any]) -> Problem:
 
 
 def _known_keys(key: tuple[str, ...]) -> list[str]:
+    from twinnet.restore.config.fit_section import FitStageSection
     from twinnet.restore.config.sections import CascadeStage
 
-    model = CascadeStage if key[:2] == ("model", "cascade") else SECTIONS[key[0]]
+    inner = {("model", "cascade"): CascadeStage, ("fit", "stages"): FitStageSection}
+    model = inner.get((key[0], key[1]), SECTIONS[key[0]])
     return list(model.model_fields)
 
 

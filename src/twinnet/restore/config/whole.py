@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel, ConfigDict
 
 from twinnet.restore.config.base import Problem, Section
+from twinnet.restore.config.fit_section import FitSection
 from twinnet.restore.config.sections import (
     DataSection,
     ExportSection,
@@ -31,6 +32,7 @@ class Config(BaseModel):
     train: TrainSection = TrainSection()
     export_lut: ExportSection = ExportSection()
     finetune_lut: FinetuneSection = FinetuneSection()
+    fit: FitSection = FitSection()
 
     def problems(self) -> Iterator[Problem]:
         """Everything impossible, over all sections."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,10 +20,24 @@ from twinnet.restore.fit.layout import TableLayout
 from twinnet.restore.fit.sites import SiteData
 from twinnet.restore.fit.solve import Fitted, Settings, Watch, fit_stage
 
-__all__ = ["FitResult", "FitStage", "StageReport", "fit_cascade", "stage_layouts"]
+__all__ = [
+    "FitResult",
+    "FitStage",
+    "Prepared",
+    "Side",
+    "StageReport",
+    "check_stages",
+    "fit_cascade",
+    "fit_prepared",
+    "prepare",
+    "stage_layouts",
+]
 
-CENTRE = 127.0
-"""Tables hold values around this grey: entries then have as much room upwards as downwards in int8."""
+CENTRE = 128
+"""Tables hold values around this grey: entries then have as much room upwards as downwards in int8.
+
+Four rotations share it, and flat areas should need whole entries: with 127 each would be a quarter off, all in the
+same direction, and flat areas up to one level too bright."""
 
 Taps = Iterable[Iterable[int]]
 Patterns = str | Sequence[str | Taps]
@@ -115,8 +129,8 @@ def stage_layouts(stage: FitStage) -> list[TableLayout]:
 
 
 @dataclass
-class _Progress:
-    """Registers of all planes so far, and the stages that wrote them."""
+class Side:
+    """Training or validation planes with the registers of all stages so far."""
 
     images: FitImages
     registers: dict[str, list[np.ndarray]] = field(default_factory=dict)
@@ -130,10 +144,71 @@ class _Progress:
         targets = self.images.targets(scale)
         return SiteData.prepare(stacked, targets, cell=stage.cell, upscale=stage.upscale, reach=reach)
 
-    def extend(self, plan: Plan, name: str, threads: int) -> None:
-        """Add the register `name` of `plan`, whose last stage it is."""
+    def extend(self, plan: Plan, threads: int) -> None:
+        """Add the register of the last stage of `plan`."""
         executor = make(plan, threads=threads)
-        self.registers[name] = [executor.run(low[None])[0, 0] for low in self.images.inputs]
+        self.registers[plan.stages[-1].name] = [executor.run(low[None])[0, 0] for low in self.images.inputs]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A stage that is about to be fitted: what came before it, and its sites."""
+
+    name: str
+    sources: tuple[str, ...]
+    scale: int
+    sides: tuple[Side, Side]
+    data: tuple[SiteData, SiteData]
+    stages: tuple[Stage, ...]
+    tables: Mapping[str, Table]
+
+    def plan(self, stage: FitStage, fitted: Fitted) -> Plan:
+        """The plan with this stage at its end."""
+        tables = dict(self.tables)
+        last = _lower(self.name, stage, self.sources, fitted, tables)
+        return Plan.build([*self.stages, last], tables)
+
+    def plain(self, side: Side) -> list[np.ndarray]:
+        """The first source at the size of the stage's result, pixels repeated."""
+        made = []
+        for image, target in zip(side.registers[self.sources[0]], side.images.targets(self.scale)):
+            rows, columns = (np.arange(n) * m // n for n, m in zip(target.shape, image.shape))
+            made.append(image[rows][:, columns])
+        return made
+
+
+def prepare(
+    stage: FitStage, train: FitImages, valid: FitImages, begin: FitResult | None, reach: int, threads: int = 1
+) -> Prepared:
+    """Sites of the stage that comes after those of `begin`."""
+    sides = (Side(train), Side(valid))
+    before: tuple[Stage, ...] = begin.plan.stages if begin else ()
+    tables: Mapping[str, Table] = begin.plan.tables if begin else {}
+    for k in range(len(before)):
+        upto = Plan.build(before[: k + 1], _used(before[: k + 1], tables))
+        for side in sides:
+            side.extend(upto, threads)
+    return _prepared(stage, sides, before, tables, dict(begin.plan.scales) if begin else {INPUT: 1}, reach)
+
+
+def _used(stages: Sequence[Stage], tables: Mapping[str, Table]) -> dict[str, Table]:
+    return {term.table: tables[term.table] for stage in stages for term in stage.terms}
+
+
+def _prepared(
+    stage: FitStage, sides: tuple[Side, Side], before: tuple[Stage, ...], tables: Mapping[str, Table],
+    scales: Mapping[str, int], reach: int,
+) -> Prepared:  # fmt: skip
+    sources = stage.sources or (before[-1].name if before else INPUT,)
+    scale = scales[sources[0]] // stage.cell * stage.upscale
+    data = (sides[0].sites(stage, sources, scale, reach), sides[1].sites(stage, sources, scale, reach))
+    return Prepared(f"stage{len(before) + 1}", tuple(sources), scale, sides, data, before, tables)
+
+
+def fit_prepared(stage: FitStage, ready: Prepared, settings: Settings, watch: Watch | None = None) -> Fitted:
+    """Fit the tables of a prepared stage."""
+    layouts = stage_layouts(stage)
+    return fit_stage(layouts, *ready.data, 1 / len(layouts), float(CENTRE), settings, watch)
 
 
 def fit_cascade(
@@ -143,44 +218,39 @@ def fit_cascade(
     settings: Settings | None = None,
     watch: Callable[[str], Watch | None] | None = None,
     begin: FitResult | None = None,
+    keep: Callable[[FitResult], None] | None = None,
 ) -> FitResult:
     """Fit all stages in order and return the plan. `watch(stage name)` gives what follows the stage's progress.
 
-    `begin` is a fit whose stages are kept; `stages` are those that come after them.
+    `begin` is a fit whose stages are kept; `stages` are those that come after them. `keep` is called after every
+    stage but the last with what there is, to go on from later.
     """
-    if not stages:
-        raise UsageError("a cascade needs at least one stage")
     how = settings if settings is not None else Settings()
-    built: list[Stage] = list(begin.plan.stages) if begin else []
-    tables: dict[str, Table] = dict(begin.plan.tables) if begin else {}
-    scales: dict[str, int] = dict(begin.plan.scales) if begin else {INPUT: 1}
+    before = begin.plan.stages if begin else ()
+    check_stages(
+        stages, train.scale, begin.plan.scales if begin else None, before[-1].name if before else INPUT
+    )
     reports: list[StageReport] = list(begin.stages) if begin else []
-    sides = [_Progress(train), _Progress(valid)]
-    _check(stages, dict(scales), train.scale, built[-1].name if built else INPUT)
-    for part in built:
-        upto = Plan.build(built[: built.index(part) + 1], tables)
-        for side in sides:
-            side.extend(upto, part.name, how.threads)
-    for number, stage in enumerate(stages, start=len(built) + 1):
-        name = f"stage{number}"
-        sources = stage.sources or (built[-1].name if built else INPUT,)
-        scale = scales[sources[0]] // stage.cell * stage.upscale
-        layouts = stage_layouts(stage)
-        reach = max(max(map(abs, offset)) for layout in layouts for offset in layout.offsets) + stage.cell
-        data = [side.sites(stage, sources, scale, reach) for side in sides]
+    ready: Prepared | None = None
+    plan: Plan | None = begin.plan if begin else None
+    for number, stage in enumerate(stages):
+        reach = max(max(map(abs, o)) for layout in stage_layouts(stage) for o in layout.offsets) + stage.cell
+        if ready is None or plan is None:
+            ready = prepare(stage, train, valid, begin, reach, how.threads)
+        else:
+            ready = _prepared(stage, ready.sides, plan.stages, plan.tables, plan.scales, reach)
         began = time.perf_counter(), time.process_time()
-        fitted = fit_stage(
-            layouts, data[0], data[1], 1 / len(layouts), CENTRE, how, watch(name) if watch is not None else None
-        )
+        fitted = fit_prepared(stage, ready, how, watch(ready.name) if watch is not None else None)
         took = time.perf_counter() - began[0], time.process_time() - began[1]
-        reports.append(StageReport(name, fitted.error, fitted.clipped, fitted.iterations, *took))
-        built.append(_lower(name, stage, sources, fitted, tables))
-        scales[name] = scale
-        plan = Plan.build(built, tables)
-        if number < len(stages) + (len(begin.plan.stages) if begin else 0):
-            for side in sides:
-                side.extend(plan, name, how.threads)
-    return FitResult(Plan.build(built, tables), tuple(reports))
+        reports.append(StageReport(ready.name, fitted.error, fitted.clipped, fitted.iterations, *took))
+        plan = ready.plan(stage, fitted)
+        if number < len(stages) - 1:
+            if keep is not None:
+                keep(FitResult(plan, tuple(reports)))
+            for side in ready.sides:
+                side.extend(plan, how.threads)
+    assert plan is not None
+    return FitResult(plan, tuple(reports))
 
 
 def _lower(
@@ -194,34 +264,43 @@ def _lower(
         numbers = layout.planes or (0,)
         planes = tuple(Plane(sources[n]) for n in numbers)
         terms.append(Term(Sample(planes, layout.offsets), key, branch=f"b{k}"))
-    return Stage(name, tuple(terms), centred(len(terms)), 1, stage.upscale, stage.cell)
+    return Stage(name, tuple(terms), centred(len(terms), CENTRE), 1, stage.upscale, stage.cell)
 
 
-def _check(stages: Sequence[FitStage], scales: dict[str, int], final: int, before: str) -> None:
-    """Everything that can be wrong with the stages, before time is spent on the first."""
-    for number, stage in enumerate(stages, start=len(scales)):
+def check_stages(
+    stages: Sequence[FitStage], final: int, scales: Mapping[str, int] | None = None, before: str = INPUT
+) -> None:
+    """Everything that can be wrong with stages that should lead to x`final`, before time is spent on the first.
+
+    `scales` are those of the images there already, `before` the name of the last of them.
+
+    >>> check_stages([FitStage("P1+P2", 2), FitStage("Q1", 4, cell=2)], 4)
+    """
+    known = dict(scales) if scales is not None else {INPUT: 1}
+    if not stages:
+        raise UsageError("a cascade needs at least one stage")
+    for number, stage in enumerate(stages, start=len(known)):
         sources = stage.sources or (before,)
         for source in sources:
-            if source not in scales:
+            if source not in known:
                 raise UsageError(
                     f"stage {number} reads {source!r}, which no earlier stage writes",
-                    hint=f"there are: {', '.join(scales)}",
+                    hint=f"there are: {', '.join(known)}",
                 )
-        if len({scales[source] for source in sources}) > 1:
+        if len({known[source] for source in sources}) > 1:
             raise UsageError(f"stage {number} reads images of different sizes")
-        if stage.cell < 1 or scales[sources[0]] % stage.cell:
-            raise UsageError(
-                f"stage {number}: cells of {stage.cell} do not divide an image at x{scales[sources[0]]}"
-            )
-        scale = scales[sources[0]] // stage.cell * stage.upscale
-        if final % scale:
+        scale = known[sources[0]]
+        if stage.cell < 1 or scale % stage.cell:
+            raise UsageError(f"stage {number}: cells of {stage.cell} do not divide an image at x{scale}")
+        scale = scale // stage.cell * stage.upscale
+        if scale < 1 or final % scale:
             raise UsageError(f"stage {number} gives x{scale}, which has no target on the way to x{final}")
         for layout in stage_layouts(stage):
-            if layout.planes and max(layout.planes) >= len(sources):
-                raise UsageError(f"stage {number} reads plane {max(layout.planes)} of {len(sources)} sources")
+            if layout.planes and not 0 <= min(layout.planes) <= max(layout.planes) < len(sources):
+                raise UsageError(
+                    f"stage {number} reads source {max(layout.planes)}, but has {len(sources)}, from 0"
+                )
         before = f"stage{number}"
-        scales[before] = scale
-    if scales[before] != final:
-        raise UsageError(f"the stages give x{scales[before]}, not x{final}")
-
-
+        known[before] = scale
+    if known[before] != final:
+        raise UsageError(f"the stages give x{known[before]}, not x{final}")

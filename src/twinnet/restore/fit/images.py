@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.restore.bicubic import modcrop, shrink
 from twinnet.restore.tasks import Task, pixels
+
+if TYPE_CHECKING:
+    from twinnet.restore.data import Pairs
 
 __all__ = ["FitImages", "planes_of"]
 
@@ -27,7 +31,9 @@ class FitImages:
             raise UsageError("there are no images to fit on")
         for low, good in zip(self.inputs, self.goods, strict=True):
             if good.shape != tuple(side * self.scale for side in low.shape):
-                raise UsageError(f"a plane of {low.shape} does not go with one of {good.shape} at x{self.scale}")
+                raise UsageError(
+                    f"a plane of {low.shape} does not go with one of {good.shape} at x{self.scale}"
+                )
 
     def targets(self, scale: int) -> list[np.ndarray]:
         """What a stage at `scale` should give: the good plane, shrunk to that size."""
@@ -74,6 +80,20 @@ class FitImages:
             if watch is not None:
                 watch(number + 1)
         return cls(tuple(inputs), tuple(goods), task.scale)
+
+    @classmethod
+    def of_pairs(
+        cls, scale: int, pairs: Pairs, *, planes: str = "one", watch: Callable[[int], None] | None = None
+    ) -> FitImages:
+        """From bad images that are given rather than made."""
+        inputs, goods = [], []
+        for number in range(len(pairs)):
+            low, good = pairs.pair(number)
+            inputs += planes_of(pixels(low), number, planes)
+            goods += planes_of(modcrop(good, scale), number, planes)
+            if watch is not None:
+                watch(number + 1)
+        return cls(tuple(inputs), tuple(goods), scale)
 
 
 def planes_of(image: np.ndarray, turn: int, which: str) -> Sequence[np.ndarray]:

@@ -70,7 +70,9 @@ class _Part:
         out[:band] += product[layout.cells].reshape(-1)
         self._differences(vector[band:], out[band:], layout.few, None)
 
-    def _differences(self, vector: np.ndarray, out: np.ndarray, nodes: int, inside: np.ndarray | None) -> None:
+    def _differences(
+        self, vector: np.ndarray, out: np.ndarray, nodes: int, inside: np.ndarray | None
+    ) -> None:
         axes, outputs = self.layout.axes, self.layout.outputs
         shape = (nodes,) * axes
         v, o = vector.reshape(*shape, outputs), out.reshape(*shape, outputs)

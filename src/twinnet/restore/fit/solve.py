@@ -136,7 +136,7 @@ def fit_stage(
     return best
 
 
-def _improve(problem: StageProblem, began: np.ndarray, penalty: Penalty):  # noqa: ANN202
+def _improve(problem: StageProblem, began: np.ndarray, penalty: Penalty):
     """Iterates of the change of all entries."""
     smooth = Smoothness(problem.layouts, penalty, problem.gain)
     mirrored = _mirrors(problem)

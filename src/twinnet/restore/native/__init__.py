@@ -69,7 +69,9 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
     ),
     "twf_squares": (c_int, (POINTER(Problem), c_char_p, c_double, _FLOATS)),
     "twf_forward": (c_int, (POINTER(Problem), c_char_p, _FLOATS, c_int)),
-    "twf_backward": (c_int, (POINTER(Problem), c_char_p, _FLOATS, c_int, _FLOATS)),
+    "twf_entries": (None, (_FLOATS, c_int64, _FLOATS)),
+    "twf_entries_grad": (None, (_FLOATS, c_int64, _FLOATS)),
+    "twf_backward": (c_int, (POINTER(Problem), c_char_p, _FLOATS, c_int, c_double, _FLOATS)),
 }
 
 

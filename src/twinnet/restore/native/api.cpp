@@ -203,16 +203,25 @@ int twf_forward(const twf_problem* p, const char* set, const float* parameters, 
     });
 }
 
-int twf_backward(const twf_problem* p, const char* set, const float* parameters, int divide, float* gradient) {
+int twf_backward(const twf_problem* p, const char* set, const float* parameters, int divide, double scale,
+                 float* gradient) {
     return guarded([&] {
         const Passes& passes = checked(p, set);
         Buffers buffers(gradient, p->parameter_count, std::max(1, p->threads));
         // Neighbouring strips of an image would add to the same pixels.
         each_strip(*p, true, [&](int thread, const Strip& strip, void* scratch) {
-            passes.backward(strip, parameters, divide != 0, buffers.of(thread), scratch);
+            passes.backward(strip, parameters, divide != 0, float(scale), buffers.of(thread), scratch);
         });
         buffers.reduce();
     });
+}
+
+void twf_entries(const float* parameters, int64_t count, float* entries) {
+    find_passes(nullptr)->entries(parameters, count, entries);
+}
+
+void twf_entries_grad(const float* parameters, int64_t count, float* gradient) {
+    find_passes(nullptr)->entries_grad(parameters, count, gradient);
 }
 
 }  // extern "C"

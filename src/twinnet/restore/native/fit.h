@@ -75,7 +75,13 @@ int twf_squares(const twf_problem*, const char* set, double gain, float* squares
 // its denominator and rounded; 2: the running sum of its group rounded after every lookup.
 int twf_forward(const twf_problem*, const char* set, const float* parameters, int rounding);
 
-// gradient (of the parameters, may be NULL) and plane_grad of every image from out_grad; both are added to.
-int twf_backward(const twf_problem*, const char* set, const float* parameters, int divide, float* gradient);
+// gradient (of the parameters, may be NULL) and plane_grad of every image from out_grad times scale; both are added to.
+int twf_backward(const twf_problem*, const char* set, const float* parameters, int divide, double scale, float* gradient);
+
+// Parameters (entry / 127) to entries: rounded half to even, clipped to -127..127.
+void twf_entries(const float* parameters, int64_t count, float* entries);
+
+// Gradient of entries to that of parameters, in place: times 127, zero where the entry was clipped.
+void twf_entries_grad(const float* parameters, int64_t count, float* gradient);
 
 }  // extern "C"

@@ -31,7 +31,9 @@ struct Passes {
     double (*fit)(const Strip&, const FitJob&, void* scratch);
     void (*squares)(const Strip&, float gain, float* squares, void* scratch);
     void (*forward)(const Strip&, const float* parameters, int rounding, void* scratch);
-    void (*backward)(const Strip&, const float* parameters, bool divide, float* gradient, void* scratch);
+    void (*entries)(const float* parameters, int64_t count, float* entries);
+    void (*entries_grad)(const float* parameters, int64_t count, float* gradient);
+    void (*backward)(const Strip&, const float* parameters, bool divide, float scale, float* gradient, void* scratch);
 };
 
 // Bytes of scratch one thread needs.

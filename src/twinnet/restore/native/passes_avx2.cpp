@@ -1,5 +1,6 @@
 // The passes for AVX2. Only run after the processor has been asked; see api.cpp.
 #include <cstdint>
+#include <utility>
 
 #include "passes.hpp"
 

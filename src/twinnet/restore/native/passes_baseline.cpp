@@ -1,5 +1,6 @@
 // The passes for any processor.
 #include <cstdint>
+#include <utility>
 
 #include "passes.hpp"
 

@@ -1,6 +1,6 @@
 """Table networks forward and backward in one native pass per stage, for fine-tuning.
 
-`fused_forward(net, x)` is `net(x)` for a network in table mode, with the same numbers and the same gradients for
+`forward(net, x)` is `net(x)` for a network in table mode, with the same numbers and the same gradients for
 tables (dense or compressed), samplers and residual weights, but without a graph of thousands of small operations:
 every stage is one autograd function that looks up all its tables, and on the way back adds only to the rows visited.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,19 +20,19 @@ from torch import Tensor
 from twinnet.errors import EngineError, UsageError
 from twinnet.lut.net import LutNet
 from twinnet.lut.nodes import AdaRL, Branch, LookupStage, Taps
-from twinnet.lut.plan import INPUT, Padding
-from twinnet.lut.rounding import Rounding, requantise, ste_round
+from twinnet.lut.plan import INPUT, Padding, Requant
+from twinnet.lut.rounding import Rounding, ste_round
 from twinnet.lut.unit import Unit
 from twinnet.restore import native
 
-__all__ = ["can_fuse", "fused_forward"]
+__all__ = ["can_fuse", "forward"]
 
 _EXACT = 1 << 24
 """Whole numbers below this are exact in float32."""
 
 
 def can_fuse(net: LutNet) -> str:
-    """Why `fused_forward` cannot run this network; empty if it can.
+    """Why `forward` cannot run this network; empty if it can.
 
     >>> from twinnet.lut import export
     >>> from twinnet.restore.nets import srlut
@@ -52,7 +52,9 @@ def can_fuse(net: LutNet) -> str:
         for branch in branches:
             unit = branch.unit
             if unit.interpolation != "simplex" or unit.compat or unit.axes > 4:
-                return f"{name} has a table with {unit.axes} axes, {unit.interpolation} {unit.compat}".rstrip()
+                return (
+                    f"{name} has a table with {unit.axes} axes, {unit.interpolation} {unit.compat}".rstrip()
+                )
             units = (unit.grid.step << branch.sample.value_bits) * unit.thin
             if units > 1 << 14 or unit.grid.nodes ** (unit.axes - 1) >= 1 << 17:
                 return f"{name} has a grid that is too fine"
@@ -63,7 +65,7 @@ def can_fuse(net: LutNet) -> str:
     return ""
 
 
-def fused_forward(net: LutNet, x: Tensor) -> Tensor:
+def forward(net: LutNet, x: Tensor) -> Tensor:
     """`net(x)` of a network in table mode: [batch, colours, rows, columns] in [0, 1].
 
     Networks that `can_fuse` says no to run as they are.
@@ -83,10 +85,8 @@ def fused_forward(net: LutNet, x: Tensor) -> Tensor:
     registers = {INPUT: planes}
     for name, stage in net.stages():
         last = name == net.stage_names[-1]
-        total = _stage_sum(stage, registers, how)
-        clip = not (last and net.training)
-        registers[name] = requantise(total, stage.requant, clip=clip, round_=True)
-    out = (registers[net.stage_names[-1]] / 255).to(x.dtype)
+        registers[name] = _run_stage(stage, registers, how, not (last and net.training), 255 if last else 1)
+    out = registers[net.stage_names[-1]].to(x.dtype)
     return out.reshape(batch, -1, *out.shape[-2:])
 
 
@@ -104,8 +104,10 @@ class _Look:
     taps: tuple[tuple[int, int, int], ...]
 
 
-def _stage_sum(stage: LookupStage, registers: dict[str, Tensor], how: Rounding) -> Tensor:
-    """The stage's sum in pixel units, before requantisation: [batch, channels, rows, columns]."""
+def _run_stage(
+    stage: LookupStage, registers: dict[str, Tensor], how: Rounding, clip: bool, over: int
+) -> Tensor:
+    """The stage's register, divided by `over`: [batch, channels, rows, columns]."""
     cell, branches = stage.cell, _branches(stage)
     border = max((_reach(branch, cell) for branch in branches), default=0)
     stack: list[Tensor] = []
@@ -121,10 +123,9 @@ def _stage_sum(stage: LookupStage, registers: dict[str, Tensor], how: Rounding) 
             looks.append(_Look(number, r, group, taps))
     common = LutNet.denominator(stage)
     values = torch.cat([part.to(torch.float32) for part in stack], dim=1)
-    job = _Job(stage, branches, looks, border, how, common)
+    job = _Job(stage, branches, looks, border, how, common, clip, over)
     parameters = [p for b in branches for p in (b.unit.table, b.unit.coarse) if p is not None]
-    total: Tensor = _Sum.apply(job, values, *parameters)  # type: ignore[assignment]
-    return total.to(torch.float64) / common if how == "C" else total
+    return cast(Tensor, _Stage.apply(job, values, *parameters))
 
 
 def _reach(branch: Branch, cell: int) -> int:
@@ -188,11 +189,11 @@ class _Job:
 
     def __init__(
         self, stage: LookupStage, branches: Sequence[Branch], looks: Sequence[_Look], border: int, how: Rounding,
-        common: int,
+        common: int, clip: bool, over: int,
     ) -> None:  # fmt: skip
         self.stage, self.border = stage, border
+        self.exact, self.common, self.clip, self.over = how == "C", common, clip, over
         self.rounding = {"C": 0, "A": 1, "B": 2}[how]
-        self.double = how == "C"
         outputs = stage.channels * stage.upscale**2
         self.terms = (native.Term * len(branches))()
         self.keep: list[Any] = []
@@ -224,13 +225,13 @@ class _Job:
 
     def entries(self, parameters: Sequence[Tensor]) -> Tensor:
         """All entries as whole numbers in -127..127, one after the other."""
-        flat = torch.empty(self.size, dtype=torch.float64 if self.double else torch.float32)
+        flat = torch.empty(self.size)
         start = 0
         for parameter in parameters:
-            part = flat[start : start + parameter.numel()]
-            torch.mul(parameter.detach().reshape(-1).to(flat.dtype), 127, out=part)
-            start += parameter.numel()
-        return flat.round_().clamp_(-127, 127).to(torch.float32)
+            plain = parameter.detach().to(torch.float32).contiguous()
+            native.library().twf_entries(_floats(plain), plain.numel(), _floats(flat, start))
+            start += plain.numel()
+        return flat
 
     def problem(
         self, values: Tensor, out: Tensor | None, out_grad: Tensor | None, plane_grad: Tensor | None
@@ -279,8 +280,33 @@ def _call(status: int) -> None:
         raise EngineError(f"fine-tuning: {native.library().twf_error().decode()}", stage="run")
 
 
-class _Sum(torch.autograd.Function):
-    """The sum of all lookups of a stage."""
+def _requantise(x: Tensor, requant: Requant, clip: bool) -> tuple[float, Tensor | None]:
+    """`requantise` in place; its derivative, a factor, and where it is not zero."""
+    factor, inside = 1.0, None
+    for step in requant.steps:
+        match step:
+            case ("div", c):
+                x.div_(c)
+                factor /= c
+            case ("mul", c):
+                x.mul_(c)
+                factor *= c
+            case ("add", c):
+                x.add_(c)
+            case ("clip", lo, hi):
+                if clip:
+                    within = (x >= lo) & (x <= hi)
+                    inside = within if inside is None else inside & within
+                    x.clamp_(lo, hi)
+            case ("round",):
+                x.round_()
+            case _:
+                raise UsageError(f"requantisation {requant.name!r}: unknown step {step!r}")
+    return factor, inside
+
+
+class _Stage(torch.autograd.Function):
+    """All lookups of a stage, added up and requantised."""
 
     @staticmethod
     def forward(ctx: Any, job: _Job, values: Tensor, *parameters: Tensor) -> Tensor:  # type: ignore[override]
@@ -290,12 +316,15 @@ class _Sum(torch.autograd.Function):
         out = torch.empty(len(values), job.stage.channels, rows * n, columns * n)
         entries = job.entries(parameters)
         problem = job.problem(values, out, None, None)
-        _call(
-            native.library().twf_forward(
-                ctypes.byref(problem), None, _floats(entries), job.rounding
-            )
-        )  # fmt: skip
-        ctx.job, ctx.shapes = job, [p.shape for p in parameters]
+        _call(native.library().twf_forward(ctypes.byref(problem), None, _floats(entries), job.rounding))
+        factor = 1 / job.over
+        if job.exact:
+            out = out.to(torch.float64).div_(job.common)
+            factor /= job.common
+        slope, ctx.inside = _requantise(out, job.stage.requant, job.clip)
+        if job.over != 1:
+            out.div_(job.over)
+        ctx.job, ctx.factor = job, factor * slope
         ctx.save_for_backward(values, entries, *parameters)
         return out
 
@@ -303,14 +332,14 @@ class _Sum(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         values, entries, *parameters = ctx.saved_tensors
         job: _Job = ctx.job
-        out_grad = grads[0].to(torch.float32).contiguous()
+        out_grad = grads[0].to(torch.float32)
+        out_grad = (out_grad if ctx.inside is None else out_grad * ctx.inside).contiguous()
         plane_grad = torch.zeros_like(values) if ctx.needs_input_grad[1] else None
-        wanted = any(ctx.needs_input_grad[2:])
-        gradient = torch.zeros(job.size) if wanted else None
+        gradient = torch.zeros(job.size) if any(ctx.needs_input_grad[2:]) else None
         problem = job.problem(values, None, out_grad, plane_grad)
         _call(
             native.library().twf_backward(
-                ctypes.byref(problem), None, _floats(entries), int(job.rounding != 0),
+                ctypes.byref(problem), None, _floats(entries), int(job.rounding != 0), ctx.factor,
                 None if gradient is None else _floats(gradient),
             )
         )  # fmt: skip
@@ -319,17 +348,13 @@ class _Sum(torch.autograd.Function):
         for parameter, needed in zip(parameters, ctx.needs_input_grad[2:]):
             part = None
             if gradient is not None and needed:
-                part = gradient[start : start + parameter.numel()].reshape(parameter.shape).mul_(127)
-                outside = parameter.detach().abs() > 127.5 / 127
-                if bool(outside.any()):
-                    part = part.masked_fill(outside, 0)
-                part = part.to(parameter.dtype)
+                plain = parameter.detach().to(torch.float32).contiguous()
+                native.library().twf_entries_grad(_floats(plain), plain.numel(), _floats(gradient, start))
+                part = gradient[start : start + plain.numel()].reshape(parameter.shape).to(parameter.dtype)
             start += parameter.numel()
             found.append(part)
         return None, plane_grad, *found
 
 
-def _floats(tensor: Tensor) -> Any:
-    return ctypes.cast(tensor.data_ptr(), ctypes.POINTER(ctypes.c_float))
-
-
+def _floats(tensor: Tensor, start: int = 0) -> Any:
+    return ctypes.cast(tensor.data_ptr() + 4 * start, ctypes.POINTER(ctypes.c_float))
