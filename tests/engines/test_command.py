@@ -127,7 +127,7 @@ def test_an_option_reaches_the_compiler_and_what_it_does_is_found(net: Path, tmp
 def test_what_the_compiler_refuses_is_an_error_with_its_words_and_a_small_network(tmp_path: Path) -> None:
     nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Unique", ["r"], ["y"], axis=3)]
     path = save(make_model(nodes, {"x": (1, 3, 6, 6)}, ["y"]), tmp_path / "net.onnx")
-    found = _check(path, f"command:{describe(tmp_path)}", out=tmp_path / "run")
+    found = _check(path, f"command:{describe(tmp_path, 'raw')}", out=tmp_path / "run")
     assert found.verdict == "ERROR" and found.stage == "compile the network"
     assert "could not compile the network: no kernel for Unique on a1" in found.error
     made = twinnet.repro(tmp_path / "run", tmp_path / "repro")

@@ -161,6 +161,9 @@ def test_an_operator_it_does_not_have_is_an_error_with_its_words_and_a_small_net
     assert "onnx.GRU" in found.log and "bidirectional" in found.log
     made = twinnet.repro(tmp_path / "run", tmp_path / "repro")
     assert made.kind == "error" and made.confirmed and made.nodes == 1, made
+    small = onnx.load(str(tmp_path / "repro" / "network.onnx"))
+    features = small.graph.input[0].type.tensor_type.shape.dim[2].dim_value
+    assert features == 4  # no smaller than the weights allow: such a network nobody could run
     text = (tmp_path / "repro" / "repro.py").read_text()
     assert "import_onnx" in text and "twinnet" not in text.replace("written by twinnet", "")
 

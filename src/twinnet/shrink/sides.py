@@ -54,9 +54,7 @@ def run_onnxruntime(model: Any, options: dict[str, str], feeds: dict[str, Any]) 
     return dict(zip(names, session.run(names, {n: v for n, v in feeds.items() if n in taken})))
 
 
-def run_elsewhere(
-    side: Callable[..., Any], model: Any, options: dict[str, str], feeds: dict[str, Any]
-) -> dict[str, Any]:
+def run_elsewhere(side: Any, model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
     """Call a side in the interpreter that `options["python"]` names, with the packages that are installed there."""
     import inspect
     import json
