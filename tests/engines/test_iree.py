@@ -323,8 +323,11 @@ def test_threads_and_flags_reach_the_programs(small: Path) -> None:
 # -- looking inside --------------------------------------------------------------------------------------------------
 
 
-def test_ir_goes_to_a_folder_of_the_case(small: Path, tmp_path: Path) -> None:
-    found = _check(str(small), X, "iree?opt=O0", debug_ir=tmp_path / "ir")
+def test_ir_goes_to_a_folder_of_the_case(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = _check(str(small), X, "iree?opt=O0", debug_ir="ir")
     assert found.verdict == "PASS"
     (case,) = (tmp_path / "ir").iterdir()
     assert case.name == "small-iree-opt-O0"
