@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from pathlib import Path
 from string import Template
 
@@ -248,6 +248,54 @@ def test_a_toolchain_that_is_not_installed_is_an_error(name: str, net: Path) -> 
     assert found.verdict == "ERROR" and "was not found" in found.error and "put it on PATH" in found.error
 
 
+def test_the_program_behind_coreml_runs_a_provider(net: Path, tmp_path: Path) -> None:
+    """The description is tried with the CPU's provider in place of Core ML's, which only a Mac has."""
+    ready = find_description("coreml")
+    text = ready.read_text().replace("CoreMLExecutionProvider", "CPUExecutionProvider")
+    text = re.sub(r'  "--option=.*\n', "", text).replace("{here}", str(ready.parent))
+    file = tmp_path / "cpu.toml"
+    file.write_text(text)
+    found = _check(net, f"command?units=CPUOnly:{file}")
+    assert found.verdict == "PASS" and len(found.pairs) == 3, found
+    assert found.twin.precision == "float32" and found.twin.version == need_engine("onnxruntime")
+    absent = _check(net, "command:coreml")
+    assert absent.verdict == "ERROR" and "has no CoreMLExecutionProvider, only" in absent.error
+
+
+def test_the_outputs_of_trtexec_become_files(tmp_path: Path) -> None:
+    """JSON as its reporter writes it: dimensions as text, values in one list."""
+    from twinnet.engines.commands.trtexec_outputs import convert
+
+    source = tmp_path / "outputs.json"
+    source.write_text(
+        '[\n  { "name" : "block/conv"\n  , "dimensions" : "1x2x2"\n  , "values" : [ 1.5, -2, 3, 4e-1 ]\n  }\n'
+        ', { "name" : "k"\n  , "dimensions" : "2"\n  , "values" : [ 7, 9 ]\n  }\n]\n'
+    )
+    convert(source, tmp_path)
+    assert np.load(tmp_path / "block_conv.npy").tolist() == [[[1.5, -2.0], [3.0, 0.4]]]
+    assert np.load(tmp_path / "k.npy").tolist() == [7, 9]
+
+
+def test_a_list_of_inputs_is_written_for_programs_that_want_one(net: Path, tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys, numpy, onnxruntime\n"
+        "name, file = open(sys.argv[2]).read().split(':=')\n"
+        "s = onnxruntime.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])\n"
+        "x = numpy.fromfile(file.strip(), 'float32').reshape(1, 3, 6, 6)\n"
+        "s.run(None, {name: x})[0].tofile(sys.argv[3] + '/Result_0_y.raw')\n"
+    )
+    file = tmp_path / "listed.toml"
+    file.write_text(
+        'name = "listed"\n[run]\n'
+        'run = ["{python}", "{here}/run.py", "{model}", "{folder}/inputs.txt", "{outputs}"]\n'
+        '[run.files]\n"inputs.txt" = { each = "inputs", text = "{name}:={file}", join = " " }\n'
+        '[tensors]\ninputs = "raw"\noutputs = "raw"\noutput_files = "Result_0_{plain}.raw"\n'
+    )
+    found = _check(net, f"command:{file}")
+    assert found.verdict == "PASS", found
+
+
 # -- descriptions ----------------------------------------------------------------------------------------------------
 
 _GOOD = 'name = "t"\n[run]\nrun = ["prog", "{model}"]\n'
@@ -303,7 +351,3 @@ def test_a_spec_names_options_and_file() -> None:
     spec = parse_spec("command?chip=b2:tools/vendor.toml", REGISTRY)
     assert (spec.engine, spec.options, spec.file) == ("command", {"chip": "b2"}, "tools/vendor.toml")
     assert parse_spec("tools/vendor.toml", REGISTRY).engine == "command"
-
-
-def test_the_runtime_used_here_is_a_program_of_its_own() -> None:
-    assert VENDOR.is_file() and Path(sys.executable).is_file()

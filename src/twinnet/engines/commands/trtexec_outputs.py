@@ -13,13 +13,14 @@ __all__ = ["convert"]
 
 
 def convert(source: Path, folder: Path) -> None:
-    """One file for each tensor, named after it with everything but letters, digits and _ replaced by _."""
-    for entry in json.loads(source.read_text()):
+    """One file for each tensor, named after it with everything but letters, digits and _ replaced by _.
+
+    JSON does not tell the type of a number: values are written as float64, and taken for what the network says.
+    """
+    for entry in json.loads(source.read_text(encoding="utf-8")):
         shape = [int(n) for n in str(entry["dimensions"]).split("x") if n]
-        values = np.asarray(entry["values"], np.float64)
-        whole = all(float(v).is_integer() for v in values[:64]) and values.dtype.kind in "iu"
         name = re.sub(r"[^A-Za-z0-9_]", "_", entry["name"])
-        np.save(folder / f"{name}.npy", (values if whole else values.astype(np.float32)).reshape(shape))
+        np.save(folder / f"{name}.npy", np.asarray(entry["values"], np.float64).reshape(shape))
 
 
 if __name__ == "__main__":
