@@ -16,6 +16,7 @@ from twinnet.engines._command_alone import (
     said_problem,
     tensor_files,
     write_feeds,
+    write_files,
 )
 from twinnet.engines._iree_alone import iree_flags, iree_problem, run_iree
 from twinnet.engines._onnx_alone import typed_model
@@ -160,6 +161,7 @@ HELPERS: dict[str, tuple[Callable[..., Any], ...]] = {
         command_lines,
         tensor_files,
         write_feeds,
+        write_files,
         read_results,
         said_problem,
     ),
