@@ -58,7 +58,7 @@ RECIPES: dict[str, Values] = {
             _stage("P1+P2+P3", 2),
             _stage("Q1+Q2+Q3", 2, 2),
             _stage("Q1+Q2+Q3", 4, 2),
-        )  # fmt: skip
+        )
     },
     "sr-x4-fast": {"fit": _own(_stage("P1+P2", 4, band=1))},
     "sr-x4-best": {
@@ -67,7 +67,7 @@ RECIPES: dict[str, Values] = {
             _stage("R1+R2+R3+R4", 2, 2),
             _stage("R1+R2+R3+R4", 2, 2),
             _stage("R1+R2+R3+R4+R5", 4, 2),
-        )  # fmt: skip
+        )
     },
     "sr-x2-strong": {"fit": _own(_stage("P1+P2+P3", 2), _stage("Q1+Q2+Q3", 2, 2), **_FEWER)},
     "sr-x3-strong": {"fit": _own(_stage("P1+P2+P3", 3), _stage(_THREE, 3, 3), **_FEWER)},

@@ -54,6 +54,9 @@ class TableStep(nn.Module):
 def _native(*, required: bool) -> Callable[[LutNet, Tensor], Tensor] | None:
     module, _, name = NATIVE.partition(":")
     try:
+        from twinnet.restore.native import library
+
+        library()  # says so if the native passes were not built
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, EngineError) as error:
         if required:
