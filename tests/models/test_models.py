@@ -110,7 +110,10 @@ def test_a_model_is_made_once_and_again_when_its_recipe_changes(
         write_samples(images / folder, count, rows=64, columns=64, first=first)
     write_samples(images / "bench" / "classic5", 1, rows=48, columns=48, first=30)
     monkeypatch.setattr(building, "HERE", tmp_path / "shipped")
-    small = {"preset": "own", "stages": [{"patterns": "V", "upscale": 1, "cell": 1, "interval": 5, "band": 0}]}
+    small = {
+        "preset": "own",
+        "stages": [{"patterns": "V", "upscale": 1, "cell": 1, "interval": 5, "band": 0}],
+    }
     monkeypatch.setitem(RECIPES, "deblock-20", {"data": {"quality": 20}, "fit": small})
     path = building.build("deblock-20", images, tmp_path / "work", quiet=True)
     log = json.loads((path.parent / "log.json").read_text())
