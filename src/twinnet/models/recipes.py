@@ -30,7 +30,9 @@ _THREE = [
     [[1, 1], [-2, 1], [-1, 1], [0, 1]],
 ]
 _FEWER = {"shares": [0.02, 0.1, 0.2, 0.4], "half": False}
-"""For scales whose inputs have many more pixels."""
+"""For scales whose inputs have several times as many pixels."""
+_FEWEST = {"shares": [0.01, 0.03, 0.1, 0.15], "half": False}
+"""For inputs of full size."""
 
 
 def _stage(
@@ -49,7 +51,7 @@ def _own(*stages: dict, **more: Any) -> dict[str, Any]:
 def _restore(levels: int) -> dict[str, Any]:
     """Denoising and deblocking: a first image, improved with a look at the input."""
     later = [_stage(_SAME, sources=[f"stage{k}", "input"]) for k in range(1, levels)]
-    return _own(_stage("P1+P2+P4"), *later, **_FEWER)
+    return _own(_stage("P1+P2+P4"), *later, **_FEWEST)
 
 
 RECIPES: dict[str, Values] = {

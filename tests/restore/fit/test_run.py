@@ -59,8 +59,8 @@ def test_an_interrupted_fit_goes_on(experiment: Path, monkeypatch: pytest.Monkey
     whole.path.unlink()
     real, seen = running.fit_cascade, []
 
-    def stopped(stages, train, valid, settings, watch, begin, keep):  # noqa: ANN001, ANN202
-        def then(result) -> None:  # noqa: ANN001
+    def stopped(stages, train, valid, settings, watch, begin, keep):
+        def then(result) -> None:
             keep(result)
             raise KeyboardInterrupt
 
