@@ -51,7 +51,7 @@ def candidates(
 
     >>> found = candidates(window=1, limit=1000)
     >>> len(found), found[0]
-    (14, ((0, 0, 0), (-1, -1, 0), (-1, 0, 0), (0, -1, 0)))
+    (6, ((0, 0, 0), (-1, 0, 0), (0, -1, 0), (0, 1, 0)))
     """
     fixed: list[Tap] = [(0, 0, 0)] if (cell == 1 if centre is None else centre) else []
     span = range(-window, cell + window)
