@@ -38,7 +38,7 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
 
 bench-faults: $(VENV)/.test
-	$(BIN)/python -m benchmarks.faults --trials 300
+	$(BIN)/python -m benchmarks.faults
 
 bench-peers: $(VENV)/.test
 	$(BIN)/python -m benchmarks.peers

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twinnet.network import Network
     from twinnet.shrink.seed import Seed
 
-__all__ = ["CheckOptions", "check", "default_spec", "run_folder", "run_judgement"]
+__all__ = ["CheckOptions", "check", "default_spec", "modes_kept", "run_folder", "run_judgement"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,10 @@ class CheckOptions:
     baseline: str | None = None
     names: Mapping[str, str] | None = None
     keep: str = "worst"
+    debug_ir: str | Path | None = None
+    advise: bool = False
+    advise_target: float | None = None
+    advise_out: str | None = None
     progress: Callable[[str, float | None], None] = lambda step, share: None
 
 
@@ -101,12 +105,12 @@ def check(
     if unknown:
         known = ", ".join(f.name for f in fields(CheckOptions))
         raise UsageError(f"check has no option {unknown[0]!r}", hint=f"options: {known}")
-    with _modes_kept(network):
+    with modes_kept(network):
         return _check(network, inputs, twin, out, command, CheckOptions(**options))
 
 
 @contextmanager
-def _modes_kept(network: Any) -> Iterator[None]:
+def modes_kept(network: Any) -> Iterator[None]:
     """A module is set to eval for the check; afterwards it, and each of its parts, is as its owner left it."""
     module: Any = network[0] if isinstance(network, tuple) and network else network
     parts = list(module.modules()) if callable(getattr(module, "modules", None)) else []
@@ -202,7 +206,7 @@ def run_judgement(judgement: Judgement, settings: CheckOptions, folder: Path | N
     seeds: Sequence[Seed] = ()
     try:
         result = judgement.result()
-        seeds = _in_order(judgement.seeds, result)
+        seeds = _in_order(judgement.keeper.seeds, result)
     except EngineError as error:
         result = _error_result(judgement, judgement.feed.info, error)
         seeds = _error_seeds(judgement, error)
@@ -224,8 +228,8 @@ def run_judgement(judgement: Judgement, settings: CheckOptions, folder: Path | N
         from twinnet.report.show import save_tensors
 
         settings.progress("writing the report", None)
-        write_run(result, folder, judgement.kept)
-        save_tensors(folder, judgement.kept)
+        write_run(result, folder, judgement.keeper.tensors)
+        save_tensors(folder, judgement.keeper.tensors)
         if seeds or (folder / "seeds").exists():
             from twinnet.shrink.seed import save_seeds
 

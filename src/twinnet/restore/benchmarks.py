@@ -32,11 +32,15 @@ class Benchmark:
         """Its good images."""
         return open_images([self.good], watch)
 
-    def pairs(self, task: Task, watch: Watch | None = None) -> Iterator[tuple[str, Image, Image]]:
+    def pairs(
+        self, task: Task, watch: Watch | None = None, only: str | None = None
+    ) -> Iterator[tuple[str, Image, Image]]:
         """Name, bad and good image of every one: the given bad image where there is one, else made."""
         images = self.images(watch)
         given = {} if self.low is None else _by_name(open_images([self.low], watch))
         for entry, image in zip(images.entries, images):
+            if only not in (None, entry.name):
+                continue
             low, good = task.degrade(np.asarray(image))
             found = given.get(entry.name, given.get(f"{entry.name}x{task.scale}"))
             if found is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -57,13 +58,11 @@ def accelerator(precision: str = "no") -> Any:
     """The processes and devices of this run, as `accelerate launch` set them up; one process without it."""
     try:
         from accelerate import Accelerator
-        from accelerate.utils import DistributedDataParallelKwargs
     except ImportError as error:
         raise MissingExtra("accelerate", "train") from error
-    # Buffers are constants (index maps of compressed tables): nothing to send around.
-    return Accelerator(
-        mixed_precision=precision, kwargs_handlers=[DistributedDataParallelKwargs(broadcast_buffers=False)]
-    )
+    # Started as several processes on a machine without accelerators, they must still know of each other.
+    several = os.environ.get("WORLD_SIZE", "1") != "1"
+    return Accelerator(mixed_precision=precision, cpu=several and not torch.accelerator.is_available())
 
 
 class _Run:

@@ -3,7 +3,6 @@ chooses the kernel of fine-tuning."""
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 
@@ -12,8 +11,10 @@ from torch import Tensor, nn
 
 from twinnet.errors import EngineError
 from twinnet.lut.net import LutNet
+from twinnet.restore.native.step import can_fuse
+from twinnet.restore.native.step import forward as fused_forward
 
-__all__ = ["LOSSES", "NATIVE", "TableStep", "learning_rate"]
+__all__ = ["LOSSES", "TableStep", "learning_rate"]
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": nn.functional.mse_loss,
@@ -21,9 +22,6 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "charbonnier": lambda a, b: torch.sqrt((a - b) ** 2 + 1e-6).mean(),
 }
 """By name; images in [0, 1]."""
-
-NATIVE = "twinnet.restore.native.step:forward"
-"""The fused forward pass of a network of tables with its gradients: `forward(net, images) -> images`."""
 
 
 def learning_rate(schedule: str, start: float, end: float, iteration: int, iterations: int) -> float:
@@ -38,29 +36,19 @@ def learning_rate(schedule: str, start: float, end: float, iteration: int, itera
 
 
 class TableStep(nn.Module):
-    """A network of tables with the kernel that computes it: `torch`, `native`, or `auto`."""
+    """A network of tables with the kernel that computes it: `torch`, `native` (one pass per stage), or `auto`."""
 
     def __init__(self, net: LutNet, kernel: str = "auto") -> None:
         super().__init__()
         self.net = net
-        self._native = None if kernel == "torch" else _native(required=kernel == "native")
-        self.kernel = "torch" if self._native is None else "native"
+        reason = can_fuse(net)
+        if kernel == "native" and reason:
+            raise EngineError(
+                f"the native kernels cannot run this network: {reason}", hint='use kernel = "auto"'
+            )
+        self.kernel = "torch" if kernel == "torch" or reason else "native"
 
     def forward(self, images: Tensor) -> Tensor:
         """Images in [0, 1] to images in [0, 1], differentiable in tables, samplers and residuals."""
-        return self.net(images) if self._native is None else self._native(self.net, images)
-
-
-def _native(*, required: bool) -> Callable[[LutNet, Tensor], Tensor] | None:
-    module, _, name = NATIVE.partition(":")
-    try:
-        from twinnet.restore.native import library
-
-        library()  # says so if the native passes were not built
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, EngineError) as error:
-        if required:
-            raise EngineError(
-                f"the native kernels of fine-tuning are not there: {error}", hint='use kernel = "auto"'
-            ) from error
-        return None
+        native = self.kernel == "native" and images.device.type == "cpu"
+        return fused_forward(self.net, images) if native else self.net(images)

@@ -114,4 +114,21 @@ def evaluate(
     typer.echo(f"\nwritten   {out or exp_dir / 'eval'}/index.html")
 
 
-VERBS = {"new": new, "train": train, "export": export, "finetune": finetune, "eval": evaluate}
+def debug(
+    exp_dir: _Experiment,
+    image: Annotated[str, typer.Option(help="A file, or the name of a test image.")] = "butterfly",
+    table: Annotated[
+        str, typer.Option(help="exported (made now if absent), compressed, finetuned, finetuned-compressed.")
+    ] = "",
+    serve: Annotated[bool, typer.Option("--serve", help="Hand both sides to the live debugger.")] = False,
+    most: Annotated[int, typer.Option("--most", min=1, help="Sites to list.")] = 8,
+) -> None:
+    """Run one image through the network and its tables; list the sites where they differ most."""
+    from twinnet.restore.debug import debug as run
+    from twinnet.restore.debug import lines
+
+    found = run(exp_dir, image=image, table=table, serve=serve)
+    typer.echo("\n".join(lines(found, most)))
+
+
+VERBS = {"new": new, "train": train, "export": export, "finetune": finetune, "eval": evaluate, "debug": debug}

@@ -53,7 +53,7 @@ def _source(trace: str | None) -> str:
     """The innermost frame that is not torch's own: where a Conv2d is called, not a line inside it."""
     for frame in reversed(list(_FRAME.finditer(trace or ""))):
         file = Path(frame["file"])
-        if not file.is_relative_to(_TORCH):
+        if not (file.is_relative_to(_TORCH) or file.resolve().is_relative_to(_TORCH)):
             return f"{_short(file)}:{frame['line']}"
     return ""
 
