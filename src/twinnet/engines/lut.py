@@ -196,6 +196,27 @@ class TableSession(Session):
                 builder.add(name, np.stack(planes) * self.scales[name])
         return builder.done()
 
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
+        from twinnet.lut.patched import carried
+
+        for name, array in inputs.items():
+            builder.add(name, np.asarray(array))
+        integers = {n: np.rint(np.asarray(a) / self.scales[n]).astype(np.int64) for n, a in patches.items()}
+        found: dict[str, list[np.ndarray]] = {}
+        with self._job.step("run"):
+            for index, plane in enumerate(planes_of(inputs)):
+                seen: dict[str, np.ndarray] = {}
+                self._runner.record(np.ascontiguousarray(plane), lambda n, a: seen.update({n: np.array(a)}))
+                given = {n: a[index] for n, a in integers.items()}
+                for name, values in carried(self.plan, plane, seen, given).items():
+                    found.setdefault(name, []).append(values)
+        for name, planes in found.items():
+            if name in watch or name in self.output_tensors:
+                builder.add(name, np.stack(planes) * self.scales[name])
+        return builder.done()
+
     def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> Any:
         """Judges a twin that runs tables: against these tables, exactly."""
         return PlanJudge(self.plan, pairs, twin, slack=0) if isinstance(twin, TableSession) else None
@@ -280,7 +301,14 @@ class NetworkSites(Session):
         return {"output": out.double().numpy().reshape(-1, 1, rows, columns) * 255.0}
 
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        return self.retrace(inputs, {}, watch, builder)
+
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
         import torch
+
+        from twinnet.lut.patched import refuse_views
 
         from twinnet.network.arrays import to_tensor
 
@@ -288,9 +316,14 @@ class NetworkSites(Session):
             builder.add(name, np.asarray(array))
         image = to_tensor(np.array(next(iter(inputs.values())))).float()
 
-        def note(name: str, tensor: torch.Tensor) -> None:
+        refuse_views(patches)
+
+        def note(name: str, tensor: torch.Tensor) -> torch.Tensor:
+            if name in patches:
+                tensor = torch.from_numpy(np.asarray(patches[name]) / self._scales[name]).to(tensor.dtype)
             if name in watch or name in self.output_tensors:
                 builder.add(name, tensor.double().numpy() * self._scales[name])
+            return tensor
 
         with self._job.step("run"), torch.no_grad():
             self.net(image, note)

@@ -200,6 +200,25 @@ class OnnxRuntimeSession(OnnxSession):
             values = {n: v for n, v in values.items() if n in needed_later or n in feeds}
         return builder.done()
 
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
+        feeds = self._feeds(inputs)
+        for name, array in (*feeds.items(), *patches.items()):
+            builder.add(name, np.asarray(array))
+        wanted = [n for n in self._cut.observable if n in watch or n in self._cut.outputs]
+        model = self._cut.with_values({n: np.asarray(a) for n, a in patches.items()}, wanted)
+        if not model.graph.output:  # everything that is wanted was given
+            return builder.done()
+        session = self._load(model)
+        have = {i.name for i in session.get_inputs()}
+        names = [o.name for o in session.get_outputs()]
+        given = {n: a for n, a in {**feeds, **patches}.items() if n in have}
+        for name, result in zip(names, self._call(session, names, given), strict=True):
+            if isinstance(result, np.ndarray) and result.dtype != object:
+                builder.add(name, result)
+        return builder.done()
+
     def _plan(self, watch: frozenset[str], feeds: Arrays) -> list[Piece]:
         budget = _PIECE_BYTES if self._job.memory is None else max(self._job.memory // 3, 1 << 20)
         sizes = self._cut.sizes({n: a.shape for n, a in feeds.items()})

@@ -212,6 +212,18 @@ class TorchSession(Session):
         return {name: np.array(to_numpy(t)) for name, t in results.items()}
 
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        return self._traced(inputs, {}, watch, builder)
+
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
+        if self._compiled:
+            return super().retrace(inputs, patches, watch, builder)
+        return self._traced(inputs, patches, watch, builder)
+
+    def _traced(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
         if self._compiled:
             for name, array in inputs.items():
                 builder.add(name, np.asarray(array))
@@ -221,16 +233,20 @@ class TorchSession(Session):
         if self._program is None:
             from twinnet.engines._eager import eager_trace
 
-            return eager_trace(self.network, self._module, self._tensors(inputs), watch, builder)
+            return eager_trace(
+                self.network, self._module, self._tensors(inputs), watch, builder, self._tensors(patches)
+            )
         try:
             with self._job.step("run"), _threads(self._threads):
-                return self._walk(inputs, set(watch), builder)
+                return self._walk(inputs, set(watch), builder, self._tensors(patches))
         except Exception as error:
             if isinstance(error, EngineError | UsageError):
                 raise
             raise failed("run the exported graph", "torch", error) from error
 
-    def _walk(self, inputs: Arrays, watch: set[str], builder: TraceBuilder) -> Trace:
+    def _walk(
+        self, inputs: Arrays, watch: set[str], builder: TraceBuilder, patches: Mapping[str, Any]
+    ) -> Trace:
         """Run the exported graph node by node, keep what is watched, free the rest as soon as it is used up."""
         import torch
         from torch.fx import Node
@@ -254,7 +270,9 @@ class TorchSession(Session):
                     values[node] = operator.attrgetter(node.target)(program.graph_module)
                 elif node.op == "call_function":
                     args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
-                    values[node] = _call(node, args, kwargs, self._dtype)
+                    values[node] = patches.get(node.name)
+                    if values[node] is None:
+                        values[node] = _call(node, args, kwargs, self._dtype)
                     if node.name in wanted and isinstance(values[node], torch.Tensor):
                         # Views share memory with what they look at, so each tensor is copied as it is now.
                         builder.add(node.name, np.array(to_numpy(values[node]), order="C"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -39,15 +39,29 @@ from twinnet.store import dtype_name
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
 if TYPE_CHECKING:
-    from twinnet.blame.context import Blame
+    from twinnet.blame.context import Blame, Context
     from twinnet.shrink.seed import Seed
 
-__all__ = ["Judgement"]
+__all__ = ["Judgement", "Seen"]
 
 _KEPT = 8
 _KEPT_BYTES = 32 << 20
 _SMALL = 64 << 20
 _BLAMED = 8
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One sample as both sides ran it, with what was made of it."""
+
+    number: int
+    sample: Mapping[str, np.ndarray]
+    graph: Graph | None
+    pairing: Pairing
+    trace: Trace
+    twin_trace: Trace
+    judged: tuple[PairResult, ...]
+    unit: float
 
 
 class Judgement:
@@ -62,6 +76,7 @@ class Judgement:
         self.blamed: dict[str, Blame] = {}
         self.seeds: dict[str, Seed] = {}
         self.by_network = False
+        self.watch_all = False
         # A metric that cannot be loaded is said before anything has run.
         self._metric = load_metric(settings.metric)
         self.scores: list[TaskMetric] = []
@@ -133,14 +148,18 @@ class Judgement:
             self._blame(judged, graph, pairing, sample, trace, twin_trace, unit)
             if self.settings.keep != "none" and any(p.status == "fail" for p in judged):
                 self._seed(judged, net, twin, graph, pairing, trace, twin_trace, sample, unit)
-            trace.close()
-            twin_trace.close()
+            self._seen(Seen(number, sample, graph, pairing, trace, twin_trace, tuple(judged), unit))
         ordered = [results[p.site.tensor] for p in pairing.pairs]
         if self.tolerances:
             # Once more by the worst figures of all samples, so that judging the run again says the same.
             ordered = [restated(p, self.tolerances) for p in ordered]
         conclusion = Conclusion(self, net, twin, graph, pairing, ordered, plain, twin_plain, outputs_seen)
         return conclusion.result(found)
+
+    def _seen(self, seen: Seen) -> None:
+        """A sample is done: its tensors go."""
+        seen.trace.close()
+        seen.twin_trace.close()
 
     def close(self) -> None:
         """Free both sessions."""
@@ -199,7 +218,7 @@ class Judgement:
         search = first and bool(pairing.unmatched_twin) and self._may_search(twin)
         watch = {p.site.tensor for p in pairing.pairs}
         twin_watch = {p.twin_site.tensor for p in pairing.pairs}
-        if search:
+        if search or self.watch_all:
             watch |= {s.tensor for s in pairing.unmatched}
             twin_watch |= {s.tensor for s in pairing.unmatched_twin}
         test = self._test(graph, pairing, 1.0)
@@ -419,19 +438,39 @@ class Judgement:
             p for p in failed if p.site.tensor not in known or (p.ratio or 0.0) > known[p.site.tensor].ratio
         ]
         worse = [p for p in worse if p.site.tensor in known or len(known) < _BLAMED][:_BLAMED]
-        net, twin = self.sides.net, self.sides.twin
-        if graph is None or not worse or net is None or twin is None:
+        if not worse:
             return
-        from twinnet.blame.context import Context, blame
+        context = self.context(graph, pairing, sample, trace, twin_trace, unit)
+        if context is None:
+            return
+        from twinnet.blame.context import blame
+
+        self.settings.progress("looking for the cause", None)
+        by_tensor = {p.site.tensor: p for p in pairing.pairs}
+        with self.job.step("blame"):
+            known.update(blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context))
+
+    def context(
+        self,
+        graph: Graph | None,
+        pairing: Pairing,
+        sample: Mapping[str, np.ndarray],
+        trace: Trace,
+        twin_trace: Trace,
+        unit: float,
+    ) -> Context | None:
+        """What blame may look at; None where no canonical layers judge."""
+        net, twin = self.sides.net, self.sides.twin
+        if graph is None or net is None or twin is None:
+            return None
+        from twinnet.blame.context import Context
         from twinnet.judge.born import BornTest
         from twinnet.network.arrays import to_tensor
 
         test = self._test(graph, pairing, unit)
         if not isinstance(test, BornTest):
-            return
-        self.settings.progress("looking for the cause", None)
-        twin_inputs = {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs}
-        context = Context(
+            return None
+        return Context(
             graph,
             pairing.pairs,
             test.frontiers(sample, trace, twin_trace),
@@ -440,12 +479,9 @@ class Judgement:
             {t: to_tensor(np.asarray(sample[n])) for n, t in net.inputs.items() if n in sample},
             unit,
             twin.graph(),
-            twin_inputs,
+            {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs},
             tuple(zip(net.output_tensors, twin.output_tensors, strict=False)),
         )
-        by_tensor = {p.site.tensor: p for p in pairing.pairs}
-        with self.job.step("blame"):
-            known.update(blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context))
 
     # -- the answer ----------------------------------------------------------------------------------------------
 
