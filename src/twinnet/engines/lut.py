@@ -208,7 +208,9 @@ class TableSession(Session):
         with self._job.step("run"):
             for index, plane in enumerate(planes_of(inputs)):
                 seen: dict[str, np.ndarray] = {}
-                self._runner.record(np.ascontiguousarray(plane), lambda n, a: seen.update({n: np.array(a)}))
+                self._runner.record(
+                    np.ascontiguousarray(plane), lambda n, a, s=seen: s.update({n: np.array(a)})
+                )
                 given = {n: a[index] for n, a in integers.items()}
                 for name, values in carried(self.plan, plane, seen, given).items():
                     found.setdefault(name, []).append(values)
@@ -309,7 +311,6 @@ class NetworkSites(Session):
         import torch
 
         from twinnet.lut.patched import refuse_views
-
         from twinnet.network.arrays import to_tensor
 
         for name, array in inputs.items():

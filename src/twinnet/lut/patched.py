@@ -49,9 +49,7 @@ def carried(
         if name not in values:
             raise UsageError(f"the tables have no site {name!r}")
         if array.shape != values[name].shape:
-            raise UsageError(
-                f"{name} holds {list(values[name].shape)} per plane, not {list(array.shape)}"
-            )
+            raise UsageError(f"{name} holds {list(values[name].shape)} per plane, not {list(array.shape)}")
         values[name] = array
     changed = set(given)
     for site in sites(plan):

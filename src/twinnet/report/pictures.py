@@ -14,7 +14,7 @@ from twinnet.report import words
 from twinnet.report.slices import Compared, reduce_mean, reduce_peak
 from twinnet.result import Result
 
-__all__ = ["Bar", "Picture", "picture_of", "worst_tensors"]
+__all__ = ["Bar", "Picture", "heat_maps", "picture_of", "worst_tensors"]
 
 _MOST_PIXELS = 256
 _DECADES = 4
@@ -131,18 +131,41 @@ def _signed(difference: np.ndarray, top: float) -> np.ndarray:
 def _png(share: np.ndarray, anchors: tuple[tuple[int, int, int], ...]) -> str:
     from PIL import Image
 
-    steps = np.linspace(0, 1, len(anchors))
-    palette = np.stack(
-        [np.interp(np.arange(255) / 254, steps, [a[c] for a in anchors]).round() for c in range(3)], axis=1
-    )
-    palette = np.vstack([palette, _ODD]).astype(np.uint8)
-    odd = np.isnan(share)
-    indices = np.where(odd, 255, np.where(odd, 0, share).clip(0, 1) * 254).round().astype(np.uint8)
-    image = Image.fromarray(indices)
-    image.putpalette(palette.tobytes())
+    image = Image.fromarray(_indices(share))
+    image.putpalette(_palette(anchors).tobytes())
     buffer = io.BytesIO()
     image.save(buffer, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def _palette(anchors: tuple[tuple[int, int, int], ...]) -> np.ndarray:
+    steps = np.linspace(0, 1, len(anchors))
+    colours = np.stack(
+        [np.interp(np.arange(255) / 254, steps, [a[c] for a in anchors]).round() for c in range(3)], axis=1
+    )
+    return np.vstack([colours, _ODD]).astype(np.uint8)
+
+
+def _indices(share: np.ndarray) -> np.ndarray:
+    odd = np.isnan(share)
+    return np.where(odd, 255, np.where(odd, 0, share).clip(0, 1) * 254).round().astype(np.uint8)
+
+
+def heat_maps(reference: np.ndarray, twin: np.ndarray, most: int = 512) -> tuple[np.ndarray, ...]:
+    """The worst plane of network, twin and difference as RGB images, in the colours of the report.
+
+    >>> [image.shape for image in heat_maps(np.zeros((2, 3)), np.ones((2, 3)))]
+    [(2, 3, 3), (2, 3, 3), (2, 3, 3)]
+    """
+    compared = Compared.of(reference, twin)
+    plane = compared.plane()
+    low, high = _shared_range(plane.reference, plane.twin)
+    values = (_scaled(reduce_mean(part, most, most), low, high) for part in (plane.reference, plane.twin))
+    difference = _signed(reduce_peak(plane.difference, most, most), compared.largest)
+    return (
+        *(_palette(_VALUES)[_indices(share)] for share in values),
+        _palette(_DIFFERENCE)[_indices(difference)],
+    )
 
 
 def _histogram(compared: Compared) -> tuple[tuple[Bar, ...], tuple[str, ...]]:

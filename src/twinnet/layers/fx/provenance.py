@@ -16,7 +16,8 @@ __all__ = ["Place", "place"]
 
 _FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+)')
 _CALL = re.compile(r"@(\d+)$")
-_TORCH = Path(torch.__file__).resolve().parent
+# As Python found it and as it is: an environment behind a symbolic link has two names.
+_TORCH = {Path(torch.__file__).parent, Path(torch.__file__).resolve().parent}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def _source(trace: str | None) -> str:
     """The innermost frame that is not torch's own: where a Conv2d is called, not a line inside it."""
     for frame in reversed(list(_FRAME.finditer(trace or ""))):
         file = Path(frame["file"])
-        if not file.is_relative_to(_TORCH):
+        if not any(file.is_relative_to(home) for home in _TORCH):
             return f"{_short(file)}:{frame['line']}"
     return ""
 
