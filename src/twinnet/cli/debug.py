@@ -95,16 +95,17 @@ def command(
     """
     from twinnet.check import CheckOptions, run_folder
     from twinnet.cli._screen import progress
-    from twinnet.debugger.serve import serve_stopped
     from twinnet.debugger.settings import Settings
-    from twinnet.debugger.start import stop_at_check
-    from twinnet.network.shapes import parse_shapes
 
     folder = run_folder(network, twin) if out is None else out
     settings = Settings(
         host, port, tls_cert, tls_key, insecure, read_only, info, folder, time_limit=command_limit
     )
     settings.check()
+    from twinnet.debugger.serve import serve_stopped
+    from twinnet.debugger.start import stop_at_check
+    from twinnet.network.shapes import parse_shapes
+
     with progress(quiet=quiet) as report:
         options = CheckOptions(
             as_spec=as_spec,

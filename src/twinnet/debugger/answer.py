@@ -46,6 +46,7 @@ def plain(value: Any) -> Any:
         return [plain(v) for v in value]
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
-    if hasattr(value, "tolist"):  # numpy and torch
-        return plain(value.tolist())
+    listed = getattr(value, "tolist", None)  # of numpy and torch
+    if callable(listed):
+        return plain(listed())
     return str(value)

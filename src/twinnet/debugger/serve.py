@@ -85,7 +85,7 @@ def _banner(server: Server, info: Path, settings: Settings) -> str:
     lines = [
         f"debugger {server.url}{'   (read-only)' if settings.read_only else ''}",
         f"shell    {server.curl(server.keeper.token, example)}",
-        f"page     {server.url}/?token={server.keeper.token}   (opens once)",
+        f"page     {server.url}/?token={server.keeper.ticket()}   (opens once; `link` gives another)",
         f"attach   twinnet attach {shlex.quote(str(info))}",
         f"written  {info}",
     ]

@@ -51,11 +51,14 @@ class Server(ThreadingHTTPServer):
         self._bind_first_free()
         if settings.tls:
             self.socket = _encrypted(self.socket, settings)
-        self._thread = threading.Thread(target=self.serve_forever, name="twinnet-debugger", daemon=True)
+        self._thread = threading.Thread(
+            target=self.serve_forever, args=(0.05,), name="twinnet-debugger", daemon=True
+        )
 
     def _bind_first_free(self) -> None:
         wanted = self.settings.port
         ports = [wanted] if wanted is not None else range(FIRST_PORT, FIRST_PORT + _TRIES)
+        failure = OSError("no port was tried")
         for port in ports:
             try:
                 super().__init__((self.settings.host, port), Handler)
@@ -136,7 +139,7 @@ def _encrypted(plain_socket: socket.socket, settings: Settings) -> ssl.SSLSocket
 class Handler(BaseHTTPRequestHandler):
     """One connection."""
 
-    server: Server
+    server: Server  # pyright: ignore[reportIncompatibleVariableOverride]
     protocol_version = "HTTP/1.1"
     server_version = "twinnet"
     sys_version = ""

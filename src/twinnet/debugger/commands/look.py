@@ -14,6 +14,7 @@ from twinnet.debugger.figures import number, table
 from twinnet.debugger.picture import picture
 from twinnet.debugger.stopped import Stopped
 from twinnet.errors import UsageError
+from twinnet.report.pictures import DECADES, DIFFERENCE, ODD, VALUES
 from twinnet.report.slices import Compared, reduce_peak
 from twinnet.result import PairResult
 
@@ -143,6 +144,7 @@ def plane(
         "low": float(both.min()) if both.size else 0.0,
         "high": float(both.max()) if both.size else 0.0,
         "largest": compared.largest,
+        "colours": {"values": VALUES, "difference": DIFFERENCE, "odd": ODD, "decades": DECADES},
         **{name: base64.b64encode(v.astype("<f4").tobytes()).decode() for name, v in packed.items()},
     }
     text = f"{row.site.tensor} {where}: rows {top}:{bottom}, columns {left}:{right} of {height} x {width}"

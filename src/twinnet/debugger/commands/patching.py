@@ -9,11 +9,12 @@ import numpy as np
 
 from twinnet.debugger.answer import Answer
 from twinnet.debugger.commands.registry import command
+from twinnet.debugger.expected import expected
 from twinnet.debugger.figures import number, table
 from twinnet.debugger.stopped import Stopped, differences
 from twinnet.errors import UsageError
 
-__all__ = ["patch", "rerun", "reset", "swap"]
+__all__ = ["patch", "repair", "rerun", "reset", "swap"]
 
 
 @command(changes=True)
@@ -45,6 +46,15 @@ def swap(stopped: Stopped, site: str, side: str = "twin") -> Answer:
     row = stopped.row(site)
     ours, theirs = stopped.same_shape(row)
     return patch(stopped, row.site.tensor, ours if side == "twin" else theirs, side)
+
+
+@command(changes=True)
+def repair(stopped: Stopped, site: str) -> Answer:
+    """Put into the twin what the network's own segment gives on the twin's inputs: this segment's fault, gone."""
+    row = stopped.row(site)
+    _check_side(stopped, "twin")
+    right = expected(stopped, row)
+    return patch(stopped, row.site.tensor, right)
 
 
 @command(changes=True)

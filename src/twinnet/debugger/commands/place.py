@@ -65,13 +65,14 @@ def _module(stopped: Stopped, path: str) -> Any:
 
 
 def _forward(module: Any) -> list[str]:
-    """Where the module's forward is written, when no line of the user's own is known."""
+    """Where the module is written, when no line of the user's own is known."""
+    kind = type(module)
+    target = kind.__dict__.get("forward", kind)
     try:
-        file = inspect.getsourcefile(type(module).forward) or ""
-        _, line = inspect.getsourcelines(type(module).forward)
+        file, (_, line) = inspect.getsourcefile(target) or "", inspect.getsourcelines(target)
     except (OSError, TypeError):
-        return [f"{type(module).__name__}"]
-    return [f"{type(module).__name__}.forward   {file}:{line}"]
+        return [kind.__name__]
+    return [f"{kind.__name__}{'.forward' if target is not kind else ''}   {file}:{line}"]
 
 
 def _table_lines(stopped: Stopped, row: PairResult) -> list[str]:

@@ -44,6 +44,9 @@ class Spec:
         return all(p.default is not p.empty or p.kind is p.VAR_POSITIONAL for p in parameters)
 
 
+_ORDER = ("worst", "sites", "cmp", "show", "where", "born", "cause", "at", "plane")
+_ORDER += ("patch", "swap", "repair", "rerun", "reset", "save", "png", "repro")
+
 COMMANDS: dict[str, Spec] = {}
 """All commands by name, in the order of help."""
 
@@ -54,6 +57,10 @@ def command(*, changes: bool = False) -> Callable[[Callable[..., Answer]], Calla
     def add(function: Callable[..., Answer]) -> Callable[..., Answer]:
         name = function.__name__.rstrip("_")
         COMMANDS[name] = Spec(name, function, changes)
+        rank = {known: i for i, known in enumerate(_ORDER)}
+        ordered = sorted(COMMANDS.items(), key=lambda item: rank.get(item[0], len(rank)))
+        COMMANDS.clear()
+        COMMANDS.update(ordered)
         return function
 
     return add
