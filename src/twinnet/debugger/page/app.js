@@ -85,7 +85,7 @@ async function choose(site, lead = null) {
   }
   const turn = ++state.asked;
   const answer = await ask(`plane(${quoted(site)}${lead ? `, lead=[${lead}]` : ""})`);
-  if (turn !== state.asked) return;
+  if (turn !== state.asked) return false;
   $("name").textContent = site;
   const facts = state.sites.find(s => s.site === site);
   $("facts").textContent = facts ? describe(facts) : "";
@@ -93,13 +93,14 @@ async function choose(site, lead = null) {
   if (!answer.ok) {
     $("facts").textContent = answer.text;
     state.loaded = null;
-    return;
+    return false;
   }
   state.loaded = maps.unpack(answer.data);
   state.mark = null;
   fit();
   showLead();
   showScales();
+  return true;
 }
 
 function describe(site) {
@@ -283,11 +284,10 @@ async function submit() {
   await run(text);
   // Whatever was asked may have changed what is shown.
   await loadSites();
-  if (state.loaded && state.chosen) {
-    const { view, loaded: { lead, flat } } = state;
-    await choose(state.chosen, flat ? null : lead);
-    if (state.loaded) setView(view);
-  }
+  if (!state.loaded) return;
+  const { chosen, view, loaded: { site, lead, flat } } = state;
+  // Another site may have been clicked meanwhile: that one is on its way already.
+  if (chosen === site && await choose(chosen, flat ? null : lead)) setView(view);
 }
 
 function grow() {
