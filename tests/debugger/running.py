@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from tests.needs import absent
-from twinnet.debugger.serve import serve_stopped
+from twinnet.debugger.entry import serve_stopped
 from twinnet.debugger.settings import Settings
 from twinnet.debugger.start import stop_at_traces
 from twinnet.debugger.stopped import Stopped
 
 __all__ = ["Answered", "Debugger", "command", "small", "thread"]
 
-PATIENCE = 300.0
+PATIENCE = float(os.environ.get("TWINNET_TEST_PATIENCE", "300"))
 """Seconds that a loaded machine may take for anything; nothing waits this long on purpose."""
 
 

@@ -102,7 +102,7 @@ def command(
         host, port, tls_cert, tls_key, insecure, read_only, info, folder, time_limit=command_limit
     )
     settings.check()
-    from twinnet.debugger.serve import serve_stopped
+    from twinnet.debugger.entry import serve_stopped
     from twinnet.debugger.start import stop_at_check
     from twinnet.network.shapes import parse_shapes
 

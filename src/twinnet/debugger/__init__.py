@@ -10,15 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from twinnet.debugger.serve import serve, set_trace
+    from twinnet.debugger.entry import serve, set_trace
     from twinnet.debugger.settings import Settings
 
 __all__ = ["Settings", "serve", "set_trace"]
 
 _HOMES = {
     "Settings": "twinnet.debugger.settings",
-    "serve": "twinnet.debugger.serve",
-    "set_trace": "twinnet.debugger.serve",
+    "serve": "twinnet.debugger.entry",
+    "set_trace": "twinnet.debugger.entry",
 }
 
 

@@ -94,7 +94,8 @@ class Console:
             return self._help(about[1] or about[2])
         if self.read_only:
             return self._literal(text)
-        if shown := _PRINT.match(text):
+        shown = _PRINT.match(text)
+        if shown and not (shown[1] in self.frames.variables and _is_python(text)):
             value = self._run(shown[2])[0]
             return _answer_of(value, pprint.pformat if shown[1] == "pp" else repr)
         if text.startswith("!"):
@@ -210,6 +211,15 @@ class Console:
             )
             lines.append("inputs, trace and twin_trace" + _lut_names(self.stopped) + ".")
         return Answer("\n".join(lines), {"commands": list(COMMANDS)})
+
+
+def _is_python(text: str) -> bool:
+    """Whether `p + 1` may be meant as it stands."""
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def _lut_names(stopped: Stopped) -> str:

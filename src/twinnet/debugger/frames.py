@@ -38,9 +38,7 @@ class Frames:
         frame = self.frame
         if frame is None:
             return self._own
-        if frame.f_locals is frame.f_globals:
-            return frame.f_globals
-        # Asking a frame again for its locals would overwrite what was assigned at the prompt.
+        # Once only: asking a frame again for its locals would overwrite what was assigned at the prompt.
         if self._at not in self._locals:
             self._locals[self._at] = frame.f_locals
         return self._locals[self._at]
@@ -53,9 +51,9 @@ class Frames:
 
     def assign(self, names: Mapping[str, Any]) -> None:
         """Set variables of the frame; the program goes on with them."""
-        self.variables.update(names)
-        frame = self.frame
-        if frame is not None and frame.f_locals is not frame.f_globals:
+        variables, frame = self.variables, self.frame
+        variables.update(names)
+        if frame is not None and variables is not frame.f_globals:
             to_fast = getattr(ctypes.pythonapi, "PyFrame_LocalsToFast", None)
             if to_fast is not None:  # from Python 3.13 on, f_locals writes through by itself
                 to_fast(ctypes.py_object(frame), ctypes.c_int(0))

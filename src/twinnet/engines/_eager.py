@@ -114,5 +114,5 @@ def eager_trace(
         if site.tensor in watch:
             builder.add(site.tensor, to_numpy(tensor))
     for name, tensor in outputs.items():
-        builder.add(name, np.array(to_numpy(tensor)))
+        builder.add(name, np.array(to_numpy((patches or {}).get(name, tensor))))
     return builder.done()
