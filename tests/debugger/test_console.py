@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -168,6 +169,18 @@ def test_it_runs_in_the_stopped_thread_and_changes_its_variables(tmp_path: Path)
     said = debugger.said  # type: ignore[attr-defined]
     assert said.get(timeout=60) == "debugger ended; the program continues"
     assert said.get(timeout=60) == "the program went on with 42"
+
+
+def test_a_client_that_asks_before_it_sends_is_told_to_go_on(debugger: Debugger) -> None:
+    head = f"POST / HTTP/1.1\r\nHost: localhost\r\nX-Token: {debugger.token}\r\n"
+    with socket.create_connection(("127.0.0.1", debugger.port), timeout=60) as bare:
+        bare.sendall(f"{head}Content-Length: 5\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n".encode())
+        assert bare.recv(100).startswith(b"HTTP/1.1 100 Continue")
+        bare.sendall(b"6 * 7")
+        said = b""
+        while more := bare.recv(1000):
+            said += more
+        assert said.endswith(b"42\n")
 
 
 def test_forms_of_the_answer(debugger: Debugger) -> None:

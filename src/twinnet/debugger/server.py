@@ -144,9 +144,18 @@ class Handler(BaseHTTPRequestHandler):
     server_version = "twinnet"
     sys_version = ""
     timeout = _IDLE
+    # Head and body leave together and at once: apart, the second would wait for a delayed acknowledgement.
+    wbufsize = -1
+    disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing is logged: addresses may carry a token."""
+
+    def handle_expect_100(self) -> bool:
+        """Tell a client that asks first (curl does, before a long body) to go on, now."""
+        said = super().handle_expect_100()
+        self.wfile.flush()
+        return said
 
     # -- the two ways in -----------------------------------------------------------------------------------------
 
