@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint docs-check bench bench-faults bench-peers clean help
+.PHONY: demo test test-slow lint docs-check bench bench-faults bench-peers models clean help
 
 help:
 	@echo "make demo         the whole idea in one minute"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint         ruff and pyright"
 	@echo "make docs-check   every command and snippet of README and docs/"
 	@echo "make bench-faults planted faults: found, placed, explained"
+	@echo "make models       the tables of the package, from the images in TWINNET_DATA"
 	@echo "make bench        our speed, as ratios        make bench-peers   beside other tools"
 
 demo: $(VENV)/.demo
@@ -37,10 +38,13 @@ bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
 
 bench-faults: $(VENV)/.test
-	$(BIN)/python -m benchmarks.faults --trials 300
+	$(BIN)/python -m benchmarks.faults
 
 bench-peers: $(VENV)/.test
 	$(BIN)/python -m benchmarks.peers
+
+models: $(VENV)/.test
+	$(BIN)/python -m twinnet.models.build
 
 # torch comes first and alone: with it in place no other package pulls another build of it.
 $(VENV)/.torch: constraints.txt

@@ -6,8 +6,12 @@ import os
 import tempfile
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.narrow import Files
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -36,3 +40,11 @@ def one_thread() -> None:
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for what several tests of one worker read."""
     return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture(scope="session")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """A network with its float16 and int8 twins as files."""
+    from tests.narrow import make
+
+    return make(tmp_path_factory.mktemp("narrow"))

@@ -321,6 +321,8 @@ def test_run_folder_page_names_every_field() -> None:
         "Finding": result.Finding,
         "Cause": result.Cause,
         "Task metric": result.TaskMetric,
+        "Stage": result.Stage,
+        "Step": result.Step,
         "Site": Site,
     }
     for heading, kind in classes.items():

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = "numpy torch onnx onnxruntime onnxscript ml_dtypes safetensors jinja2 PIL tomlkit filelock"
+HEAVY = "numpy torch onnx onnxruntime onnxscript ml_dtypes safetensors jinja2 PIL tomlkit filelock pydantic"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -70,6 +71,8 @@ class Subject:
     network: OnnxNetwork
     sample: dict[str, np.ndarray]
     session: _Once
+    module: Any = None
+    """The PyTorch module it was exported from, with its example, where there is one."""
 
 
 def subjects(folder: Path, only: Collection[str] = ()) -> Iterator[Subject]:
@@ -85,8 +88,8 @@ def subjects(folder: Path, only: Collection[str] = ()) -> Iterator[Subject]:
     for name in _NETS:
         if only and name not in only:
             continue
-        path, sample = _exported(name, folder)
-        yield _subject(name, path, sample)
+        path, sample, module = _exported(name, folder)
+        yield replace(_subject(name, path, sample), module=module)
 
 
 def _subject(name: str, path: Path, sample: dict[str, np.ndarray]) -> Subject:
@@ -96,7 +99,7 @@ def _subject(name: str, path: Path, sample: dict[str, np.ndarray]) -> Subject:
     return Subject(name, path, onnx.load(str(path)), network, sample, _Once(session, sample))  # type: ignore[arg-type]
 
 
-def _exported(name: str, folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
+def _exported(name: str, folder: Path) -> tuple[Path, dict[str, np.ndarray], Any]:
     import torch
     from tests.nets import NETS
 
@@ -110,4 +113,4 @@ def _exported(name: str, folder: Path) -> tuple[Path, dict[str, np.ndarray]]:
     path.write_bytes(held.getvalue())
     names = [i.name for i in program.model_proto.graph.input]
     flat = [*args, *kwargs.values()]
-    return path, {n: np.asarray(a) for n, a in zip(names, flat, strict=True)}
+    return path, {n: np.asarray(a) for n, a in zip(names, flat, strict=True)}, (module, (args, kwargs))

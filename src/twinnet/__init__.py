@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from twinnet.check import check
     from twinnet.errors import EngineError, TwinnetError, UsageError
     from twinnet.recording import compare, record
-    from twinnet.result import Result, ResultSet
+    from twinnet.result import Result, ResultSet, StagedResult
     from twinnet.shrink.make import repro
+    from twinnet.stages import stages
     from twinnet.structure import diff
 
 __all__ = [
     "EngineError",
     "Result",
     "ResultSet",
+    "StagedResult",
     "TwinnetError",
     "UsageError",
     "__version__",
@@ -32,6 +34,7 @@ __all__ = [
     "diff",
     "record",
     "repro",
+    "stages",
 ]
 
 __version__ = "0.1.0"
@@ -40,6 +43,7 @@ _HOMES = {
     "EngineError": "twinnet.errors",
     "Result": "twinnet.result",
     "ResultSet": "twinnet.result",
+    "StagedResult": "twinnet.result",
     "TwinnetError": "twinnet.errors",
     "UsageError": "twinnet.errors",
     "check": "twinnet.check",
@@ -47,6 +51,7 @@ _HOMES = {
     "diff": "twinnet.structure",
     "record": "twinnet.recording",
     "repro": "twinnet.shrink.make",
+    "stages": "twinnet.stages",
 }
 
 

@@ -47,6 +47,10 @@ class CheckOptions:
     baseline: str | None = None
     names: Mapping[str, str] | None = None
     keep: str = "worst"
+    debug_ir: str | Path | None = None
+    advise: bool = False
+    advise_target: float | None = None
+    advise_out: str | None = None
     progress: Callable[[str, float | None], None] = lambda step, share: None
 
 
@@ -212,7 +216,7 @@ def run_judgement(judgement: Judgement, settings: CheckOptions, folder: Path | N
     seeds: Sequence[Seed] = ()
     try:
         result = judgement.result()
-        seeds = _in_order(judgement.seeds, result)
+        seeds = _in_order(judgement.keeper.seeds, result)
     except EngineError as error:
         result = _error_result(judgement, judgement.feed.info, error)
         seeds = _error_seeds(judgement, error)
@@ -234,8 +238,8 @@ def run_judgement(judgement: Judgement, settings: CheckOptions, folder: Path | N
         from twinnet.report.show import save_tensors
 
         settings.progress("writing the report", None)
-        write_run(result, folder, judgement.kept)
-        save_tensors(folder, judgement.kept)
+        write_run(result, folder, judgement.keeper.tensors)
+        save_tensors(folder, judgement.keeper.tensors)
         if seeds or (folder / "seeds").exists():
             from twinnet.shrink.seed import save_seeds
 

@@ -9,7 +9,17 @@ from pathlib import Path
 
 __all__ = ["environment", "version_of"]
 
-_PACKAGES = ("twinnet", "torch", "numpy", "onnx", "onnxruntime", "onnxscript", "onnx-ir", "safetensors")
+_PACKAGES = (
+    "twinnet",
+    "torch",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "openvino",
+    "onnxscript",
+    "onnx-ir",
+    "safetensors",
+)
 
 
 def version_of(package: str) -> str | None:

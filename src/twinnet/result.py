@@ -15,6 +15,8 @@ from twinnet.site import Site
 
 __all__ = [
     "SCHEMA",
+    "Advice",
+    "AdviceStep",
     "Cause",
     "Coverage",
     "Difference",
@@ -26,7 +28,10 @@ __all__ = [
     "Result",
     "ResultSet",
     "SideInfo",
+    "Stage",
+    "StagedResult",
     "Status",
+    "Step",
     "TaskMetric",
     "Verdict",
     "worst",
@@ -139,6 +144,11 @@ class Finding:
 
     `error` is the end-to-end difference at the site, `born` the part created here, `floor` what rounding explains,
     `ratio` = born over floor. `inherited_by` counts the later failing sites that lie downstream of it.
+
+    `confirmed` tells whether the twin's segment, run alone on the inputs it had, shows it too (`confirmation` says that
+    in words); None where it cannot be run alone. `also` are further places with the same fault in a weight that they
+    share. `merged` names the segments that, together with this one, explain the share `explained` of the output error,
+    where the findings by themselves explain less than 90 % of it.
     """
 
     site: Site
@@ -153,6 +163,50 @@ class Finding:
     segment: tuple[str, ...] = ()
     inherited_by: int = 0
     reason: str = ""
+    confirmed: bool | None = None
+    confirmation: str = ""
+    also: tuple[Site, ...] = ()
+    merged: tuple[str, ...] = ()
+    explained: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceStep:
+    """The outputs with some segments kept in float: how many, which (tensors of the network), and how near they come.
+
+    `snr` and `psnr` are of the worst output over all inputs that were run, `max_abs` is its largest difference.
+    """
+
+    kept: int
+    tensors: tuple[str, ...]
+    places: tuple[str, ...]
+    snr: float
+    psnr: float
+    max_abs: float
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Which segments to keep in float, and what that was seen to give.
+
+    `steps` begin with the twin as it is. `best` is the number of segments advised, one of the steps. `how` tells
+    whether the twin was run that way or only simulated with the network's layers, and `note` why. `file` is the
+    improved twin, where one was written.
+    """
+
+    steps: tuple[AdviceStep, ...]
+    best: int
+    how: Literal["run", "simulated"]
+    samples: int
+    note: str = ""
+    target: float | None = None
+    reached: bool = True
+    file: str = ""
+
+    @property
+    def chosen(self) -> AdviceStep:
+        """The step that is advised."""
+        return next(step for step in self.steps if step.kept == self.best)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +302,7 @@ class Result:
     first_failing: Site | None = None
     findings: tuple[Finding, ...] = ()
     contributors: tuple[Finding, ...] = ()
+    advice: Advice | None = None
     metrics: tuple[TaskMetric, ...] = ()
     tolerance: str = "automatic"
     known: tuple[str, ...] = ()
@@ -311,3 +366,71 @@ class ResultSet:
 
     def __iter__(self):
         return iter(self.results)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A stage compared with another one, named by `against`.
+
+    `error` is the largest difference of an output, `ratio` the largest error in floor units. `result` counts in
+    `results` of the whole; None where only these figures were kept.
+    """
+
+    against: str
+    verdict: Verdict
+    error: float | None = None
+    ratio: float | None = None
+    result: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One form of the network on its way to the engine.
+
+    `state` is "start" for the network itself, "ran", "error" (it could not run, `reason` says why) or "skipped" (it is
+    not on the way to this twin). `before` is the step from the last stage that ran, `network` the one from the start.
+    """
+
+    name: str
+    what: str = ""
+    state: Literal["start", "ran", "error", "skipped"] = "ran"
+    reason: str = ""
+    file: str = ""
+    before: Step | None = None
+    network: Step | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class StagedResult(ResultSet):
+    """A network followed through its stages. `results` holds the whole result of each step, in order."""
+
+    stages: tuple[Stage, ...] = ()
+    network: SideInfo = field(default_factory=lambda: SideInfo("", ""))
+    twin: str = ""
+    inputs: InputsInfo = field(default_factory=lambda: InputsInfo(0, "", False))
+    command: str = ""
+    folder: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        steps = [s for stage in self.stages for s in (stage.before, stage.network) if s is not None]
+        return worst([s.verdict for s in steps])
+
+    @property
+    def entered(self) -> Stage | None:
+        """The stage where the difference enters: the first that differs from the one before it.
+
+        Where no step exceeds its own budget but all of them together do, the first that differs from the network.
+        """
+        for kind in ("before", "network"):
+            for stage in self.stages:
+                step: Step | None = getattr(stage, kind)
+                if step is not None and step.verdict == "FAIL":
+                    return stage
+        return None
+
+    def result_of(self, stage: Stage) -> Result | None:
+        """The whole result of the step into a stage, where it was kept."""
+        step = stage.before if stage.before is not None and stage.before.verdict != "PASS" else stage.network
+        step = step if step is not None and step.result is not None else stage.before
+        return None if step is None or step.result is None else self.results[step.result]

@@ -16,6 +16,7 @@ from twinnet.report.words import grouped
 if TYPE_CHECKING:
     import torch
 
+    from twinnet.network import Network
     from twinnet.signature import Signature, TensorSpec
 
 __all__ = ["Change", "StructureDiff", "compare_graphs", "diff", "not_the_same", "render"]
@@ -80,7 +81,7 @@ class StructureDiff:
 
 
 def diff(a: Any, b: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> StructureDiff:
-    """Compare two networks of any readable format: modules, exported programs, ONNX files.
+    """Compare two networks of any readable format: modules, exported programs, ONNX files, lookup tables.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
@@ -89,7 +90,14 @@ def diff(a: Any, b: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None)
     >>> [c.sentence for c in diff((net, torch.ones(1, 4)), (other, torch.ones(1, 4))).changes]
     ['1: A has relu, B has silu']
     """
-    sides = [_load(network, shapes) for network in (a, b)]
+    from twinnet.network import load_network
+    from twinnet.structure_tables import compare_tables, plans_of
+
+    loaded = load_network(a, shape=shapes), load_network(b, shape=shapes)
+    plans = plans_of(*loaded)
+    if plans is not None:
+        return compare_tables((loaded[0].name, loaded[1].name), plans)
+    sides = [_load(network) for network in loaded]
     (name_a, graph_a, sig_a, n_a), (name_b, graph_b, sig_b, n_b) = sides
     found = compare_graphs(graph_a, graph_b)
     changes = (
@@ -102,11 +110,10 @@ def diff(a: Any, b: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None)
     )
 
 
-def _load(network: Any, shapes: Mapping[str, tuple[int, ...]] | None) -> tuple[str, Graph, Signature, int]:
+def _load(loaded: Network) -> tuple[str, Graph, Signature, int]:
     from twinnet.inputs import load_inputs
-    from twinnet.network import OnnxNetwork, load_network
+    from twinnet.network import OnnxNetwork
 
-    loaded = load_network(network, shape=shapes)
     if isinstance(loaded, OnnxNetwork):
         from twinnet.layers.read_onnx import read_onnx
 

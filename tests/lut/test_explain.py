@@ -12,7 +12,6 @@ import torch
 from twinnet import lut
 from twinnet.lut.executors import make
 from twinnet.lut.explain import explain_lookup, payload_at
-from twinnet.lut.patched import carried
 from twinnet.lut.plan import INPUT, Plan
 from twinnet.lut.reference import lookup_term
 from twinnet.restore.nets import auto, mulut, spf, srlut
@@ -80,23 +79,3 @@ def test_a_pixel_leads_to_its_payload(plan: Plan, seen: dict[str, np.ndarray]) -
                     c, y, x = (int(rng.integers(n)) for n in placed.shape)
                     i, j, element = payload_at(stage, r, y, x, c)
                     assert raw[element, i, j] == placed[c, y, x]
-
-
-def test_other_values_are_carried_through(plan: Plan, seen: dict[str, np.ndarray]) -> None:
-    """A stage put in by hand gives what an image of these very pixels would give."""
-    plane = seen[INPUT][0].astype(np.uint8)
-    recorded = {name: array for name, array in seen.items() if name != INPUT}
-    assert all(np.array_equal(v, recorded[n]) for n, v in carried(plan, plane, recorded, {}).items())
-    last = plan.stages[-1]
-    group = f"{last.name}.{last.groups[0]}"
-    if last.groups[0]:
-        zeroed = carried(plan, plane, recorded, {group: np.zeros_like(recorded[group])})
-        total = sum(recorded[f"{last.name}.{g}"] for g in last.groups[1:]) + np.zeros_like(recorded[group])
-        assert np.array_equal(zeroed[last.name], last.requant(total, last.denominator))
-    term = last.terms[0]
-    unit = f"{last.name}.{term.name}.rot{term.rotations[0]}.sr"
-    moved = carried(plan, plane, recorded, {unit: recorded[unit] + term.denominator(plan.tables[term.table])})
-    assert np.array_equal(
-        moved[unit.removesuffix(".sr")] - recorded[unit.removesuffix(".sr")],
-        np.full_like(recorded[unit.removesuffix(".sr")], term.denominator(plan.tables[term.table])),
-    )

@@ -22,7 +22,7 @@ from twinnet.result import Cause, Finding
 if TYPE_CHECKING:
     from twinnet.judge.born import Frontier
 
-__all__ = ["Blame", "Context", "attribute", "explain"]
+__all__ = ["Blame", "Context", "attribute", "blame", "explain", "impact_and_share", "problem_of"]
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,23 @@ class Blame:
     reason: str = ""
     impact: float | None = None
     born_share: float | None = None
+    confirmed: bool | None = None
+    confirmation: str = ""
 
     def on(self, finding: Finding) -> Finding:
         """The finding with it; the evidence takes the place of a reason that only says "too large"."""
         reason = finding.reason
         if self.reason and self.cause is None:
             reason = self.reason if reason in ("", TOO_LARGE) else f"{reason}: {self.reason}"
-        share = self.born_share
-        return replace(finding, cause=self.cause, impact=self.impact, born_share=share, reason=reason)
+        return replace(
+            finding,
+            cause=self.cause,
+            impact=self.impact,
+            born_share=self.born_share,
+            reason=reason,
+            confirmed=self.confirmed,
+            confirmation=self.confirmation,
+        )
 
 
 def problem_of(pair: Pair, context: Context) -> Problem | None:
@@ -113,8 +122,13 @@ def _impact(problem: Problem, context: Context) -> tuple[float | None, float | N
     if not problem.same_shape or not problem.is_float:
         return None, None
     born = torch.where(problem.error.isfinite(), problem.error, 0.0)
+    return impact_and_share(problem.target, born, context)
+
+
+def impact_and_share(tensor: str, born: torch.Tensor, context: Context) -> tuple[float | None, float | None]:
+    """What an error at a tensor does to the outputs, and that as a share of the whole output error."""
     names = tuple(ours for ours, _ in context.outputs)
-    impact = impact_of(context.graph, problem.target, born, context.trace, context.inputs, names)
+    impact = impact_of(context.graph, tensor, born, context.trace, context.inputs, names)
     if impact is None:
         return None, None
     total = 0.0

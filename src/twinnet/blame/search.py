@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twinnet.blame.causes import FAMILIES, Candidate
+from twinnet.blame.causes._tables import fewer_sites, is_table
 from twinnet.blame.evidence import describe
 from twinnet.blame.lean import fewer_channels
 from twinnet.blame.problem import Problem, Score
@@ -45,7 +46,7 @@ class Explanation:
 
 def solve(problem: Problem) -> Explanation:
     """The one cause that explains the error of a segment, if there is one."""
-    if len(problem.layers) > _LONGEST:
+    if len(problem.layers) > _LONGEST and not is_table(problem):
         return Explanation(None, describe(problem))
     if problem.agrees:
         return Explanation(None)
@@ -56,7 +57,7 @@ def solve(problem: Problem) -> Explanation:
     rivals = [
         c
         for c, _ in confirmed
-        if c.kind != best.kind and c.static == best.static and c.cost <= best.cost + _AS_SIMPLE
+        if _other(c, best) and c.static == best.static and c.cost <= best.cost + _AS_SIMPLE
     ]
     if rivals:
         reason = (
@@ -74,11 +75,16 @@ def solve(problem: Problem) -> Explanation:
     return Explanation(cause)
 
 
+def _other(a: Candidate, b: Candidate) -> bool:
+    """Whether two hypotheses say different things. Of one kind of cause that is told by what they are about."""
+    return a.kind != b.kind or a.what != b.what or (bool(a.what) and a.twin_value != b.twin_value)
+
+
 _VERBS = {
     "pads", "leaves", "adds", "applies", "clamps", "reads", "takes", "permutes", "resizes", "rounds",
     "normalises", "multiplies", "slices", "joins", "reduces", "has", "keeps", "counts", "sums", "averages",
     "scales", "divides", "saturates", "overflows", "runs", "resets", "uses", "starts", "ignores", "looks",
-    "masks", "samples", "writes", "makes", "prepares", "changes",
+    "masks", "samples", "writes", "makes", "prepares", "changes", "turns", "blends", "requantises", "says",
 }  # fmt: skip
 
 
@@ -87,7 +93,11 @@ def _is_verb(sentence: str) -> bool:
 
 
 def _proposals(problem: Problem) -> Iterator[Candidate]:
-    for propose in FAMILIES.values():
+    # A table network has causes of its own; the others would only find their shadows.
+    own = is_table(problem)
+    for name, propose in FAMILIES.items():
+        if name.startswith("table") != own:
+            continue
         found = iter(propose(problem))
         while True:
             try:
@@ -100,7 +110,7 @@ def _proposals(problem: Problem) -> Iterator[Candidate]:
 
 
 def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
-    few = fewer_channels(problem)
+    few = fewer_sites(problem) if is_table(problem) else fewer_channels(problem)
     off = (
         int((problem.error.abs() > 4 * problem.floor).sum())
         if problem.same_shape and problem.is_float
@@ -118,7 +128,7 @@ def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
             if first is None or first.explains < _PROMISING:
                 continue
         score = _score(problem, candidate)
-        if score is not None and score.named():
+        if score is not None and score.named(floors=candidate.floors):
             best = best or candidate
             yield candidate, score
 

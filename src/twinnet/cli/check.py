@@ -61,6 +61,22 @@ def command(
         str | None,
         typer.Option("--baseline", metavar="RUN", help="Fail only on what this earlier run did not show."),
     ] = None,
+    stages: Annotated[
+        bool,
+        typer.Option(
+            "--stages",
+            help="Follow the network through export, ONNX, optimisation and quantisation to the engine, and name the "
+            "stage where the difference enters.",
+        ),
+    ] = False,
+    stage: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--stage",
+            metavar="NAME=FILE",
+            help="With --stages: the file your pipeline wrote for onnx, optimised or quantised.",
+        ),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="A PASS on data that could not show a fault exits with 1.")
     ] = False,
@@ -68,6 +84,26 @@ def command(
     keep: Annotated[
         str, typer.Option("--keep", metavar="worst|all|none", help="Tensors to keep in the run folder.")
     ] = "worst",
+    debug_ir: Annotated[
+        str | None,
+        typer.Option(
+            "--debug-ir",
+            metavar="DIR",
+            help="Where compiling engines write their intermediate representation, a folder for each case.",
+        ),
+    ] = None,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Say which segments to keep in float, tried by running.")
+    ] = False,
+    advise_target: Annotated[
+        float | None, typer.Option("--advise-target", metavar="DB", help="The SNR that is enough.")
+    ] = None,
+    advise_out: Annotated[
+        str | None,
+        typer.Option(
+            "--advise-out", metavar="FILE.onnx", help="Write the twin with those segments in float."
+        ),
+    ] = None,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -90,8 +126,14 @@ def command(
         if value not in allowed:
             raise UsageError(f"{flag} {value} is not possible", hint=f"one of: {', '.join(allowed)}")
     folder = run_folder(network, twin) if out is None else out
+    verb = check
+    if stages or stage:
+        from twinnet.stages import following
+
+        verb = following(stage or ())
+        folder = f"{folder}-stages" if out is None else out
     with progress(quiet=quiet or as_json) as report:
-        result = check(
+        result = verb(
             network,
             inputs,
             twin,
@@ -119,6 +161,10 @@ def command(
             baseline=baseline,
             names=read_name_map(names) if names else None,
             keep=keep,
+            debug_ir=debug_ir,
+            advise=advise or advise_target is not None or advise_out is not None,
+            advise_target=advise_target,
+            advise_out=advise_out,
             progress=report,
         )
     answer(result, quiet=quiet, verbose=verbose, as_json=as_json, unmatched=unmatched)

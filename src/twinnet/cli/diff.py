@@ -12,7 +12,9 @@ __all__ = ["command"]
 
 
 def command(
-    a: Annotated[str, typer.Argument(metavar="A", help="A network: file.py:factory, .onnx or .pt2.")],
+    a: Annotated[
+        str, typer.Argument(metavar="A", help="A network: file.py:factory, .onnx, .pt2 or lookup tables.")
+    ],
     b: Annotated[str, typer.Argument(metavar="B", help="The other network, of any format.")],
     shape: o.Shape = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

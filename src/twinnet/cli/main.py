@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from twinnet.cli import (
     attach,
@@ -27,7 +28,28 @@ from twinnet.cli import (
 
 __all__ = ["app", "main"]
 
+
+class _Verbs(TyperGroup):
+    """The group of verbs. Its own options are looked at only where a command line starts with one.
+
+    Converting even absent options costs more than the help of a verb.
+    """
+
+    _verb_first = False
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [] if self._verb_first else super().get_params(ctx)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        self._verb_first = bool(args) and not args[0].startswith("-")
+        try:
+            return super().parse_args(ctx, args)
+        finally:
+            self._verb_first = False
+
+
 app = typer.Typer(
+    cls=_Verbs,
     name="twinnet",
     help="Does the network you ship compute what the network you trained computes? Where, and why not?",
     no_args_is_help=True,

@@ -9,7 +9,7 @@ import numpy as np
 from twinnet.debugger.figures import number, table
 from twinnet.debugger.stopped import Stopped
 from twinnet.debugger.tables import stage_at, term_at
-from twinnet.engines.lut import planes_of
+from twinnet.engines._table_view import planes_of
 from twinnet.lut.explain import Lookup, explain_lookup, payload_at
 from twinnet.lut.plan import INPUT, Plan, Stage, Term
 from twinnet.result import PairResult

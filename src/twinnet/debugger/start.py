@@ -52,17 +52,17 @@ def stop_at_check(
         except BaseException:
             held.release()
             raise
-    seen = held.kept_sample
-    if seen is None:
+    if held.kept is None:
         held.release()
         raise EngineError(result.error, stage=result.stage, log=result.log)
+    seen, judged = held.kept
     return Stopped(
         trace=seen.trace,
         twin_trace=seen.twin_trace,
-        rows=seen.judged,
+        rows=judged,
         pairs={pair.site.tensor: pair for pair in seen.pairing.pairs},
         inputs=seen.sample,
-        unit="pixels" if _is_lut(held) else "",
+        unit="pixels" if is_lut(held) else "",
         result=result,
         held=held,
         seen=seen,
@@ -142,10 +142,11 @@ def _session(twin: Any, feed: Any) -> Any:
     return TableSession(plan, "numpy", None, Job(feed.samples[0]), LutEngine())
 
 
-def _is_lut(held: Held) -> bool:
-    from twinnet.engines.lut import TableSession
+def is_lut(held: Held) -> bool:
+    """Whether the network is one of tables: its sites are in pixel units then, whatever runs the twin."""
+    from twinnet.engines.lut import NetworkSites, TableSession
 
-    return isinstance(held.sides.twin, TableSession)
+    return isinstance(held.sides.net, NetworkSites | TableSession)
 
 
 def _flat(tensors: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from twinnet.result import Difference, PairResult, Result
 
 if TYPE_CHECKING:
     from twinnet.debugger.held import Held
-    from twinnet.judge.judgement import Seen
+    from twinnet.judge.seen import Seen
 
 __all__ = ["Side", "Stopped", "differences"]
 
@@ -67,6 +67,13 @@ class Stopped:
     def by_tensor(self) -> dict[str, PairResult]:
         """Rows by the network's tensor name."""
         return {row.site.tensor: row for row in self.rows}
+
+    @property
+    def now(self) -> Seen | None:
+        """The sample with the tensors as they are now, patches included."""
+        if self.seen is None:
+            return None
+        return replace(self.seen, trace=self.trace, twin_trace=self.twin_trace)  # type: ignore[arg-type]
 
     def row(self, asked: str) -> PairResult:
         """The pair a person means by a name, with or without the leading dot, or by a pattern."""

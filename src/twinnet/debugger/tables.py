@@ -13,23 +13,19 @@ _ROTATION = re.compile(r"\.rot(\d)(?:\.sr)?$")
 
 
 def plans_of(stopped: Stopped) -> tuple[Plan, Plan] | None:
-    """The plan that the network gives and the one the twin runs; None where the twin has no tables."""
+    """The plan that the network gives and the one the twin runs; None where the network has no tables.
+
+    A twin that runs tables elsewhere shows no plan: it is looked at with the network's own.
+    """
     if stopped.held is None:
         return None
-    from twinnet.engines.lut import NetworkSites, TableSession, exported_plan
+    from twinnet.engines.lut import NetworkSites, TableSession
 
-    net, twin = stopped.held.sides.net, stopped.held.sides.twin
-    if not isinstance(twin, TableSession):
+    net = stopped.held.sides.net
+    if not isinstance(net, TableSession | NetworkSites):
         return None
-    if isinstance(net, TableSession):
-        return net.plan, twin.plan
-    if not isinstance(net, NetworkSites):
-        return twin.plan, twin.plan
-    known = stopped.held.__dict__.get("exported")
-    if known is None:
-        known = exported_plan(net.net, stopped.held.job)
-        stopped.held.__dict__["exported"] = known
-    return known, twin.plan
+    plan = getattr(stopped.held.sides.twin, "plan", None)
+    return net.plan, plan if isinstance(plan, Plan) else net.plan
 
 
 def stage_at(plan: Plan, site: str) -> Stage:

@@ -16,9 +16,12 @@ __all__ = ["REGISTRY", "Spec", "find_engine", "parse_spec", "parse_specs"]
 REGISTRY: dict[str, str] = {
     "torch": "twinnet.engines.torch:TorchEngine",
     "onnxruntime": "twinnet.engines.onnxruntime:OnnxRuntimeEngine",
+    "openvino": "twinnet.engines.openvino:OpenVinoEngine",
     "onnx-reference": "twinnet.engines.onnx_reference:OnnxReferenceEngine",
+    "iree": "twinnet.engines.iree:IreeEngine",
     "lut": "twinnet.engines.lut:LutEngine",
     "lut-native": "twinnet.engines.lut:LutNativeEngine",
+    "command": "twinnet.engines.command:CommandEngine",
     "callable": "twinnet.engines.callable:CallableEngine",
     "recording": "twinnet.engines.recording:RecordingEngine",
 }

@@ -114,5 +114,6 @@ def eager_trace(
         if site.tensor in watch:
             builder.add(site.tensor, to_numpy(tensor))
     for name, tensor in outputs.items():
-        builder.add(name, np.array(to_numpy((patches or {}).get(name, tensor))))
+        replaced = (patches or {}).get(name)
+        builder.add(name, np.array(to_numpy(tensor if replaced is None else replaced)))
     return builder.done()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.cache import cached_folder, content_key
-from twinnet.engines.base import Job, failed
+from twinnet.engines.base import UNITS, Job, failed
 from twinnet.errors import EngineError, MissingExtra, UsageError
 from twinnet.signature import Signature
 
@@ -91,8 +91,42 @@ class OnnxArtefact:
         return {named.get(i.name, i.name): i.name for i in self.signature.inputs}
 
     def feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """A sample under the model's names; what the model does not take (pruned on export) is left out."""
-        return {theirs: np.asarray(inputs[ours]) for ours, theirs in self.inputs.items() if ours in inputs}
+        """A sample under the model's names; what the model does not take (pruned on export) is left out.
+
+        A float input of a model in another float format is rounded to it, as whoever deploys the model does.
+        """
+        declared = {spec.name: spec.dtype for spec in self.signature.inputs}
+        return {
+            theirs: _as_float(np.asarray(inputs[ours]), declared.get(theirs, ""))
+            for ours, theirs in self.inputs.items()
+            if ours in inputs
+        }
+
+    @cached_property
+    def precision(self) -> str:
+        """The number format the model computes in: the coarsest of its inputs and weights, float32 without any."""
+        import onnx
+
+        names = [spec.dtype for spec in self.signature.inputs]
+        names += [
+            np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).name
+            for tensor in self.model.graph.initializer
+            if len(tensor.dims) > 1 and tensor.data_type in _FLOATS
+        ]
+        found = [name for name in names if name in UNITS]
+        return max(found, key=lambda name: UNITS[name], default="float32")
+
+
+_FLOATS = (1, 10, 11, 16)
+"""ONNX's numbers of float32, float16, float64 and bfloat16."""
+
+
+def _as_float(array: np.ndarray, dtype: str) -> np.ndarray:
+    if dtype not in UNITS or array.dtype.name not in UNITS or array.dtype.name == dtype:
+        return array
+    from twinnet.inputs.fit import numpy_dtype
+
+    return array.astype(numpy_dtype(dtype))
 
 
 def onnx_artefact(network: Network | None, file: str | None, job: Job) -> OnnxArtefact:
@@ -286,7 +320,7 @@ def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[
     getitems = {
         (n.args[0].name, n.args[1]): n.name for n in program.graph.nodes if n.target is operator.getitem
     }
-    known = {n.name for n in program.graph.nodes}
+    kinds = {n.name: _family(n) for n in program.graph.nodes}
     last: dict[str, str] = {}
     found: dict[str, str] = {}
     for node in decomposed.graph.nodes:
@@ -294,11 +328,12 @@ def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[
             continue
         origin = node.meta.get("from_node")
         source = origin[-1].name if origin else node.name
-        if source not in known:
+        if source not in kinds:
             continue
         if node.target is operator.getitem:
             # The parts of a result: by index, for an operator that is itself taken over whole.
-            part = getitems.get((source, node.args[1])) if last.get(source) == node.args[0].name else None
+            whole = last.get(source) == node.args[0].name and _family(node.args[0]) == kinds.get(source)
+            part = getitems.get((source, node.args[1])) if whole else None
             if part is not None:
                 found[node.name] = part
             continue
@@ -306,3 +341,9 @@ def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[
     several = {source for source, _ in getitems}
     found.update({name: source for source, name in last.items() if source not in several})
     return found
+
+
+def _family(node: Any) -> str:
+    """What an operator is at heart: "split" of split and of split_with_sizes."""
+    packet = getattr(node.target, "_overloadpacket", node.target)
+    return getattr(packet, "__name__", str(packet)).strip("_").partition("_")[0]

@@ -1,19 +1,39 @@
-"""What all sessions of ONNX models share: where their values come from, and what can be observed."""
+"""What all sessions of ONNX models share: where their values come from, what can be observed, and how to watch it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
-from twinnet.engines._onnx_graph import OnnxGraph
-from twinnet.engines.base import Session
+import numpy as np
+
+from twinnet.engines._onnx_graph import OnnxGraph, Piece
+from twinnet.engines.base import Arrays, Job, Session
 from twinnet.site import Site
+from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
+    import onnx
+
     from twinnet.engines._export import OnnxArtefact
     from twinnet.layers import Graph
 
-__all__ = ["OnnxSession"]
+__all__ = ["OnnxSession", "Runner", "TappedSession"]
+
+_PIECE_BYTES = 64 << 20
+
+
+class Runner(Protocol):
+    """A loaded model: the names it takes and gives, and a call that turns one into the other."""
+
+    @property
+    def inputs(self) -> Sequence[str]: ...
+
+    @property
+    def outputs(self) -> Sequence[str]: ...
+
+    def __call__(self, feeds: Arrays) -> Sequence[np.ndarray]: ...
 
 
 class OnnxSession(Session):
@@ -23,6 +43,7 @@ class OnnxSession(Session):
         self._artefact = artefact
         self._cut = OnnxGraph(artefact.model)
         self.signature = artefact.signature
+        self.precision = artefact.precision
 
     def _sites_of(self, names: Iterable[str]) -> tuple[Site, ...]:
         outputs = set(self._cut.outputs)
@@ -66,3 +87,81 @@ class OnnxSession(Session):
 
     def graph(self) -> Graph | None:
         return self._artefact.graph()
+
+
+class TappedSession(OnnxSession):
+    """Shows tensors by marking them as outputs, in consecutive pieces where they take much memory."""
+
+    def __init__(self, artefact: OnnxArtefact, job: Job) -> None:
+        super().__init__(artefact)
+        self._job = job
+        self._plans: dict[frozenset[str], list[Piece]] = {}
+        self._whole: dict[frozenset[str], Runner] = {}
+
+    @abstractmethod
+    def _load_part(self, model: onnx.ModelProto) -> Runner:
+        """A part of the network, cut out as a model of its own, under this session's options."""
+
+    def _load_tapped(self, names: Sequence[str]) -> Runner:
+        """The whole network with these tensors as further outputs."""
+        return self._load_part(self._cut.with_outputs(names))
+
+    def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        feeds = self._artefact.feeds(inputs)
+        for name, array in feeds.items():
+            builder.add(name, array)
+        values: dict[str, np.ndarray] = dict(feeds)
+        key = frozenset(watch)
+        pieces = self._plans.get(key) or self._plan(key, feeds)
+        self._plans[key] = pieces
+        for index, piece in enumerate(pieces):
+            needed_later = {n for later in pieces[index + 1 :] for n in later.inputs}
+            runner = self._whole.get(key) or self._piece_runner(piece, values, len(pieces), watch)
+            if len(pieces) == 1:
+                # One piece serves all samples. Of many, each goes when it is done: its threads and buffers with it.
+                self._whole[key] = runner
+            results = runner({n: values[n] for n in runner.inputs if n in values})
+            for name, result in zip(runner.outputs, results, strict=True):
+                if not isinstance(result, np.ndarray) or result.dtype == object:
+                    if name in needed_later:
+                        values[name] = result
+                    continue
+                if name in key or name in self._cut.outputs:
+                    builder.add(name, result)
+                if name in needed_later:
+                    values[name] = result
+            del results, runner
+            values = {n: v for n, v in values.items() if n in needed_later or n in feeds}
+        return builder.done()
+
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
+        feeds = self._artefact.feeds(inputs)
+        given = {name: np.asarray(array) for name, array in patches.items()}
+        for name, array in (*feeds.items(), *given.items()):
+            builder.add(name, array)
+        wanted = [n for n in self._cut.observable if n in watch or n in self._cut.outputs]
+        model = self._cut.with_values(given, wanted)
+        if not model.graph.output:  # everything that is wanted was given
+            return builder.done()
+        runner = self._load_part(model)
+        values = {**feeds, **given}
+        results = runner({n: values[n] for n in runner.inputs if n in values})
+        for name, result in zip(runner.outputs, results, strict=True):
+            if isinstance(result, np.ndarray) and result.dtype != object:
+                builder.add(name, result)
+        return builder.done()
+
+    def _plan(self, watch: frozenset[str], feeds: Arrays) -> list[Piece]:
+        budget = _PIECE_BYTES if self._job.memory is None else max(self._job.memory // 3, 1 << 20)
+        sizes = self._cut.sizes({n: a.shape for n, a in feeds.items()})
+        return self._cut.pieces(watch, sizes, budget)
+
+    def _piece_runner(self, piece: Piece, values: Arrays, count: int, watch: Collection[str]) -> Runner:
+        if count == 1:
+            return self._load_tapped([n for n in self._cut.observable if n in watch])
+        return self._load_part(self._cut.extract(piece, values))
+
+    def close(self) -> None:
+        self._whole.clear()

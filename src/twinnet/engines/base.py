@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -33,11 +34,15 @@ __all__ = [
     "Arrays",
     "Engine",
     "Job",
+    "LayerTime",
     "Session",
     "SiteJudge",
     "coarser",
+    "one_of",
     "positive",
     "read_options",
+    "switch",
+    "unit_of",
 ]
 
 Arrays = Mapping[str, np.ndarray]
@@ -51,6 +56,8 @@ UNITS: Mapping[str, float] = {
 }
 """Unit roundoff of the number formats a twin may declare."""
 
+_EIGHT_BITS = 2.0**-8
+
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
@@ -62,14 +69,35 @@ class Abilities:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LayerTime:
+    """How long one step of an engine takes: a layer, several fused ones, or a conversion between two.
+
+    `tensors` are the sites (by `Site.tensor`) whose layers it computes, in order; none where the engine added the
+    step by itself. `kernel` is what the engine calls the code that ran.
+    """
+
+    name: str
+    op: str
+    seconds: float
+    tensors: tuple[str, ...] = ()
+    kernel: str = ""
+
+
 @dataclass
 class Job:
-    """What converting needs to know beside the network: example inputs, common options, and where time goes."""
+    """What converting needs to know beside the network: example inputs, common options, and where time goes.
+
+    `samples` are all inputs of the check, for engines that calibrate with them; they are made when asked for.
+    """
 
     inputs: Arrays
+    samples: Sequence[Arrays] = ()
     threads: int | None = None
     time_limit: float | None = None
     memory: int | None = None
+    ir_folder: Path | None = None
+    """Where an engine that compiles is to write its intermediate representation; None: nowhere."""
     timings: dict[str, float] = field(default_factory=dict)
     progress: Callable[[str], None] = lambda step: None
 
@@ -168,9 +196,17 @@ class Session(ABC):
         """The canonical layers of what this session runs, value names equal to `Site.tensor`; None if unknown."""
         return None
 
+    def view(self, twin: Session) -> Session:
+        """A twin as this network's samples and sites fit it; itself unless the network knows better."""
+        return twin
+
     def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> SiteJudge | None:
         """A judge of its own for this network and that twin; None: the canonical layers judge."""
         return None
+
+    def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
+        """Time of each step in execution order, the median of `repeats` runs; for engines whose abilities say so."""
+        raise EngineError(f"{self.engine} tells no time per layer", stage="profile")
 
     def close(self) -> None:  # noqa: B027 - most sessions hold nothing
         """Free what the session holds."""
@@ -184,6 +220,12 @@ class Engine(ABC):
     summary: ClassVar[str] = ""
     abilities: ClassVar[Abilities] = Abilities()
     options: ClassVar[Mapping[str, str]] = {}
+    file_is_network: ClassVar[bool] = True
+    """Whether the file of a spec is the twin itself; else the twin is made from the network, and the file says how."""
+
+    def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
+        """What `twinnet.shrink.sides` needs to run a part of a network alone under these options."""
+        return dict(options)
 
     @abstractmethod
     def version(self) -> str:
@@ -222,13 +264,42 @@ def positive(text: str) -> int:
     return value
 
 
+def switch(text: str) -> bool:
+    """Yes or no, as an option's value."""
+    return {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}[text.lower()]
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """A word of a list, as an option's value.
+
+    >>> one_of("off", "all")("all")
+    'all'
+    """
+
+    def read(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(text)
+        return text
+
+    return read
+
+
 def coarser(a: str, b: str) -> str:
     """The number format of the two that rounds more: what an end-to-end comparison can expect at best.
 
     >>> coarser("float64", "float32")
     'float32'
     """
-    return max(a, b, key=lambda name: UNITS.get(name, UNITS["float32"]))
+    return max(a, b, key=unit_of)
+
+
+def unit_of(precision: str) -> float:
+    """How coarse a format is: its unit roundoff; for "int8" a step relative to the range that it divides.
+
+    >>> unit_of("float16") == 2.0**-11, unit_of("int8") == 2.0**-8
+    (True, True)
+    """
+    return _EIGHT_BITS if precision == "int8" else UNITS.get(precision, UNITS["float32"])
 
 
 def failed(stage: str, engine: str, error: BaseException) -> EngineError:

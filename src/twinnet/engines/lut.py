@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from twinnet.engines._plan_judge import PlanJudge
+from twinnet.engines._table_view import TableView, planes_of
 from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
 from twinnet.errors import TwinnetError, UsageError
-from twinnet.judge.verdicts import Born
-from twinnet.lut.exact import Expected
-from twinnet.lut.plan import Plan
+from twinnet.lut.plan import Plan, Table
 from twinnet.lut.plan import sites as plan_sites
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -112,17 +112,6 @@ def lut_net(network: Any) -> Any:
     return module if isinstance(module, LutNet) else None
 
 
-def planes_of(inputs: Arrays) -> np.ndarray:
-    """The 8-bit planes a table network reads: images in [0, 1] of [batch, colours, rows, columns]."""
-    if len(inputs) != 1:
-        raise UsageError(f"a LUT network has one input, not {len(inputs)}")
-    image = np.asarray(next(iter(inputs.values())))
-    if image.ndim != 4:
-        raise UsageError(f"a LUT network takes [batch, colours, rows, columns], not {list(image.shape)}")
-    pixels = image if image.dtype == np.uint8 else np.rint(np.clip(image, 0, 1).astype(np.float64) * 255)
-    return pixels.reshape(-1, *image.shape[2:]).astype(np.uint8)
-
-
 class TableSession(Session):
     """A plan behind the session contract. Traces are in pixel units, one leading axis for the planes."""
 
@@ -199,29 +188,25 @@ class TableSession(Session):
     def retrace(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
     ) -> Trace:
-        from twinnet.lut.patched import carried
+        from twinnet.engines._table_patch import carried
+        from twinnet.layers.read_plan import read_plan
 
-        for name, array in inputs.items():
-            builder.add(name, np.asarray(array))
-        integers = {n: np.rint(np.asarray(a) / self.scales[n]).astype(np.int64) for n, a in patches.items()}
-        found: dict[str, list[np.ndarray]] = {}
-        with self._job.step("run"):
-            for index, plane in enumerate(planes_of(inputs)):
-                seen: dict[str, np.ndarray] = {}
-                self._runner.record(
-                    np.ascontiguousarray(plane), lambda n, a, s=seen: s.update({n: np.array(a)})
-                )
-                given = {n: a[index] for n, a in integers.items()}
-                for name, values in carried(self.plan, plane, seen, given).items():
-                    found.setdefault(name, []).append(values)
-        for name, planes in found.items():
-            if name in watch or name in self.output_tensors:
-                builder.add(name, np.stack(planes) * self.scales[name])
+        seen = self.trace(inputs, {s.tensor for s in self.sites}, TraceBuilder())
+        # Only whole numerators exist here.
+        given = {n: np.rint(np.asarray(a) / self.scales[n]) * self.scales[n] for n, a in patches.items()}
+        changed = carried(read_plan(self.plan, next(iter(self._inputs))), seen, given)
+        for name in seen:
+            if name in watch or name in self.output_tensors or name in inputs:
+                builder.add(name, given.get(name, changed.get(name, seen[name])))
         return builder.done()
+
+    def view(self, twin: Session) -> Session:
+        """A twin that runs these tables elsewhere, in pixel units."""
+        return twin if isinstance(twin, TableSession) else TableView(twin, self.plan, self._inputs)
 
     def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> Any:
         """Judges a twin that runs tables: against these tables, exactly."""
-        return PlanJudge(self.plan, pairs, twin, slack=0) if isinstance(twin, TableSession) else None
+        return PlanJudge(self.plan, pairs, twin, slack=0, image=next(iter(self._inputs)))
 
 
 class TorchTables:
@@ -310,14 +295,13 @@ class NetworkSites(Session):
     ) -> Trace:
         import torch
 
-        from twinnet.lut.patched import refuse_views
+        from twinnet.engines._table_patch import refuse_views
         from twinnet.network.arrays import to_tensor
 
+        refuse_views(patches)
         for name, array in inputs.items():
             builder.add(name, np.asarray(array))
         image = to_tensor(np.array(next(iter(inputs.values())))).float()
-
-        refuse_views(patches)
 
         def note(name: str, tensor: torch.Tensor) -> torch.Tensor:
             if name in patches:
@@ -330,73 +314,24 @@ class NetworkSites(Session):
             self.net(image, note)
         return builder.done()
 
+    @cached_property
+    def plan(self) -> Plan:
+        """What the tables of this network compute, tabulated now where it has none."""
+        return exported_plan(self.net, self._job)
+
+    def _tabulate(self, table: str, last: int) -> Table:
+        """A Unit's table as it would be with its last node elsewhere."""
+        from twinnet.lut.exporter import tabulate, units
+        from twinnet.lut.grid import Grid
+
+        unit = next(u for path, u in units(self.net) if path == f"{table}.unit")
+        return tabulate(unit, Grid(unit.grid.step, unit.grid.nodes, last))
+
+    def view(self, twin: Session) -> Session:
+        """A twin that runs the tables of this network elsewhere, in pixel units."""
+        return twin if isinstance(twin, TableSession) else TableView(twin, self.plan, self._inputs)
+
     def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> Any:
         """Judges tables against the exact interpolation of this network sampled at its nodes."""
-        if not isinstance(twin, TableSession):
-            return None
-        return PlanJudge(exported_plan(self.net, self._job), pairs, twin, slack=1)
-
-
-class PlanJudge:
-    """The born test of table networks: every site recomputed in integers from the twin's own inputs to it."""
-
-    def __init__(self, plan: Plan, pairs: Sequence[Pair], twin: TableSession, *, slack: int) -> None:
-        self._expected = Expected(plan, slack)
-        self._twin = twin
-        self.inputs: dict[str, str] = {}
-        self.shape_values: frozenset[str] = frozenset()
-
-    def segment(self, tensor: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """Names of the sites a site is computed from."""
-        return (), self._expected.sources(tensor)
-
-    def labels(self, tensor: str) -> tuple[str, ...]:
-        return (tensor,)
-
-    def on(self, sample: Arrays, network_trace: Arrays, twin_trace: Arrays) -> Callable[[Pair], Born]:
-        """A judge of pairs for one sample."""
-        planes = planes_of(sample)
-
-        def integers(name: str) -> np.ndarray:
-            return np.rint(twin_trace[name] / self._twin.scales[name]).astype(np.int64)
-
-        def judge(pair: Pair) -> Born:
-            name = pair.twin_site.tensor
-            if name not in self._twin.scales:
-                return Born("not judged", reason="not a site of the tables")
-            worst = Born("pass", 0.0, 0.0, 0.0, segment=(name,), limit=1.0)
-            missing = [s for s in self._expected.sources(name) if s not in twin_trace]
-            if missing:
-                return Born("not judged", reason=f"{missing[0]} was not watched", segment=(name,))
-            for index, plane in enumerate(planes):
-                found = self._expected.at(name, plane, lambda n, i=index: integers(n)[i])
-                got = integers(name)[index]
-                if found.value.shape != got.shape:
-                    return Born(
-                        "fail",
-                        reason=f"shape {got.shape} where the tables give {found.value.shape}",
-                        segment=(name,),
-                    )
-                off = np.abs(got - found.value)
-                most = int(off.max()) if off.size else 0
-                scale = self._twin.scales[name]
-                if most > found.slack:
-                    wrong = int((off > found.slack).sum())
-                    allowed = "exact" if found.slack == 0 else "one unit per entry"
-                    reason = f"{wrong} of {off.size} values are not what the tables give ({allowed})"
-                    return Born(
-                        "fail",
-                        most / max(found.slack, 1),
-                        most * scale,
-                        found.slack * scale,
-                        reason,
-                        (name,),
-                        1.0,
-                    )
-                if found.slack and most / found.slack > (worst.ratio or 0.0):
-                    worst = Born(
-                        "pass", most / found.slack, most * scale, found.slack * scale, "", (name,), 1.0
-                    )
-            return worst
-
-        return judge
+        image = next(iter(self._inputs))
+        return PlanJudge(self.plan, pairs, twin, slack=1, image=image, tabulate=self._tabulate)

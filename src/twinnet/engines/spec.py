@@ -10,7 +10,13 @@ from twinnet.errors import UsageError
 
 __all__ = ["Spec", "parse_spec", "parse_specs"]
 
-_BY_SUFFIX = {".onnx": "onnxruntime", ".pt2": "torch", ".py": "callable", ".safetensors": "lut"}
+_BY_SUFFIX = {
+    ".onnx": "onnxruntime",
+    ".pt2": "torch",
+    ".py": "callable",
+    ".safetensors": "lut",
+    ".toml": "command",
+}
 
 
 @dataclass(frozen=True, slots=True)

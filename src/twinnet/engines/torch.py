@@ -115,6 +115,7 @@ class TorchSession(Session):
         self.precision = dtype or self._own
         self._threads = threads
         self._compiled = compiled
+        self._kept: frozenset[str] = frozenset()
         self.notes = ()
         with job.step("export"):
             self._program = network.exported(job.inputs)
@@ -124,6 +125,35 @@ class TorchSession(Session):
             )
         self._module = network.module if self._dtype is None else _converted(network, self._dtype)
         self._callable = torch.compile(self._module, dynamic=False) if compiled else self._module
+
+    # -- a part in the network's own precision -----------------------------------------------------------------
+
+    def in_float(self, targets: Collection[str], known: Collection[str]) -> TorchSession:
+        """The same with the operators kept in the network's own precision that make `targets` from `known`.
+
+        What is kept reads the network's own weights; its result is rounded where a narrow operator reads it.
+        """
+        if self._program is None or self._dtype is None or self._compiled:
+            raise EngineError(
+                "only an exported network that runs in another dtype can keep a part", stage="run"
+            )
+        nodes = {node.name: node for node in self._program.graph.nodes}
+        kept: set[str] = set()
+        for target in targets:
+            stack = [nodes[target]] if target in nodes else []
+            while stack:
+                node = stack.pop()
+                if (
+                    node.op != "call_function"
+                    or node.name in kept
+                    or (node.name in known and node.name != target)
+                ):
+                    continue
+                kept.add(node.name)
+                stack.extend(node.all_input_nodes)
+        session = copy.copy(self)
+        session._kept = frozenset(kept)
+        return session
 
     # -- what can be observed ------------------------------------------------------------------------------------
 
@@ -200,6 +230,9 @@ class TorchSession(Session):
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         from twinnet.network.arrays import to_numpy
 
+        if self._kept:
+            trace = self.trace(inputs, (), TraceBuilder())
+            return {name: trace[name] for name in self._output_nodes}
         try:
             with self._job.step("run"), _threads(self._threads):
                 results = self.network.call(self._tensors(inputs), module=self._callable)
@@ -251,12 +284,14 @@ class TorchSession(Session):
         import torch
         from torch.fx import Node
         from torch.fx.node import map_arg
+        from torch.utils._pytree import tree_map
 
         from twinnet.network.arrays import to_numpy
 
         program = self._program
         assert program is not None
         values: dict[Node, Any] = {}
+        wide: dict[Node, Any] = {}
         by_node = {self.inputs.get(k, k): v for k, v in self._tensors(inputs).items()}
         last_use = _last_uses(program.graph)
         wanted = watch | set(self._output_nodes)
@@ -269,18 +304,40 @@ class TorchSession(Session):
                 elif node.op == "get_attr":
                     values[node] = operator.attrgetter(node.target)(program.graph_module)
                 elif node.op == "call_function":
-                    args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
-                    values[node] = patches.get(node.name)
-                    if values[node] is None:
+                    if node.name in patches:
+                        values[node] = patches[node.name]
+                    elif node.name in self._kept:
+                        args, kwargs = map_arg(
+                            (node.args, node.kwargs), lambda n: self._exact(n, values, wide)
+                        )
+                        wide[node] = _call(node, args, kwargs, None)
+                        values[node] = tree_map(self._cast, wide[node])
+                    else:
+                        args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
                         values[node] = _call(node, args, kwargs, self._dtype)
                     if node.name in wanted and isinstance(values[node], torch.Tensor):
                         # Views share memory with what they look at, so each tensor is copied as it is now.
                         builder.add(node.name, np.array(to_numpy(values[node]), order="C"))
                 for used in last_use.get(node, ()):
                     values.pop(used, None)
+                    wide.pop(used, None)
         return builder.done()
 
-    def _lifted(self, name: str) -> Any:
+    def _exact(self, node: Any, values: Mapping[Any, Any], wide: Mapping[Any, Any]) -> Any:
+        """An operand of a node that is kept in the network's own precision."""
+        import torch
+        from torch.utils._pytree import tree_map
+
+        if node in wide:
+            return wide[node]
+        if node.op == "placeholder" and node.name not in self.inputs.values():
+            return self._lifted(node.name, cast=False)
+        own = getattr(torch, self._own)
+        return tree_map(
+            lambda t: t.to(own) if isinstance(t, torch.Tensor) and t.is_floating_point() else t, values[node]
+        )
+
+    def _lifted(self, name: str, *, cast: bool = True) -> Any:
         program = self._program
         assert program is not None
         signature = program.graph_signature
@@ -292,7 +349,8 @@ class TorchSession(Session):
         if target is None:
             return None  # an input that was None when the network was exported
         value = program.state_dict.get(target)
-        return self._cast(value if value is not None else program.constants[target])
+        value = value if value is not None else program.constants[target]
+        return self._cast(value) if cast else value
 
 
 def own_precision(network: Any) -> str:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from twinnet.judge.metrics import hull_of
 from twinnet.layers.graph import Graph
 from twinnet.result import Difference, Finding, PairResult, Verdict
+
+if TYPE_CHECKING:
+    from twinnet.blame.groups import Group
 
 __all__ = [
     "VISIBLE",
@@ -17,6 +21,8 @@ __all__ = [
     "merge",
     "verdict_of",
     "visible",
+    "with_merged",
+    "with_tied",
     "worst_figures",
 ]
 
@@ -128,6 +134,35 @@ def findings_of(
         for p in pairs
         if failed and _creates(p)
     )
+
+
+def with_tied(findings: Sequence[Finding], groups: Sequence[tuple[str, ...]]) -> list[Finding]:
+    """Findings that share one faulty weight as one that names all places."""
+    known = {f.site.tensor: f for f in findings}
+    leader = {t: group[0] for group in groups for t in group if all(m in known for m in group)}
+    merged: list[Finding] = []
+    for finding in findings:
+        tensor = finding.site.tensor
+        first = leader.get(tensor, tensor)
+        if first != tensor:
+            continue
+        others = [known[t] for t, at in leader.items() if at == tensor and t != tensor]
+        if others:
+            reach = max([finding.inherited_by, *(f.inherited_by for f in others)])
+            finding = replace(finding, also=tuple(f.site for f in others), inherited_by=reach)
+        merged.append(finding)
+    return merged
+
+
+def with_merged(
+    findings: Sequence[Finding], group: Group | None, pairs: Sequence[PairResult]
+) -> list[Finding]:
+    """The first finding with the segments that explain the output error only together with it."""
+    if group is None or not findings:
+        return list(findings)
+    labels = {p.site.tensor: p.site.label for p in pairs}
+    names = tuple(labels[t] for t in group.tensors if t in labels)
+    return [replace(findings[0], merged=names, explained=group.explains), *findings[1:]]
 
 
 def _creates(pair: PairResult) -> bool:

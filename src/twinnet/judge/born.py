@@ -10,16 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from twinnet.errors import EngineError
-from twinnet.judge.verdicts import LIMIT, TOO_LARGE, Born
+from twinnet.judge.verdicts import BEYOND_STEPS, LIMIT, TOO_LARGE, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds
 from twinnet.layers.graph import Graph, Layer
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
+
+if TYPE_CHECKING:
+    from twinnet.judge.declared import Declared
 
 __all__ = ["BLIND", "BornTest", "Frontier"]
 
@@ -27,7 +31,14 @@ Frontier = Callable[[Pair], "tuple[tuple[int, ...], dict[str, torch.Tensor], dic
 """The layers of a pair's segment, the twin's inputs of it, and what each of those may be off by its own rounding."""
 
 BLIND = 1000.0
-"""A tensor must be this many floors large somewhere, else the data cannot show a fault in it."""
+"""A tensor must be this many floors large somewhere, else the data cannot show a fault in it.
+
+A narrow format cannot reach that: float16 has 2^11 steps in all. There a tensor is tested as soon as a fault of a
+few per cent (float16) or of half its size (bfloat16) would show.
+"""
+
+_NARROW_BLIND = 2.0**-5
+_STEPS_BLIND = 64.0
 
 _TINY = 2.0**-126
 _TINY_HALF = 2.0**-24  # float16 ends much earlier: its smallest number
@@ -40,7 +51,7 @@ class BornTest:
 
     `unit` is the unit roundoff of the twin's declared precision; `inputs` maps the graph's input names to those of
     the samples; `observable` are the values the network's side can show; `spread` is how far two equal runs of
-    the twin are apart, where it is not deterministic.
+    the twin are apart, where it is not deterministic; `declared` knows the steps of a quantised twin.
     """
 
     def __init__(
@@ -53,8 +64,10 @@ class BornTest:
         inputs: Mapping[str, str] | None = None,
         observable: Collection[str] | None = None,
         spread: Mapping[str, float] | None = None,
+        declared: Declared | None = None,
     ) -> None:
         self._graph = graph
+        self._declared = declared
         self._observable = observable
         self._pairs = {p.site.tensor: p for p in pairs}
         self._unit = unit
@@ -167,7 +180,39 @@ class _Sample:
             if carried:
                 expected, error = self._evaluate(tensor, layers, frontier, carried)
                 verdict = self._numbers(pair, expected, error, got, labels)
+        if verdict.status == "fail" and verdict.ratio is not None:
+            verdict = self._by_steps(pair, layers, frontier, got, labels) or verdict
         return verdict
+
+    def _by_steps(
+        self,
+        pair: Pair,
+        layers: Sequence[int],
+        frontier: Sequence[str],
+        got: torch.Tensor,
+        labels: tuple[str, ...],
+    ) -> Born | None:
+        """The judgement by the steps that a quantised twin declares; None where it declares none here."""
+        test = self._test
+        if test._declared is None:
+            return None
+        values = {name: self._value(name) for name in frontier}
+        own = self._network.get(pair.site.tensor)
+        expected = test._declared.expect(pair, layers, values, self._twin, own, test._unit)
+        if expected is None:
+            return None
+        allowed = expected.steps.double() / test._limit
+        if expected.floor is not None:
+            allowed = allowed + expected.floor
+        sizes = _Sizes(got, expected.value, allowed, test._unit)
+        if sizes.ratio <= test._limit:
+            status = "pass" if sizes.level >= _STEPS_BLIND else "untested"
+            reason = "" if status == "pass" else "the values are as small as its quantisation steps"
+            return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit)
+        reason = BEYOND_STEPS
+        if expected.clipped > 0:
+            reason += f"; its range clips {100 * expected.clipped:.2g} % of the values"
+        return Born("fail", sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit)
 
     def _has(self, name: str) -> bool:
         test = self._test
@@ -239,7 +284,7 @@ class _Sample:
         status, reason = "pass", ""
         if sizes.ratio > test._limit:
             status, reason = "fail", TOO_LARGE
-        elif sizes.level < BLIND:
+        elif sizes.level < min(BLIND, _NARROW_BLIND / test._unit):
             status, reason = "untested", "the values are as small as what rounding may change"
         return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit)
 

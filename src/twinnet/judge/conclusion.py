@@ -11,13 +11,13 @@ import numpy as np
 
 from twinnet.engines.base import Session
 from twinnet.judge import guards
-from twinnet.judge.aggregate import findings_of, verdict_of, visible
+from twinnet.judge.aggregate import findings_of, verdict_of, visible, with_merged, with_tied
 from twinnet.judge.metrics import compare, dtype_class
 from twinnet.judge.sides import dims
 from twinnet.judge.task import mean_metric
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pairing
-from twinnet.result import Coverage, Finding, Guard, PairResult, Result
+from twinnet.result import Coverage, Finding, Guard, PairResult, Result, SideInfo
 from twinnet.site import Site
 from twinnet.store import dtype_name
 
@@ -70,7 +70,7 @@ class Conclusion:
         return Result(
             verdict=verdict,
             network=check.sides.network_info(),
-            twin=check.sides.twin_info(),
+            twin=self._twin_info(),
             inputs=check.feed.info,
             coverage=coverage,
             guards=tuple(found),
@@ -79,12 +79,19 @@ class Conclusion:
             pairs=tuple(pairs),
             failing=len(visibly),
             first_failing=first,
-            findings=self._with_causes(findings_of(pairs, self.graph, [p.site.tensor for p in visibly])),
+            findings=self._with_causes(
+                findings_of(pairs, self.check.lineage, [p.site.tensor for p in visibly])
+            ),
             contributors=self._contributors(),
+            advice=check.keeper.advice,
             metrics=mean_metric(check.scores),
             tolerance=str(check.tolerances),
             timings=dict(check.timings),
         )
+
+    def _twin_info(self) -> SideInfo:
+        info = self.check.sides.twin_info()
+        return replace(info, precision="int8") if self.check.quantised else info
 
     def _unexplained(self, pairs: list[PairResult], outputs: list[PairResult]) -> list[PairResult]:
         """Outputs that plainly differ although no segment was caught: a slack floor must not hide that.
@@ -92,7 +99,7 @@ class Conclusion:
         A floor is slack behind long segments and whole subgraphs. What the network's own rounding does to an output
         tells whether rounding can have done this.
         """
-        if self.check.tolerances or self.check.by_network:
+        if self.check.tolerances or self.check.by_network or self.check.quantised:
             return pairs
         wrong: set[str] = set()
         for index, output in enumerate(outputs):
@@ -109,9 +116,9 @@ class Conclusion:
         ]
 
     def _contributors(self) -> tuple[Finding, ...]:
-        """Where a network with a meaning of its own differs within its budget (table approximation), worst first."""
+        """Where the twin differs within its budget, by impact; a table's approximation by its size, worst first."""
         if not self.check.by_network:
-            return ()
+            return self._ranked()
         ranked = sorted(
             (
                 p
@@ -126,9 +133,30 @@ class Conclusion:
             for p in ranked[:5]
         )
 
+    def _ranked(self) -> tuple[Finding, ...]:
+        by_tensor = {p.site.tensor: p for p in self.pairs if p.status in ("pass", "untested")}
+        ranked = self.check.keeper.ranked
+        return tuple(
+            ranked[tensor].on(
+                Finding(
+                    p.site,
+                    p.twin_site,
+                    p.difference.max_abs,
+                    p.floor or 0.0,
+                    p.ratio or 0.0,
+                    p.born or 0.0,
+                    segment=p.segment,
+                )
+            )
+            for tensor in ranked
+            if (p := by_tensor.get(tensor)) is not None
+        )
+
     def _with_causes(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        blamed = self.check.blamed
-        return tuple(blamed[f.site.tensor].on(f) if f.site.tensor in blamed else f for f in findings)
+        keeper = self.check.keeper
+        blamed = keeper.blamed
+        known = [blamed[f.site.tensor].on(f) if f.site.tensor in blamed else f for f in findings]
+        return tuple(with_merged(with_tied(known, keeper.tied), keeper.together, self.pairs))
 
     def _outputs(self, *, failed: bool) -> list[PairResult]:
         """The deployed outputs end to end, with what float rounding alone does to them where that is affordable."""
@@ -179,7 +207,7 @@ class Conclusion:
             for p in self.pairs
             if p.site.role == "output"
         )
-        if graph is None or not (failed or plainly or self._cheap()):
+        if graph is None or not (failed or plainly or check.watched or self._cheap()):
             return {}
         import torch
 
@@ -198,6 +226,8 @@ class Conclusion:
             return {}
         found: dict[str, float] = {}
         for tensor, array in zip(net.output_tensors, self.plain.values(), strict=False):
+            # Rounding is how far the watched run is from its own layers; an unwatched one may do other things.
+            array = check.watched.get(tensor, array)
             value = exact.get(tensor)
             if (
                 value is None

@@ -30,7 +30,8 @@ class Sides:
     @property
     def derived(self) -> bool:
         """Whether the twin is converted from this very network."""
-        return isinstance(self.twin_spec, Spec) and self.twin_spec.file is None
+        spec = self.twin_spec
+        return isinstance(spec, Spec) and (spec.file is None or not find_engine(spec.engine).file_is_network)
 
     def open_network(self) -> Session:
         """The network's own session."""
@@ -39,7 +40,8 @@ class Sides:
 
     def open_twin(self) -> Session:
         """The twin's session."""
-        self.twin = self._open(self.twin_spec, "twin")
+        twin = self._open(self.twin_spec, "twin")
+        self.twin = twin if self.net is None else self.net.view(twin)
         return self.twin
 
     def _open(self, spec: Any, side: str) -> Session:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from twinnet.result import Status
 
-__all__ = ["LIMIT", "TOO_LARGE", "Born"]
+__all__ = ["BEYOND_STEPS", "LIMIT", "TOO_LARGE", "Born"]
 
 LIMIT = 4.0
 """Born error in floor units above which a segment is a finding."""
@@ -14,6 +14,9 @@ LIMIT = 4.0
 
 TOO_LARGE = "more than rounding can explain"
 """The reason of a finding whose size says it all."""
+
+BEYOND_STEPS = "more than the steps of its quantisation can explain"
+"""The same for a twin that declares steps."""
 
 
 @dataclass(frozen=True, slots=True)

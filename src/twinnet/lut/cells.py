@@ -10,9 +10,8 @@ import numpy as np
 
 from twinnet.lut.plan import Plan, Table
 from twinnet.lut.reference import Visits, run_reference
-from twinnet.lut.serial import plan_to_dict
 
-__all__ = ["Cell", "Difference", "TableDifference", "diff", "lines", "to_dict"]
+__all__ = ["Cell", "Difference", "TableDifference", "diff", "lines", "nodes_of", "to_dict"]
 
 
 @dataclass(frozen=True)
@@ -90,28 +89,16 @@ def _grid(table: Table) -> tuple[int, ...]:
 
 
 def _structure(a: Plan, b: Plan) -> tuple[str, ...]:
-    words = []
-    if a.scale != b.scale:
-        words.append(f"scale x{a.scale} against x{b.scale}")
-    left, right = [s.name for s in a.stages], [s.name for s in b.stages]
-    if left != right:
-        words.append(f"stages {' '.join(left)} against {' '.join(right)}")
-    else:
-        for one, two in zip(plan_to_dict(a)["stages"], plan_to_dict(b)["stages"]):
-            words += [f"{one['name']}: other {key}" for key in one if key != "name" and one[key] != two[key]]
-    for name in {**a.tables, **b.tables}:
-        if name not in a.tables or name not in b.tables:
-            words.append(f"table {name} exists on one side only")
-        elif (
-            _grid(a.tables[name]) != _grid(b.tables[name]) or a.tables[name].payload != b.tables[name].payload
-        ):
-            words.append(f"table {name}: other grid, compression or payload")
-        elif a.tables[name].last != b.tables[name].last:
-            words.append(f"table {name}: last node {a.tables[name].last} against {b.tables[name].last}")
+    from twinnet.lut.differences import of_plans
+
+    words = [f"scale x{a.scale} against x{b.scale}"] if a.scale != b.scale else []
+    for place, aspect in of_plans(a, b):
+        if aspect.what != "entry":  # entries are counted table by table
+            words.append(f"{place}: B {aspect.told('A')}" if place else f"B {aspect.told('A')}")
     return tuple(words)
 
 
-def _nodes(table: Table, rows: np.ndarray, coarse: bool) -> np.ndarray:
+def nodes_of(table: Table, rows: np.ndarray, coarse: bool = False) -> np.ndarray:
     """Pixel values of the nodes of rows: [rows, axes]."""
     if coarse:
         index = np.unravel_index(rows, (table.coarse_nodes,) * table.axes)
@@ -137,7 +124,7 @@ def _compare(
     top = rows[rank[:most]]
     cells = tuple(
         Cell(tuple(int(v) for v in node), int(per_row[row]), None if seen is None else int(seen[row]))
-        for row, node in zip(top, _nodes(table, top, name.endswith(".coarse")))
+        for row, node in zip(top, nodes_of(table, top, name.endswith(".coarse")))
     )
     visited = None if seen is None else (float(seen[rows].sum() / seen.sum()) if seen.sum() else 0.0)
     return TableDifference(

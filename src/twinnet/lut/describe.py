@@ -65,6 +65,8 @@ def describe(content: LutFile) -> dict[str, Any]:
         "bytes": sum(table.nbytes for table in plan.tables.values()),
         "reach": plan.reach,
         "network": content.network or None,
+        "tuned": content.tuned,
+        "config": content.config or None,
         "notes": list(content.notes),
         "stages": stages,
     }
@@ -79,7 +81,10 @@ def lines(content: LutFile) -> list[str]:
         f"{facts['lookups']} lookups, looks {facts['reach']} pixels around",
     ]
     if facts["network"]:
-        out.append(f"made from {facts['network'][:16]} (SHA-256 of the network)")
+        tuned = ", then fine-tuned" if content.tuned else ""
+        out.append(f"made from {facts['network'][:16]} (SHA-256 of the network){tuned}")
+    if content.config:
+        out.append("config    of its experiment is stored in the file; --json prints it")
     for stage in facts["stages"]:
         cell = f", one site per {stage['cell']}x{stage['cell']} pixels" if stage["cell"] > 1 else ""
         out.append(

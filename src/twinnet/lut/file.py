@@ -43,6 +43,10 @@ class LutFile:
     """Where the tables come from, and which conventions were stated or assumed."""
     floats: dict[str, np.ndarray] = field(default_factory=dict)
     """Float weights of samplers and residuals by module path."""
+    config: str = ""
+    """Text of the experiment's config they were made with, if any."""
+    tuned: bool = False
+    """Whether entries were trained after they were taken from the network, so that they need not be near it."""
 
     @classmethod
     def of(cls, net: LutNet, notes: tuple[str, ...] = ()) -> LutFile:
@@ -113,6 +117,10 @@ def write(content: LutFile, path: str | Path) -> Path:
         "notes": json.dumps(content.notes),
         "plan": json.dumps(plan_to_dict(content.plan), separators=(",", ":")),
     }
+    if content.config:
+        metadata["config"] = content.config
+    if content.tuned:
+        metadata["tuned"] = "yes"
     if not target.parent.is_dir():
         raise UsageError(f"no such folder: {target.parent}")
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
@@ -180,4 +188,6 @@ def _content(metadata: dict[str, str], arrays: dict[str, np.ndarray]) -> LutFile
         metadata.get("network", ""),
         notes,
         floats,
+        metadata.get("config", ""),
+        metadata.get("tuned", "") == "yes",
     )

@@ -2,7 +2,8 @@
 
 The graph takes `image`, uint8 [planes, rows, columns], and gives `result`, uint8 [planes, channels, rows',
 columns']. Values are int64 throughout, tables stay int8, and each requantisation is done in double, step
-by step.
+by step. Tensors that hold a site's numbers carry its name (`PAYLOAD_LAST` after it where the payload is the last axis),
+so that whoever taps the graph sees the sites.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from twinnet.lut.plan import INPUT, Plan, Plane, Stage, Table, Term
 if TYPE_CHECKING:
     from twinnet.lut.net import LutNet
 
-__all__ = ["to_onnx"]
+__all__ = ["PAYLOAD_LAST", "to_onnx"]
+
+PAYLOAD_LAST = ":payload-last"
+"""Ends the name of a tensor [planes, rows, columns, payload] that holds a site [planes, payload, rows, columns]."""
 
 OPSET = 18
 """Old enough for every current runtime, new enough for axes as inputs of all reductions."""
@@ -75,6 +79,8 @@ class _Writer:
         self.initializers: dict[str, Any] = {}
         self.outputs: list[tuple[str, int, int]] = []
         self.known: dict[Any, str] = {}
+        self.makers: dict[str, Any] = {}
+        self.read: set[str] = set()
         self.count = 0
 
     # -- small things
@@ -86,6 +92,8 @@ class _Writer:
         self.count += 1
         names = [f"{kind.lower()}_{self.count}" + (f"_{k}" if outputs > 1 else "") for k in range(outputs)]
         self.nodes.append(helper.make_node(kind, list(inputs), names, name=names[0], **attributes))
+        self.makers.update(dict.fromkeys(names, self.nodes[-1]))
+        self.read.update(inputs)
         return names if outputs > 1 else names[0]
 
     def constant(self, value: Any, dtype: Any = np.int64, name: str | None = None) -> str:
@@ -111,13 +119,19 @@ class _Writer:
             self.known[key] = make()
         return self.known[key]
 
-    def note(self, name: str, tensor: str, dtype: Any) -> None:
-        """Make a site an output."""
+    def note(self, name: str, tensor: str, dtype: Any) -> str:
+        """Make a site an output, or give its tensor the site's name; returns what the tensor is called now."""
         from onnx import helper
 
+        maker = self.makers.get(tensor)
+        if not self.recording and maker is not None and tensor not in self.read:
+            maker.output[0] = name
+            del self.makers[tensor]
+            return name
         if self.recording:
             self.nodes.append(helper.make_node("Identity", [tensor], [name], name=f"site:{name}"))
             self.outputs.append((name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), 4))
+        return tensor
 
     # -- the graph
     # ---------------------------------------------------------------------------------------------
@@ -166,21 +180,21 @@ class _Writer:
                 numerators = self.lookup(term, table, stacked)
                 for k, r in enumerate(term.rotations):
                     numerator = self.share(numerators, k, registers) if len(turned) > 1 else numerators
+                    site = f"{stage.name}.{term.name}.rot{r}"
                     if self.recording:
                         raw = self.op("Transpose", numerator, perm=[0, 3, 1, 2])
-                        self.note(f"{stage.name}.{term.name}.rot{r}.sr", raw, np.int64)
-                    placed = self.place(numerator, stage, r)
-                    self.note(f"{stage.name}.{term.name}.rot{r}", placed, np.int64)
+                        self.note(f"{site}.sr", raw, np.int64)
+                    else:
+                        numerator = self.note(f"{site}.sr{PAYLOAD_LAST}", numerator, np.int64)
+                    placed = self.note(site, self.place(numerator, stage, r), np.int64)
                     placed = placed if factor == 1 else self.op("Mul", placed, self.constant(factor))
                     part = placed if part is None else self.op("Add", part, placed)
             assert part is not None
             if group:
-                self.note(prefix, part, np.int64)
+                part = self.note(prefix, part, np.int64)
             total = part if total is None else self.op("Add", total, part)
         assert total is not None
-        out = self.requant(stage, total)
-        self.note(stage.name, out, np.int64)
-        return out
+        return self.note(stage.name, self.requant(stage, total), np.int64)
 
     def share(self, stacked: str, k: int, registers: dict[str, str]) -> str:
         """The k-th rotation of stacked numerators."""

@@ -7,14 +7,14 @@ from twinnet.lut.plan import Requant
 __all__ = ["centred", "direct", "srlut_2021"]
 
 
-def centred(count: int) -> Requant:
-    """A mean of `count` lookups around grey 127: middle stages, where tables hold signed values.
+def centred(count: int, grey: int = 127) -> Requant:
+    """A mean of `count` lookups around a grey, 127 if published: tables hold signed values.
 
     >>> centred(12).steps
     (('div', 12), ('add', 127), ('clip', 0, 255), ('round',))
     """
     mean = (("div", count),) if count > 1 else ()
-    return Requant("centred", (*mean, ("add", 127), ("clip", 0, 255), ("round",)))
+    return Requant("centred", (*mean, ("add", grey), ("clip", 0, 255), ("round",)))
 
 
 def direct(*divisors: int) -> Requant:

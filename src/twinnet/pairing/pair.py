@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinnet.layers.graph import Graph
 from twinnet.pairing.provenance import by_module, by_name
-from twinnet.pairing.topology import by_topology
+from twinnet.pairing.quantised import carriers, folded, is_quantised, raw_values
+from twinnet.pairing.topology import by_topology, walk
 from twinnet.pairing.transforms import IDENTITY, Transform
 from twinnet.site import Site
 
@@ -71,22 +72,35 @@ def pair_sites(
     `provenance` maps tensors of the twin to those of the network they were made from. `derived` says that the twin
     was made from this very network, so that without a map equal names mean equal tensors; otherwise equal names
     count only if the operators agree. `names` maps network tensors to twin tensors as the user states
-    it. `outputs` and `inputs` are (network, twin) names that correspond by position.
+    it, to "" where there is no counterpart. `outputs` and `inputs` are (network, twin) names that correspond by
+    position.
     """
     found: dict[str, tuple[str, str, float]] = {}
+    transforms: dict[str, Transform] = {}
     known = {s.tensor: s for s in sites}
     twin_known = {s.tensor: s for s in twin_sites}
     taken: set[str] = set()
+    # In a quantised twin what goes into a quantiser is not what the next operator reads.
+    quantised = not derived and graph is not None and is_quantised(twin_graph)
+    hidden = raw_values(twin_graph) if quantised and twin_graph is not None else set()
+    seen: dict[str, str] = {}
 
-    def take(tensor: str, twin: str, how: str, confidence: float) -> None:
+    def take(tensor: str, twin: str, how: str, confidence: float, transform: Transform = IDENTITY) -> None:
+        if twin in hidden and how != "stated":
+            seen.setdefault(twin, tensor)
+            return
         if tensor in known and twin in twin_known and tensor not in found and twin not in taken:
             found[tensor] = (twin, how, confidence)
+            transforms[tensor] = transform
             taken.add(twin)
 
     for tensor, twin in (names or {}).items():
         take(tensor, twin, "stated", 1.0)
     for tensor, twin in outputs:
         take(tensor, twin, "output", 1.0)
+    for tensor, twin in (names or {}).items():
+        if not twin and tensor not in found:
+            known.pop(tensor, None)  # stated to have no counterpart, whatever is called like it
     if provenance is not None:
         for twin, tensor in provenance.items():
             take(tensor, twin, "provenance", 1.0 if derived else 0.95)
@@ -96,14 +110,35 @@ def pair_sites(
     if graph is not None and twin_graph is not None and not derived:
         start = {twin: tensor for tensor, twin in inputs}
         start.update({twin: tensor for tensor, (twin, _, _) in found.items()})
-        for tensor, twin in by_topology(graph, twin_graph, start):
-            take(tensor, twin, "topology", 0.9)
+        if quantised:
+            for tensor, twin, confidence in by_module(sites, twin_sites):
+                if twin in hidden:
+                    take(tensor, twin, "module", confidence)
+            for tensor, twin, transform in _through_quantisers(graph, twin_graph, {**seen, **start}):
+                take(tensor, twin, "topology", 0.9, transform)
+        else:
+            for tensor, twin in by_topology(graph, twin_graph, start):
+                take(tensor, twin, "topology", 0.9)
     if not derived:
         for tensor, twin, confidence in by_module(sites, twin_sites):
             take(tensor, twin, "module", confidence)
     order = {s.tensor: i for i, s in enumerate(sites)}
     pairs = tuple(
-        Pair(known[tensor], twin_known[twin], how, confidence)
+        Pair(known[tensor], twin_known[twin], how, confidence, transforms[tensor])
         for tensor, (twin, how, confidence) in sorted(found.items(), key=lambda item: order[item[0]])
     )
     return Pairing(pairs, tuple(sites), tuple(twin_sites))
+
+
+def _through_quantisers(
+    graph: Graph, twin_graph: Graph, names: dict[str, str]
+) -> Iterator[tuple[str, str, Transform]]:
+    """Pairs of a quantised twin: at quantised values where there are some, else as in any other twin."""
+    from twinnet.layers.simplify import simplified
+
+    # Quantisation tools fold batch norm first, and hold weights as integers.
+    ours, theirs = simplified(graph), simplified(folded(twin_graph))
+    plain = list(walk(ours, theirs, names))
+    yield from carriers(theirs, names)
+    for tensor, twin in plain:
+        yield tensor, twin, IDENTITY

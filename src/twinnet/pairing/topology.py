@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from twinnet.layers.graph import Graph, Layer
+from twinnet.pairing.quantised import QUANTISERS, clamped, steps
 
-__all__ = ["by_topology"]
+__all__ = ["by_topology", "walk"]
 
 
 def _digest(graph: Graph, name: str, cache: dict[str, bytes]) -> bytes:
@@ -44,7 +46,11 @@ def _key(
 
 def by_topology(graph: Graph, twin_graph: Graph, start: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Walk the twin in execution order from what is paired (`start`: twin name to network name)."""
-    names = dict(start)
+    return walk(graph, twin_graph, dict(start))
+
+
+def walk(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """The same, adding to `names` what is found; quantisers are seen through, and named but not yielded."""
     cache: dict[str, bytes] = {}
     twin_cache: dict[str, bytes] = {}
     itself = {n: n for n in (*graph.inputs, *graph.producer)}
@@ -60,6 +66,12 @@ def by_topology(graph: Graph, twin_graph: Graph, start: Mapping[str, str]) -> It
     for layer in twin_graph:
         if all(n in names for n in layer.outputs if n):
             continue
+        if layer.kind in QUANTISERS:
+            ours = names.get(layer.inputs[0] or "")
+            if ours is not None:
+                quantiser = steps(twin_graph, layer) if layer.kind == "quantize_linear" else None
+                names[layer.outputs[0]] = clamped(graph, ours, quantiser)
+            continue
         key = _key(layer, twin_graph, names, twin_cache)
         if key is None:
             continue
@@ -71,6 +83,8 @@ def by_topology(graph: Graph, twin_graph: Graph, start: Mapping[str, str]) -> It
                 for c in loose.get(_without_constants(key), ())
                 if id(c) not in used and _weights_of(c, graph, cache) not in theirs_have
             ]
+            if len(choices) > 1:
+                choices = _nearest(choices, graph, layer, twin_graph)
             if len(choices) != 1:
                 continue
         # Several of one kind on one operand (slices, pools): the one with the same attributes is meant.
@@ -80,6 +94,27 @@ def by_topology(graph: Graph, twin_graph: Graph, start: Mapping[str, str]) -> It
             if ours and theirs and theirs not in names:
                 names[theirs] = ours
                 yield ours, theirs
+
+
+def _nearest(choices: list[Layer], graph: Graph, layer: Layer, twin_graph: Graph) -> list[Layer]:
+    """The one whose weights are these up to a small error (rounded to another format), if there is one."""
+    near = []
+    for choice in choices:
+        apart = [
+            _apart(graph.constants[a], twin_graph.constants[b])
+            for a, b in zip(choice.inputs, layer.inputs, strict=False)
+            if a is not None and b is not None and a in graph.constants and b in twin_graph.constants
+        ]
+        if apart and max(apart) < 0.1:
+            near.append(choice)
+    return near
+
+
+def _apart(a: Any, b: Any) -> float:
+    if a.shape != b.shape:
+        return float("inf")
+    size = float(a.double().norm())
+    return float((a.double() - b.double()).norm()) / size if size else float(b.double().norm() > 0)
 
 
 def _weights_of(layer: Layer, graph: Graph, cache: dict[str, bytes]) -> tuple[object, ...]:

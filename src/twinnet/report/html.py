@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from twinnet.report import words
+from twinnet.report import staged, words
+from twinnet.report.advice import advice_rows, advice_words
 from twinnet.report.source import excerpt_at
-from twinnet.result import Finding, PairResult, Result, ResultSet
+from twinnet.result import Finding, PairResult, Result, ResultSet, StagedResult
 
 if TYPE_CHECKING:
     import jinja2
@@ -48,6 +49,8 @@ def render_report(
     folder: str | Path = "",
 ) -> str:
     """The text of report.html."""
+    if isinstance(result, StagedResult):
+        return _render("stages.html.j2", **_staged(result, folder))
     if isinstance(result, ResultSet):
         twins = [{"base": _base(r), "link": _link(r, folder), "cells": _cells(r)} for r in result.results]
         return _render("several.html.j2", verdict=result.verdict, twins=twins, network=_network(result))
@@ -65,6 +68,32 @@ def render_fragment(result: Result | ResultSet) -> str:
     """
     several = result.results if isinstance(result, ResultSet) else (result,)
     return _render("fragment.html.j2", results=[_base(one) for one in several])
+
+
+def _staged(result: StagedResult, folder: str | Path) -> dict[str, Any]:
+    """The page of a network followed through its stages."""
+    entered = result.entered
+    whole = result.result_of(entered) if entered is not None else None
+    rows = []
+    for stage in result.stages:
+        own = result.result_of(stage)
+        rows.append({"stage": stage, "cells": staged.cells(stage), "link": _link(own, folder) if own else ""})
+    command, does = staged.next_command(result)
+    return {
+        "verdict": result.verdict,
+        "sentence": staged.verdict_words(result),
+        "network": words.side_words(result.network),
+        "twin": words.clean(result.twin),
+        "inputs": words.inputs_words(result.inputs),
+        "rows": rows,
+        "head": staged.HEAD,
+        "entered": words.clean(entered.name) if entered else "",
+        "sides": staged.sides_words(entered),
+        "reasons": staged.reasons(result),
+        "box": _base(whole) if whole is not None else None,
+        "command": command,
+        "does": does,
+    }
 
 
 @cache
@@ -138,6 +167,9 @@ def _context(result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]
         "details": [_details(pair) for pair in result.pairs],
         "counts": [(status, counts[status]) for status in _STATUSES if counts[status]],
         "contributors": [_finding(result, f) for f in result.contributors],
+        "advice": None
+        if result.advice is None
+        else (advice_words(result.advice), advice_rows(result.advice)),
         "pictures": pictures,
         "anchors": order,
         "unmatched": [words.clean(name) for name in result.coverage.unmatched],
@@ -168,6 +200,7 @@ def _finding(result: Result, finding: Finding) -> dict[str, Any]:
         and [words.clean(v) for v in (cause.network_value, cause.twin_value) if v is not None],
         "reason": words.reason_words(result, finding),
         "segment": [words.clean(name) for name in finding.segment],
+        "notes": words.finding_notes(finding),
         "inherited": words.grouped(finding.inherited_by),
         "figures": [
             ("difference here", words.figure(finding.error)),

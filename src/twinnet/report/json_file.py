@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
-from twinnet.result import SCHEMA, Cause, Result, ResultSet
+from twinnet.result import SCHEMA, Cause, Result, ResultSet, StagedResult
 
 __all__ = ["FILE_NAME", "dump_environment", "dump_result", "load_result", "plain"]
 
@@ -54,6 +54,8 @@ def dump_result(result: Result | ResultSet) -> str:
             "results": [_result(r) for r in result.results],
             "schema": result.schema,
         }
+        if isinstance(result, StagedResult):
+            data = {**_staged(result), **data}
     else:
         data = _result(result)
     return _laid_out(data) + "\n"
@@ -79,9 +81,11 @@ def load_result(path: str | Path) -> Result | ResultSet:
     file = path / FILE_NAME if path.is_dir() else path
     data = _read(file)
     several = "results" in data
-    adapter = _adapters()[1 if several else 0]
+    staged = several and "stages" in data
+    adapter = _adapters()[2 if staged else 1 if several else 0]
+    kept = [f.name for f in fields(StagedResult if staged else ResultSet)]
     try:
-        result = adapter.validate_python(_keep(data, ("results", "schema")) if several else data)
+        result = adapter.validate_python(_keep(data, kept) if several else data)
     except ValueError as error:
         raise UsageError(f"{file} is not a twinnet result: {_first_problem(error)}") from None
     return _located(_unfold_causes(result), file.parent)
@@ -135,6 +139,16 @@ def _result(result: Result) -> dict[str, Any]:
     return {key: data[key] for key in (*_FIRST, *(k for k in data if k not in _FIRST))}
 
 
+def _staged(result: StagedResult) -> dict[str, Any]:
+    """What stands before the single results: where the difference enters, and every stage."""
+    entered = result.entered
+    own = {
+        f.name: plain(getattr(result, f.name)) for f in fields(result) if f.name not in ("results", "schema")
+    }
+    stages = own.pop("stages")
+    return {"verdict": result.verdict, "entered": entered and entered.name, **own, "stages": stages}
+
+
 def _encodable(text: str) -> str:
     """Lone surrogates (from a file name that is not UTF-8) cannot be written: replaced by U+FFFD."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -168,13 +182,13 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 @cache
-def _adapters() -> tuple[Any, Any]:
+def _adapters() -> tuple[Any, Any, Any]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(Result), TypeAdapter(ResultSet)
+    return TypeAdapter(Result), TypeAdapter(ResultSet), TypeAdapter(StagedResult)
 
 
-def _keep(data: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+def _keep(data: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {k: data[k] for k in keys if k in data}
 
 
@@ -230,4 +244,6 @@ def _located(result: Result | ResultSet, folder: Path) -> Result | ResultSet:
         else r
         for r in result.results
     )
+    if isinstance(result, StagedResult) and result.folder:
+        return replace(result, results=children, folder=str(folder))
     return replace(result, results=children)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from twinnet.report import words
-from twinnet.result import Finding, Result, ResultSet
+from twinnet.report import staged, words
+from twinnet.report.advice import advice_words
+from twinnet.result import Finding, Result, ResultSet, StagedResult
 
 __all__ = ["render_markdown"]
 
@@ -18,6 +19,8 @@ def render_markdown(result: Result | ResultSet) -> str:
     """The text of summary.md: verdict, findings, guards, and the rest folded away."""
     if isinstance(result, Result):
         return _one(result)
+    if isinstance(result, StagedResult):
+        return _stages(result)
     lines = [f"## {_MARKS[result.verdict]} {result.verdict}: {len(result.results)} twins", ""]
     lines += ["| twin | verdict | worst | born in |", "|---|---|---:|---|"]
     for one in result.results:
@@ -28,6 +31,24 @@ def render_markdown(result: Result | ResultSet) -> str:
         cells = (_code(one.twin.spec or one.twin.name), verdict, worst, _code(site.label) if site else "")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", *(_one(one) for one in result.results)])
+
+
+def _stages(result: StagedResult) -> str:
+    """The stages as a table, then the check of the one where the difference enters."""
+    title = f"{_code(result.network.name)} to {_code(result.twin)}"
+    lines = [
+        f"## {_MARKS[result.verdict]} {result.verdict}: {title}",
+        "",
+        f"**{_prose(staged.verdict_words(result))}**",
+        "",
+        f"| {' | '.join(staged.HEAD)} |",
+        f"|{'---|' * len(staged.HEAD)}",
+        *(f"| {' | '.join(_prose(cell) for cell in staged.cells(stage))} |" for stage in result.stages),
+    ]
+    lines += ["", *(f"- {_code(name)}: {_prose(reason)}" for name, reason in staged.reasons(result))]
+    entered = result.entered
+    whole = result.result_of(entered) if entered is not None else None
+    return "\n".join([*lines, "", _one(whole) if whole is not None else ""])
 
 
 def _one(result: Result) -> str:
@@ -55,6 +76,8 @@ def _one(result: Result) -> str:
         marks = ((f"{_MARKS['ERROR']} " if guard.weakens else "", guard) for guard in result.guards)
         lines += ["", *(f"- {mark}{_prose(words.guard_words(guard))}" for mark, guard in marks)]
     lines += [f"- {_prose(words.metric_words(metric))}" for metric in result.metrics]
+    if result.advice is not None:
+        lines += ["", _prose(f"Advice: {advice_words(result.advice)}")]
     return "\n".join([*lines, "", *_folded(result), ""])
 
 

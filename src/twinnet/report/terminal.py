@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from twinnet.report import words
-from twinnet.result import Finding, Result, ResultSet
+from twinnet.report import staged, words
+from twinnet.report.advice import advice_rows, advice_words, next_with_advice
+from twinnet.result import Advice, Finding, Result, ResultSet, StagedResult
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,6 +92,8 @@ def render_unmatched(result: Result | ResultSet) -> str:
 def _rows(result: Result | ResultSet, *, verbose: bool, width: int) -> list[_Row]:
     if isinstance(result, Result):
         return _result_rows(result, verbose)
+    if isinstance(result, StagedResult):
+        return _staged_rows(result, verbose)
     ordered = sorted(result.results, key=_badness)
     if not ordered:
         return [_Row("", ("no twin was checked",))]
@@ -101,6 +104,36 @@ def _rows(result: Result | ResultSet, *, verbose: bool, width: int) -> list[_Row
     else:
         rows.append(_Row("", ("",)))
     return rows + _result_rows(ordered[-1], verbose)
+
+
+def _staged_rows(result: StagedResult, verbose: bool) -> list[_Row]:
+    rows = [
+        _Row("network", (words.side_words(result.network), words.clean(result.twin)), labels=("twin",)),
+        _Row("inputs", (words.inputs_words(result.inputs),)),
+        _Row("", ("",)),
+        *(_Row("", (line,), "", verbatim=True) for line in staged.table(result)),
+        _Row("", ("",)),
+        _Row(result.verdict, (staged.verdict_words(result),), _VERDICT_STYLE[result.verdict]),
+    ]
+    entered = result.entered
+    whole = result.result_of(entered) if entered is not None else None
+    if whole is not None:
+        rows += _finding_rows(whole, verbose)
+        if sides := staged.sides_words(entered):
+            rows.append(_Row("", (f"{' ' * _LABEL}{sides}",)))
+    rows += [_Row("reason", (f"{name}: {reason}",), "yellow") for name, reason in staged.reasons(result)]
+    if verbose:
+        rows += [
+            _Row("stage", (f"{words.clean(s.name)}: {words.clean(s.what)}",)) for s in result.stages if s.what
+        ]
+        rows += [_Row("file", (words.clean(s.file),)) for s in result.stages if s.file]
+    command, does = staged.next_command(result)
+    closing = []
+    if result.folder:
+        closing.append(_Row("report", (words.clean(f"{result.folder.rstrip('/')}/report.html"),)))
+    if command:
+        closing.append(_Row("next", (command, f"({does})"), "bold"))
+    return rows + ([_Row("", ("",)), *closing] if closing else [])
 
 
 def _badness(result: Result) -> tuple[int, float]:
@@ -127,6 +160,8 @@ def _result_rows(result: Result, verbose: bool) -> list[_Row]:
         rows.append(_Row("", (inherited,)))
     rows += [_Row("guard", (words.guard_words(g),), "yellow" if g.weakens else "dim") for g in result.guards]
     rows += [_Row("metric", (words.metric_words(m),)) for m in result.metrics]
+    if result.advice is not None:
+        rows += _advice_rows(result.advice)
     if verbose:
         rows += _verbose_rows(result)
     return rows + _closing_rows(result)
@@ -164,11 +199,21 @@ def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[_Row]:
         place += f" (a segment of {len(finding.segment)} layers)"
     parts = _present(place, words.clean(site.source), words.share_words(finding))
     rows = [_Row("born in", parts, "bold")]
+    if finding.also:
+        places = ", ".join(words.clean(site.label) for site in finding.also)
+        rows.append(_Row("and in", (f"{places}   (they share the weight)",)))
+    if finding.merged:
+        share = words.percent(finding.explained)
+        rows.append(
+            _Row("with", (f"{words.clean(', '.join(finding.merged))}: together {share} of the output error",))
+        )
     if finding.cause is not None:
         explains = f"[explains{words.NBSP}{words.percent(finding.cause.explains, 2)}]"
         rows.append(_Row("cause", (f"{words.clean(finding.cause.sentence)}   {explains}",), "bold"))
     elif reason := words.reason_words(result, finding):
         rows.append(_Row("because", (reason,)))
+    if finding.confirmed is False or (verbose and finding.confirmation):
+        rows.append(_Row("alone", (words.clean(finding.confirmation),)))
     if verbose:
         size = f"error here {words.figure(finding.error)}, born {words.figure(finding.born)}"
         rows.append(
@@ -177,6 +222,16 @@ def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[_Row]:
         rows.append(_Row("twin at", (words.clean(finding.twin_site.label),)))
         if len(finding.segment) > 1:
             rows.append(_Row("segment", (words.clean(", ".join(finding.segment)),)))
+    return rows
+
+
+def _advice_rows(advice: Advice) -> list[_Row]:
+    rows = [_Row("advise", (advice_words(advice),), "bold")]
+    if len(advice.steps) > 1:
+        head = ("kept", "SNR", "PSNR", "largest", "in float")
+        for kept, snr, psnr, most, added in (head, *advice_rows(advice)):
+            line = f"{kept:<4}  {snr:>8}  {psnr:>8}  {most:>8}   {added}"
+            rows.append(_Row("", (" " * _LABEL + line.rstrip(),)))
     return rows
 
 
@@ -201,7 +256,9 @@ def _verbose_rows(result: Result) -> list[_Row]:
 
 
 def _closing_rows(result: Result) -> list[_Row]:
-    command, does = words.next_command(result)
+    command, does = next_with_advice(result)
+    if not command:
+        command, does = words.next_command(result)
     rows = []
     if result.folder:
         rows.append(_Row("report", (words.clean(f"{result.folder.rstrip('/')}/report.html"),)))

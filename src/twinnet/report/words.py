@@ -217,11 +217,11 @@ def differs(result: Result, output: PairResult) -> bool:
     """Whether an output is not what the network gives, be the error born in its last segment or inherited."""
     if output.status == "fail" or (output.ratio is not None and output.ratio > _CLEARLY):
         return True
-    from twinnet.engines.base import UNITS, coarser
+    from twinnet.engines.base import coarser, unit_of
     from twinnet.judge.aggregate import visible
 
     precision = coarser(result.network.precision, result.twin.precision)
-    return visible(output.difference, UNITS.get(precision, UNITS["float32"]))
+    return visible(output.difference, unit_of(precision))
 
 
 def _rank(value: float | None) -> float:
@@ -315,6 +315,22 @@ def share_words(finding: Finding) -> str:
     return f"creates {figure(finding.born)}, {times(finding.ratio)} its noise floor"
 
 
+def finding_notes(finding: Finding) -> list[str]:
+    """What else is known about a finding: whether its segment alone shows it, and where else it is."""
+    notes = []
+    if finding.also:
+        notes.append(f"the same weight is read in {clean(', '.join(s.label for s in finding.also))}")
+    if finding.merged:
+        together = clean(", ".join(finding.merged))
+        notes.append(
+            f"only together explain these {percent(finding.explained)} of the output error: {together}"
+        )
+    if finding.confirmation:
+        yes = {True: "confirmed", False: "not confirmed", None: "not confirmed"}[finding.confirmed]
+        notes.append(f"{yes}: {clean(finding.confirmation)}")
+    return notes
+
+
 def reason_words(result: Result, finding: Finding) -> str:
     """Why a finding fails, where its size alone does not say it."""
     automatic = result.tolerance in ("", "automatic") and math.isfinite(finding.ratio)
@@ -340,7 +356,8 @@ def inherited_words(result: Result) -> str:
                 f"tables approximate the network worst at {clean(worst.site.tensor)}: {figure(worst.error)} of 255"
             )
     elif agreeing > 0:
-        parts.append(f"{count(agreeing, 'site agrees', 'sites agree')} within the noise floor")
+        within = "its quantisation steps" if result.twin.precision == "int8" else "the noise floor"
+        parts.append(f"{count(agreeing, 'site agrees', 'sites agree')} within {within}")
     if seen["excused"]:
         parts.append(f"{grouped(seen['excused'])} excused")
     if seen["untested"]:

@@ -19,13 +19,22 @@ import onnx
 from twinnet.errors import UsageError
 from twinnet.shrink import script
 from twinnet.shrink.seed import Runner
-from twinnet.shrink.sides import SIDES
+from twinnet.shrink.sides import HELPERS, SIDES
 from twinnet.store import atomic_write
 
 __all__ = ["Contents", "check_target", "describe", "start", "write_folder"]
 
-_PACKAGES = {"onnxruntime": "onnxruntime", "onnx-reference": "onnx"}
-_OURS = {"repro.py", "ISSUE.md", "network.onnx", "twin.onnx", "inputs.npz", "expected.npz", "observed.npz"}
+_PACKAGES = {
+    "onnxruntime": ("onnxruntime",),
+    "openvino": ("openvino",),
+    "onnx-reference": ("onnx",),
+    "iree": ("onnx", "iree-base-compiler", "iree-base-runtime"),
+    "command": ("onnx",),
+}
+_OURS = {
+    "repro.py", "ISSUE.md", "network.onnx", "twin.onnx", "inputs.npz", "expected.npz", "observed.npz",
+    "network.npz", "twin.npz",
+}  # fmt: skip
 
 
 @dataclass
@@ -42,6 +51,8 @@ class Contents:
     twin: onnx.ModelProto | None = None
     arrays: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     engines: Sequence[str] = ()
+    sources: Sequence[Any] = ()
+    """Further functions and classes whose source goes into `repro.py`, instead of the usual helpers."""
 
 
 def check_target(folder: Path) -> None:
@@ -83,7 +94,10 @@ def _program(contents: Contents) -> str:
     helpers = [script.beyond, script.report, script.turned]
     if contents.body is script.expect_refusal:
         helpers = [script.normalised]
-    sources = [inspect.getsource(f) for f in (*sides.values(), *helpers, contents.body)]
+    called = dict.fromkeys(f for name in sides for f in HELPERS.get(name, ()))
+    parts = (*called, *sides.values(), *(contents.sources or helpers), contents.body)
+    sources = [inspect.getsource(f) for f in parts]
+    further = ["import json", "from dataclasses import dataclass, field", "from itertools import product"]
     table = "{" + ", ".join(f'"{name}": {f.__name__}' for name, f in sides.items()) + "}"
     about = textwrap.fill(contents.about, 110)
     return "\n".join(
@@ -95,8 +109,11 @@ def _program(contents: Contents) -> str:
             "Exit code: 1 while the fault exists, 0 when it is gone, 3 if a side cannot run.",
             '"""',
             "",
+            *(["from __future__ import annotations", ""] if contents.sources else []),
+            *(further if contents.sources else []),
             "import sys",
             "from pathlib import Path",
+            *(["from types import SimpleNamespace"] if contents.sources else []),
             "from typing import Any",
             "",
             "try:",
@@ -165,6 +182,7 @@ def packages(sides: Sequence[Runner]) -> dict[str, str]:
     """The packages that `repro.py` needs, with their versions."""
     found = {"numpy": np.__version__}
     for side in sides:
-        if side.engine in _PACKAGES:
-            found[_PACKAGES[side.engine]] = side.version.split()[-1] if side.version else ""
+        for package in _PACKAGES.get(side.engine, ()):
+            own = package == "onnx" and side.engine != "onnx-reference"
+            found[package] = onnx.__version__ if own else side.version.split()[-1] if side.version else ""
     return found

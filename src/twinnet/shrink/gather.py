@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines import Spec
+from twinnet.engines import Spec, find_engine
 from twinnet.engines._export import OnnxArtefact, onnx_artefact
 from twinnet.engines._onnx_graph import OnnxGraph
-from twinnet.engines.base import UNITS, Session, SiteJudge
+from twinnet.engines._plan_judge import PlanJudge
+from twinnet.engines.base import UNITS, Job, Session, SiteJudge
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.judge.aggregate import VISIBLE
 from twinnet.judge.born import BornTest
@@ -21,6 +22,7 @@ from twinnet.result import PairResult
 from twinnet.shrink.cut import between, build
 from twinnet.shrink.seed import LARGEST, Link, Place, Runner, Seed
 from twinnet.shrink.sides import SIDES
+from twinnet.shrink.tables import table_seed
 from twinnet.shrink.trial import Bench, Candidate, Outcome, exact_values, run
 
 if TYPE_CHECKING:
@@ -53,8 +55,9 @@ class Gatherer:
         self._judgement = judgement
         self._net, self._twin = sides
         self._graph = graph
-        # A network with a judge of its own knows no segments: its values are kept as they are.
+        # A network with a judge of its own has steps of its own.
         self._test = test if isinstance(test, BornTest) else None
+        self._tables = test if isinstance(test, PlanJudge) else None
         self._pairs = {p.site.tensor: p for p in pairing.pairs}
         self._trace, self._twin_trace = traces
         self._sample = sample
@@ -97,6 +100,9 @@ class Gatherer:
             ratio=result.ratio if result.ratio is not None else float("inf"),
             observed=np.array(pair.transform.to_network(self._twin_trace[pair.twin_site.tensor])),
         )
+        if self._tables is not None:
+            found = table_seed(base, self._tables, pair, self._twin, self._sample, self._twin_trace)
+            return found or self._recorded(base, result)
         if self._graph is None or self._test is None or result.site.tensor not in self._graph.producer:
             return self._recorded(base, result)
         values, expected, allowed = self._exact(result.site.tensor, base)
@@ -114,14 +120,14 @@ class Gatherer:
 
     def _options(self, spec: Any) -> dict[str, str]:
         threads = self._judgement.settings.threads
-        return ({"threads": str(threads)} if threads else {}) | _options(spec)
+        return ({"threads": str(threads)} if threads else {}) | _options(spec, self._judgement.job)
 
     def _network_artefact(self) -> OnnxArtefact | None:
         """The network as ONNX: itself, or what it is exported to."""
         if self._net.artefact is not None:
             return self._net.artefact
         spec = self._judgement.sides.twin_spec
-        if isinstance(spec, Spec) and spec.file is None and self._twin.artefact is not None:
+        if isinstance(spec, Spec) and self._judgement.sides.derived and self._twin.artefact is not None:
             return self._twin.artefact
         if not hasattr(self._judgement.network, "exported") or self._twin.engine not in SIDES:
             return None
@@ -333,23 +339,22 @@ class Gatherer:
 def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
     """The ONNX network that an engine refused, as a seed; None where the refusal came from elsewhere."""
     spec: Any = judgement.sides.reference if judgement.sides.net is None else judgement.sides.twin_spec
-    refused = bool(error.log) and error.stage.startswith(("load", "run"))
+    refused = bool(error.log) and error.stage.startswith(("load", "import", "compile", "run"))
     if not refused or not isinstance(spec, Spec) or spec.engine not in SIDES:
         return None
     try:
-        artefact = onnx_artefact(judgement.network, spec.file, judgement.job)
+        file = spec.file if find_engine(spec.engine).file_is_network else None
+        artefact = onnx_artefact(judgement.network, file, judgement.job)
         if sum(f.stat().st_size for f in artefact.network.external) > LARGEST:
             return None
         model: onnx.ModelProto = artefact.network.complete()
     except (TwinnetError, OSError):
         return None
-    from twinnet.engines import find_engine
-
     seed = Seed(
         kind="error",
         place=Place("", judgement.network.name),
         network_side=Runner(),
-        twin_side=Runner(spec.engine, dict(spec.options), find_engine(spec.engine).version()),
+        twin_side=Runner(spec.engine, _options(spec, judgement.job), find_engine(spec.engine).version()),
         twin=model,
         inputs={n: np.array(a) for n, a in artefact.feeds(judgement.first).items()},
         unit=UNITS["float32"],
@@ -358,8 +363,8 @@ def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
     return seed if seed.nbytes <= LARGEST else None
 
 
-def _options(spec: Any) -> dict[str, str]:
-    return dict(spec.options) if isinstance(spec, Spec) else {}
+def _options(spec: Any, job: Job) -> dict[str, str]:
+    return find_engine(spec.engine).alone(spec.options, spec.file, job) if isinstance(spec, Spec) else {}
 
 
 def _ratio(found: Outcome) -> float:

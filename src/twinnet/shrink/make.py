@@ -15,6 +15,7 @@ from twinnet.shrink.live import smallest_live
 from twinnet.shrink.refused import refused_network
 from twinnet.shrink.seed import Seed, load_seeds
 from twinnet.shrink.stored import stored_values
+from twinnet.shrink.table_folder import table_repro
 
 __all__ = ["Repro", "repro"]
 
@@ -90,6 +91,8 @@ def repro(
     seed = replace(seeds[finding], cause=causes.get(seeds[finding].place.tensor, ""))
     if seed.kind == "error":
         made, contents = refused_network(seed, confidential, progress)
+    elif seed.kind == "table":
+        made, contents = table_repro(seed, confidential)
     elif seed.kind == "live":
         made, contents = smallest_live(seed, confidential, progress)
     else:

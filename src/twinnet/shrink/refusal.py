@@ -16,6 +16,7 @@ from twinnet.shrink.cut import between, build, set_inputs
 from twinnet.shrink.ddmin import ddmin
 from twinnet.shrink.script import normalised
 from twinnet.shrink.seed import Runner, Seed
+from twinnet.shrink.sides import allowance
 from twinnet.shrink.trial import run
 
 __all__ = ["Refusal", "hidden_refusal", "names_of", "smallest_refusal"]
@@ -47,10 +48,15 @@ class _Bench:
     names: frozenset[str]
     """Of the whole network, for every trial: a value called "a" must not turn the word into a name only sometimes."""
     trials: int = 400
-    seconds: float = 60.0
+    seconds: float = 0.0
     ran: int = 0
     wanted: str = ""
+    open_sizes: bool = False
+    """Whether inputs are declared by their rank alone."""
     _start: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.seconds = self.seconds or allowance(self.side.engine)
 
     def says(self, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> str:
         """What the engine says when it refuses; empty when it runs."""
@@ -59,6 +65,14 @@ class _Bench:
         except Exception as error:  # this is what is looked for
             return str(error).strip() or type(error).__name__
         return ""
+
+    def declared(self, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+        """The model with its inputs declared as they are fed."""
+        copy = _declared(model, feeds)
+        for value in copy.graph.input if self.open_sizes else ():
+            for axis, size in enumerate(value.type.tensor_type.shape.dim):
+                size.dim_param = f"{value.name}_{axis}"
+        return copy
 
     def same(self, model: onnx.ModelProto | None, feeds: Mapping[str, np.ndarray]) -> bool:
         if model is None or self.ran >= self.trials or time.monotonic() - self._start > self.seconds:
@@ -91,9 +105,10 @@ def smallest_refusal(seed: Seed) -> Refusal:
             return None
         feeds = {n: values[n] for n in sorted(inputs)}
         try:
-            return build(graph, between(graph, outputs, set(inputs))[0], feeds, outputs), feeds
+            made = build(graph, between(graph, outputs, set(inputs))[0], feeds, outputs)
         except TwinnetError:
             return None
+        return bench.declared(made, feeds), feeds
 
     def shows(nodes: Sequence[int]) -> bool:
         made = part(nodes)
@@ -103,12 +118,16 @@ def smallest_refusal(seed: Seed) -> Refusal:
     nodes = tuple(i for i, n in enumerate(graph.nodes) if any(o and o not in static for o in n.output))
     model, feeds = seed.twin, dict(seed.inputs)
     whole = part(nodes)
+    if whole is not None and not bench.same(*whole):
+        # Some engines refuse a network only while the sizes of its inputs are left open.
+        bench.open_sizes = True
+        whole = part(nodes)
     if whole is not None and bench.same(*whole):
         smaller = part(ddmin(nodes, shows))
         assert smaller is not None
         model, feeds = smaller
     feeds = _cropped(bench, model, feeds)
-    final = _declared(model, feeds)
+    final = bench.declared(model, feeds)
     return Refusal(final, feeds, bench.says(final, feeds), bench.ran)
 
 
@@ -125,13 +144,13 @@ def _cropped(bench: _Bench, model: onnx.ModelProto, feeds: dict[str, np.ndarray]
             size = 1
             while size < n:
                 smaller = {**feeds, name: np.take(feeds[name], range(size), axis)}
-                if bench.same(_declared(model, smaller), smaller):
+                if bench.same(bench.declared(model, smaller), smaller):
                     feeds = smaller
                     break
                 size *= 2
     for name, array in feeds.items():
         zeros = {**feeds, name: np.zeros_like(array)}
-        if array.any() and bench.same(_declared(model, zeros), zeros):
+        if array.any() and bench.same(bench.declared(model, zeros), zeros):
             feeds = zeros
     return feeds
 

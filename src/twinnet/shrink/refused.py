@@ -31,7 +31,9 @@ def refused_network(seed: Seed, confidential: bool, progress: Progress) -> tuple
     spec = {
         "twin": {
             **side,
-            "package": {"onnx-reference": "onnx"}.get(seed.twin_side.engine, seed.twin_side.engine),
+            "package": {"onnx-reference": "onnx", "iree": "iree.compiler", "command": "onnx"}.get(
+                seed.twin_side.engine, seed.twin_side.engine
+            ),
         },
         "names": names,
         "message": normalised(message, names),

@@ -43,7 +43,8 @@ class Runner:
     version: str = ""
 
     def __str__(self) -> str:
-        return " ".join([self.engine, self.version, *(f"{k}={v}" for k, v in self.options.items())]).strip()
+        shown = (f"{k}={v}" for k, v in self.options.items() if k != "description")
+        return " ".join([self.engine, self.version, *shown]).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,13 @@ class Seed:
     """One finding, or one ERROR, ready to be made smaller.
 
     `kind` "live": both parts are ONNX models and the twin's can be run. "expected": the twin's part can be run, and
-    is compared with stored values. "stored": neither can be run alone; the values are all there is. "error": an
-    engine refuses `twin`. `inputs` are by the network's names and in its form, as the twin itself had them.
+    is compared with stored values. "stored": neither can be run alone; the values are all there is. "table": steps of
+    a table network, said by `steps` and `arrays`. "error": an engine refuses `twin`. `inputs` are by the network's
+    names and in its form, as the twin itself had them.
     `links` begin with the inputs; `output` is the value that differs, `observed` what the twin made of it.
     """
 
-    kind: Literal["live", "expected", "stored", "error"]
+    kind: Literal["live", "expected", "stored", "table", "error"]
     place: Place
     network_side: Runner
     twin_side: Runner
@@ -84,13 +86,15 @@ class Seed:
     ratio: float = 0.0
     error: str = ""
     note: str = ""
+    steps: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
     cause: str = ""
     """Why it differs, in the words of the finding; known after the check, so it is not kept here."""
 
     @property
     def nbytes(self) -> int:
         """About how much memory or disk it takes."""
-        arrays = [*self.inputs.values(), self.observed, self.expected, self.allowed]
+        arrays = [*self.inputs.values(), *self.arrays.values(), self.observed, self.expected, self.allowed]
         models = [m for m in {id(m): m for m in (self.network, self.twin)}.values() if m is not None]
         return sum(a.nbytes for a in arrays if a is not None) + sum(m.ByteSize() for m in models)
 
@@ -108,6 +112,7 @@ def save_seeds(folder: Path, seeds: Sequence[Seed]) -> None:
 
 def _save(folder: Path, seed: Seed) -> None:
     tensors = {f"input:{n}": a for n, a in seed.inputs.items()}
+    tensors |= {f"array:{n}": a for n, a in seed.arrays.items()}
     for name in ("observed", "expected", "allowed"):
         array = getattr(seed, name)
         if array is not None:
@@ -118,7 +123,8 @@ def _save(folder: Path, seed: Seed) -> None:
     if seed.twin is not None and seed.twin is not seed.network:
         atomic_write(folder / "twin.onnx", [seed.twin.SerializeToString()])
     plain = {
-        name: getattr(seed, name) for name in ("kind", "output", "unit", "limit", "ratio", "error", "note")
+        name: getattr(seed, name)
+        for name in ("kind", "output", "unit", "limit", "ratio", "error", "note", "steps")
     }
     index = {
         "schema": SCHEMA,
@@ -177,6 +183,8 @@ def _load(path: Path) -> Seed:
             ratio=float(index["ratio"]),
             error=index["error"],
             note=index["note"],
+            steps=index.get("steps", {}),
+            arrays={n.removeprefix("array:"): a for n, a in arrays.items() if n.startswith("array:")},
         )
     except UsageError:
         raise
@@ -185,4 +193,6 @@ def _load(path: Path) -> Seed:
 
 
 def _transform(fields: Mapping[str, Any]) -> Transform:
-    return Transform(**{k: None if v is None else tuple(v) for k, v in fields.items()})
+    # JSON knows lists only.
+    known: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    return Transform(**known)

@@ -19,7 +19,7 @@ from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.pairing import Pair
 from twinnet.shrink.cut import set_inputs
 from twinnet.shrink.seed import Link, Runner
-from twinnet.shrink.sides import SIDES
+from twinnet.shrink.sides import SIDES, allowance
 from twinnet.site import Site
 
 __all__ = ["Bench", "Candidate", "Outcome", "exact_values"]
@@ -131,11 +131,14 @@ class Bench:
     unit: float
     limit: float
     trials: int = 400
-    seconds: float = 60.0
+    seconds: float = 0.0
     ran: int = 0
     failed: int = 0
     first: Outcome | None = None
     _start: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.seconds = self.seconds or allowance(self.twin_side.engine)
 
     @property
     def spent(self) -> bool:

@@ -22,7 +22,8 @@ class Candidate:
     the cheaper one is believed. `static` marks what the twin's own graph says. `close` marks hypotheses
     that round: where a value lies next to a tie its last step may fall either way, so that a few elements
     may be left over. `unit` is the unit roundoff of the format the twin is said to compute in. `fitted`
-    counts the numbers that were solved for: they must explain several elements each.
+    counts the numbers that were solved for: they must explain several elements each. `what` tells apart kinds of
+    hypotheses within one kind of cause; `floors` is how many noise floors may be left of the error.
     """
 
     kind: str
@@ -36,6 +37,8 @@ class Candidate:
     close: bool = False
     unit: float | None = None
     fitted: int = 0
+    what: str = ""
+    floors: float = 16.0
 
     def __post_init__(self) -> None:
         assert self.kind in KINDS, self.kind

@@ -80,20 +80,40 @@ def diff(
 
 
 def compress(
-    file: _Tables,
-    out: _Out,
+    file: Annotated[Path | None, typer.Argument(help="A file of tables, ours or published.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="The .lut.safetensors file to write.")
+    ] = None,
     axes: Annotated[str, typer.Option(help="Which taps must be near the first: xy, xyz or xyzt.")] = "xyzt",
     width: Annotated[int, typer.Option(help="Half-width of the band, in nodes.")] = 2,
     interval: Annotated[int, typer.Option(help="Interval bits of the rest: 5, 6 or 7 for 4-bit tables.")] = 5,
     thin: Annotated[
         int | None, typer.Option(help="Instead of --interval: table steps per off-band step.")
     ] = None,
+    exp_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "-e", "--exp-dir", metavar="DIR", help="An experiment: its config says how, no other option."
+        ),
+    ] = None,
 ) -> None:
-    """Diagonal-first compression of every table in a file."""
+    """Diagonal-first compression of every table in a file, or of an experiment's exported tables."""
+    from twinnet.errors import UsageError
     from twinnet.lut.dfc import compress_file
     from twinnet.lut.file import write
     from twinnet.lut.model import open_tables
 
+    if exp_dir is not None:
+        if file is not None or out is not None or (axes, width, interval, thin) != ("xyzt", 2, 5, None):
+            raise UsageError(
+                "with -e the config of the experiment says how to compress", hint="[export_lut] dfc_*"
+            )
+        from twinnet.restore.export import compress as compress_experiment
+
+        typer.echo(f"written   {compress_experiment(exp_dir)}")
+        return
+    if file is None or out is None:
+        raise UsageError("compress needs FILE and -o OUT, or -e DIR")
     before = open_tables(file)
     after = compress_file(before, axes, width, interval, thin)
     write(after, out)
@@ -103,18 +123,38 @@ def compress(
 
 def run(
     source: Annotated[Path, typer.Argument(help="An image, a folder of images, or a video.")],
-    table: Annotated[Path, typer.Option("--table", help="Tables: ours, a published file, or a folder.")],
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder, or a file name for a single image.")],
+    table: Annotated[
+        Path | None, typer.Option("--table", help="Tables: ours, a published file, or a folder.")
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(help="Instead of --table, tables that come with twinnet: sr, denoise, deblock."),
+    ] = None,
+    scale: Annotated[int, typer.Option(help="sr: 2, 3 or 4.")] = 4,
+    quality: Annotated[str, typer.Option(help="sr: fast, strong or best.")] = "strong",
+    level: Annotated[
+        int | None, typer.Option(help="denoise: sigma 15, 25 or 50; deblock: JPEG quality 10, 20 or 40.")
+    ] = None,
     executor: Annotated[
         str, typer.Option(help="auto, native, numpy or reference: all give the same pixels.")
     ] = "auto",
     threads: Annotated[int | None, typer.Option(min=1)] = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet")] = False,
 ) -> None:
-    """Run a table network over images."""
+    """Run a table network over images.
+
+    Example: twinnet lut run photo.png --task sr --scale 4 --quality strong -o large.png
+    """
+    from twinnet.errors import UsageError
     from twinnet.lut.batch import run_with_bar
     from twinnet.lut.model import load
+    from twinnet.models import find
 
+    if (table is None) == (task is None):
+        raise UsageError("which tables?", hint="name a file with --table, or a task with --task")
+    if table is None:
+        table = find(str(task), scale=scale, quality=quality, level=level)
     outcome = run_with_bar(load(table, executor=executor, threads=threads), source, out, quiet)
     for path, why in outcome.failed.items():
         typer.echo(f"skipped   {path}: {why}", err=True)

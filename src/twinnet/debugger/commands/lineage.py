@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from twinnet.debugger.answer import Answer
 from twinnet.debugger.commands.listing import facts
 from twinnet.debugger.commands.registry import command
@@ -21,7 +19,7 @@ def inputs_of(stopped: Stopped, site: str) -> Answer:
     row = stopped.row(site)
     if stopped.held is None or stopped.seen is None:
         raise UsageError("these traces come without a network: what leads to a site is not known")
-    test = stopped.held.judge_of(stopped.seen)
+    test = stopped.seen.test
     if test is None:
         raise UsageError("the network's layers are not known, so what leads to a site is not, either")
     names = test.segment(row.site.tensor)[1]
@@ -69,7 +67,8 @@ def _judged(stopped: Stopped, row: PairResult) -> PairResult:
         return row
     from dataclasses import replace
 
-    found = stopped.held.born(stopped.seen, stopped.trace, stopped.twin_trace)(stopped.pairs[row.site.tensor])
+    assert stopped.now is not None
+    found = stopped.held.born(stopped.now, stopped.pairs[row.site.tensor])
     return replace(
         row,
         status=found.status,
@@ -88,17 +87,15 @@ def cause(stopped: Stopped, site: str) -> Answer:
     row = _judged(stopped, stopped.row(site))
     if stopped.held is None or stopped.seen is None:
         raise UsageError("these traces come without a network: why they differ cannot be tried out")
-    tables = _tables(stopped, row)
-    if tables is not None:
-        return tables
     if row.status != "fail":
         return Answer(
             f"{row.site.tensor}: {row.status}; nothing is born here that rounding does not explain",
             {"site": row.site.tensor, "cause": None},
         )
-    known = stopped.held.blamed.get(row.site.tensor) if stopped.first is None else None
+    known = stopped.held.keeper.blamed.get(row.site.tensor) if stopped.first is None else None
     if known is None:
-        context = stopped.held.context_of(stopped.seen, stopped.trace, stopped.twin_trace)
+        assert stopped.now is not None
+        context = stopped.held.context(stopped.now)
         if context is None:
             raise UsageError("the network's layers are not known: why it differs cannot be tried out")
         from twinnet.blame.context import blame
@@ -112,36 +109,10 @@ def cause(stopped: Stopped, site: str) -> Answer:
     else:
         lines.append(f"cause    {found.sentence}   [explains {percent(found.explains, 2)}]")
         lines.append(f"kind     {found.kind}")
+    if known.confirmation:
+        lines.append(f"alone    {known.confirmation}")
     if known.impact is not None:
         share = "" if known.born_share is None else f", {percent(known.born_share)} of the output error"
         lines.append(f"impact   {number(known.impact)} at the output{share}")
     data = {"site": row.site.tensor, "cause": found, "impact": known.impact, "reason": known.reason}
-    return Answer("\n".join(lines), data)
-
-
-def _tables(stopped: Stopped, row: PairResult) -> Answer | None:
-    """Where both sides have tables: the cells of the site's table that differ."""
-    from twinnet.debugger.tables import plans_of, term_at
-    from twinnet.lut.cells import diff
-
-    plans = plans_of(stopped)
-    if plans is None:
-        return None
-    reference, plan = plans
-    place = term_at(plan, row.site.tensor)
-    found = diff(reference, plan)
-    wanted = [t for t in found.tables if place is None or t.table.removesuffix(".coarse") == place[1].table]
-    lines = [f"site     {row.site.tensor}"]
-    lines += [f"plan     {words}" for words in found.structure]
-    differing = [t for t in wanted if t.differing_rows]
-    for table_ in differing:
-        lines.append(
-            f"cause    table {table_.table}: {table_.differing_rows} of {table_.rows} rows are not the network's "
-            f"(by up to {table_.largest})"
-        )
-        for cell in table_.worst:
-            lines.append(f"         at node {' '.join(map(str, cell.node))}: differs by {cell.largest}")
-    if not differing and not found.structure:
-        lines.append("cause    none: plan and tables are the network's own")
-    data: dict[str, Any] = {"site": row.site.tensor, "structure": list(found.structure), "tables": differing}
     return Answer("\n".join(lines), data)

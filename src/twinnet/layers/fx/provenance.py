@@ -16,8 +16,7 @@ __all__ = ["Place", "place"]
 
 _FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+)')
 _CALL = re.compile(r"@(\d+)$")
-# As Python found it and as it is: an environment behind a symbolic link has two names.
-_TORCH = {Path(torch.__file__).parent, Path(torch.__file__).resolve().parent}
+_TORCH = Path(torch.__file__).resolve().parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def _source(trace: str | None) -> str:
     """The innermost frame that is not torch's own: where a Conv2d is called, not a line inside it."""
     for frame in reversed(list(_FRAME.finditer(trace or ""))):
         file = Path(frame["file"])
-        if not any(file.is_relative_to(home) for home in _TORCH):
+        if not (file.is_relative_to(_TORCH) or file.resolve().is_relative_to(_TORCH)):
             return f"{_short(file)}:{frame['line']}"
     return ""
 

@@ -145,6 +145,13 @@ An operand with a star may be given as attribute of that name (Python ints or fl
 | dequantize_linear | x, scale*, zero?* | axis=1, block=0 |
 | dynamic_quantize_linear | x | outputs y, scale, zero (uint8) |
 | unique | x | axis=None, sorted=True; outputs y, first?, inverse?, counts? |
+| **tables** (pixel units; `step` is one of `twinnet.lut.variants`) | | |
+| planes | image | the 8-bit planes of an image: [planes, 1, rows, columns] |
+| stack_planes | registers... | planes=((operand, channel), ...) |
+| lookup | registers... | step: Lookup |
+| place | x | step: Place, denominator: what its numerators are over |
+| sum_lookups | x... | step: Sum |
+| requant | x | step: Requantise |
 | **control** | | |
 | if | condition, captured... | then, orelse: Graph; names: what both call the captured operands |
 | loop | trips?, condition?, states..., captured... | body: Graph (step, condition, states -> condition, states, scans), states: how many, names: of the captured operands |

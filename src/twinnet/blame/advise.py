@@ -1,0 +1,303 @@
+"""Which segments to keep in float: tried in the order of their impact, by running the twin that way."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twinnet.blame.context import Context
+from twinnet.errors import EngineError, UsageError
+from twinnet.judge.metrics import compare, dtype_class
+from twinnet.result import Advice, AdviceStep, Difference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import onnx
+
+    from twinnet.engines import Spec
+    from twinnet.engines.base import Job, Session
+    from twinnet.pairing import Pair
+
+__all__ = ["Adviser", "search"]
+
+GAIN = 0.5
+"""Decibels that more segments in float must bring to be worth it."""
+
+_MOST_SAMPLES = 8
+
+Try = Callable[[Sequence[str]], Sequence[Difference]]
+"""Outputs against the network's with these segments (network tensors) kept in float, output by output."""
+
+
+def search(
+    ranked: Sequence[str], places: Mapping[str, str], attempt: Try, target: float | None = None
+) -> tuple[tuple[AdviceStep, ...], int]:
+    """Keep 1, 2, 4 ... of `ranked` until the SNR reaches `target`, or grows no more; the steps and the best number.
+
+    With a target the smallest number that reaches it is looked for between the last two steps. Without one at most
+    half of the segments are kept: all of them in float would be the network again.
+
+    >>> reached = {0: 20.0, 1: 29.0, 2: 30.0, 3: 30.1}
+    >>> attempt = lambda kept: [Difference(snr=reached[len(kept)])]
+    >>> steps, best = search(["a", "b", "c", "d", "e", "f"], {}, attempt)
+    >>> [(s.kept, s.snr) for s in steps], best
+    ([(0, 20.0), (1, 29.0), (2, 30.0), (3, 30.1)], 2)
+    """
+    most = len(ranked) if target is not None else (len(ranked) + 1) // 2
+
+    def step(count: int) -> AdviceStep:
+        kept = tuple(ranked[:count])
+        found = attempt(kept)
+        worst = min((d.snr for d in found), default=math.inf)
+        return AdviceStep(
+            count,
+            kept,
+            tuple(places.get(tensor, tensor) for tensor in kept),
+            worst,
+            min((d.psnr for d in found), default=math.inf),
+            max((d.max_abs for d in found), default=0.0),
+        )
+
+    steps = [step(0)]
+    count, idle = 1, 0
+    while steps[-1].kept < most:
+        if target is not None and steps[-1].snr >= target:
+            break
+        steps.append(step(min(count, most)))
+        gained = steps[-1].snr - max(s.snr for s in steps[:-1]) >= GAIN
+        idle = 0 if gained else idle + 1
+        if idle == 2 and target is None:
+            break
+        count *= 2
+    if target is not None and len(steps) > 1 and steps[-1].snr >= target:
+        low, high = steps[-2].kept, steps[-1].kept
+        while high - low > 1:
+            middle = step((low + high) // 2)
+            steps.append(middle)
+            low, high = (low, middle.kept) if middle.snr >= target else (middle.kept, high)
+        steps.sort(key=lambda s: s.kept)
+    return tuple(steps), _best(steps, target)
+
+
+def _best(steps: Sequence[AdviceStep], target: float | None) -> int:
+    if target is not None:
+        enough = [s.kept for s in steps if s.snr >= target]
+        if enough:
+            return enough[0]
+    most = max(s.snr for s in steps)
+    return next(s.kept for s in steps if s.snr == most or s.snr > most - GAIN)
+
+
+class Adviser:
+    """Runs one twin with some of its segments in float, where its engine and format allow that."""
+
+    def __init__(
+        self, context: Context, sessions: tuple[Session, Session], spec: Any, network: Any, job: Job
+    ) -> None:
+        self._context = context
+        self._net, self._twin = sessions
+        self._spec: Spec | Any = spec
+        self._network = network
+        self._job = job
+        self._pairs = {p.site.tensor: p for p in context.pairs}
+
+    def advise(
+        self,
+        ranked: Sequence[str],
+        samples: Sequence[Mapping[str, np.ndarray]],
+        *,
+        target: float | None = None,
+        out: str | Path | None = None,
+    ) -> Advice:
+        """Try, choose, and write the chosen twin to `out`."""
+        places = {t: p.site.module or p.site.label for t, p in self._pairs.items()}
+        note = self._obstacle()
+        if not note:
+            few = [samples[i] for i in range(min(len(samples), _MOST_SAMPLES))]
+            try:
+                wanted = [list(self._net.run(sample).values()) for sample in few]
+                attempt = lambda kept: self._run(kept, few, wanted)  # noqa: E731
+                steps, best = search(ranked, places, attempt, target)
+                file = self._write(next(s for s in steps if s.kept == best).tensors, out)
+                reached = target is None or any(s.kept == best and s.snr >= target for s in steps)
+                return Advice(steps, best, "run", len(few), "", target, reached, file)
+            except EngineError as error:
+                note = f"it could not be run that way: {error.what}"
+        if out is not None:
+            raise UsageError(
+                f"the improved twin cannot be written: {note}",
+                hint="--advise-out needs a twin that is an ONNX file with quantisers, or in float16",
+            )
+        steps, best = search(ranked, places, self._simulated, target)
+        reached = target is None or any(s.kept == best and s.snr >= target for s in steps)
+        return Advice(steps, best, "simulated", 1, note, target, reached)
+
+    # -- ways to try -----------------------------------------------------------------------------------------------
+
+    def _obstacle(self) -> str:
+        """Why the twin cannot be run with a part in float; empty if it can."""
+        if self._in_torch:
+            return ""
+        if self._twin.artefact is None or getattr(self._spec, "file", None) is None:
+            return f"twinnet cannot change a twin of {self._twin.engine}"
+        if self._quantised or self._twin.precision in ("float16", "bfloat16"):
+            return ""
+        return "it has neither quantisers nor a narrow float format that could be taken out"
+
+    @property
+    def _in_torch(self) -> bool:
+        return hasattr(self._twin, "in_float") and self._twin.precision != self._net.precision
+
+    @property
+    def _quantised(self) -> bool:
+        artefact = self._twin.artefact
+        return artefact is not None and any(n.op_type == "QuantizeLinear" for n in artefact.model.graph.node)
+
+    def _simulated(self, kept: Sequence[str]) -> list[Difference]:
+        from twinnet.blame.simulate import simulate
+
+        found = simulate(self._context, set(kept))
+        return _differences([self._context.trace[n] for n in found], list(found.values()))
+
+    def _run(
+        self,
+        kept: Sequence[str],
+        samples: Sequence[Mapping[str, np.ndarray]],
+        wanted: Sequence[Sequence[np.ndarray]],
+    ) -> list[Difference]:
+        with self._session(kept) as session:
+            found: list[Difference] = []
+            for sample, ours in zip(samples, wanted, strict=True):
+                found += _differences(ours, list(session.run(sample).values()))
+            return found
+
+    @contextmanager
+    def _session(self, kept: Sequence[str]) -> Iterator[Session]:
+        if not kept:
+            yield self._twin
+            return
+        if self._in_torch:
+            known = {p.twin_site.tensor for p in self._context.pairs}
+            twin: Any = self._twin
+            yield twin.in_float([self._pairs[t].twin_site.tensor for t in kept], known)
+            return
+        from twinnet.engines import find_engine
+
+        with tempfile.TemporaryDirectory(prefix="twinnet-advise-") as folder:
+            file = Path(folder) / "kept.onnx"
+            self._save(self._model(kept), file)
+            engine = find_engine(self._spec.engine)
+            session = engine.open(self._network, self._spec.options, str(file), self._job)
+            try:
+                yield session
+            finally:
+                session.close()
+
+    def _write(self, kept: Sequence[str], out: str | Path | None) -> str:
+        if out is None:
+            return ""
+        if self._in_torch:
+            raise UsageError(
+                "a torch twin is not a file that could be written", hint="leave out --advise-out"
+            )
+        import os
+
+        target = Path(out)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        try:
+            self._save(self._model(kept), temporary)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return str(target)
+
+    @staticmethod
+    def _save(model: onnx.ModelProto, file: Path) -> None:
+        import onnx
+
+        onnx.save(model, str(file))
+
+    # -- the ONNX twin ---------------------------------------------------------------------------------------------
+
+    def _model(self, kept: Sequence[str]) -> onnx.ModelProto:
+        from twinnet.blame.onnx_float import Part, between_casts, without_quantisers
+        from twinnet.engines._onnx_graph import OnnxGraph
+        from twinnet.shrink.cut import between
+
+        artefact = self._twin.artefact
+        assert artefact is not None
+        graph = OnnxGraph(artefact.network.complete())
+        parts = []
+        for tensor in kept:
+            pair = self._pairs[tensor]
+            target = pair.twin_site.tensor
+            fed = {p.twin_site.tensor for p in self._context.pairs if p is not pair} | set(
+                self._twin.inputs.values()
+            )
+            nodes, _ = between(graph, [target], fed)
+            parts.append(Part(nodes, target, self._weights(pair), self._bounds(pair)))
+        return without_quantisers(graph, parts) if self._quantised else between_casts(graph, parts)
+
+    def _weights(self, pair: Pair) -> dict[str, np.ndarray]:
+        """Weights of the twin's segment as real numbers: the network's own where the twin's are these, rounded."""
+        import torch
+
+        from twinnet.judge.declared import Declared
+        from twinnet.pairing.weights import same_weights
+
+        context = self._context
+        found = context.frontier(pair)
+        if context.twin_graph is None or found is None:
+            return {}
+        declared = Declared(context.graph, context.twin_graph, context.pairs, context.twin_inputs)
+        part, _ = declared.part(pair.twin_site.tensor)
+        allowed: dict[str, torch.Tensor] = dict(declared.weight_steps(part))
+        for name in {n for layer in part for n in layer.inputs if n is not None and n in declared.constants}:
+            weight = declared.constants[name]
+            if weight.dtype in (torch.float16, torch.bfloat16):
+                allowed[name] = weight.double().abs() * torch.finfo(weight.dtype).eps + 2.0**-24
+        held = {n: declared.constants[n].double() for n in allowed}
+        own = declared.own_part(found[0], found[1], pair.site.tensor)
+        for name, twin in same_weights(own, part, declared.constants, allowed):
+            held[twin] = own.constants[name].double()
+        return {
+            n.removesuffix(".T") if n.endswith(".T") else n: (t.t() if n.endswith(".T") else t)
+            .float()
+            .numpy()
+            for n, t in held.items()
+        }
+
+    def _bounds(self, pair: Pair) -> tuple[float, float] | None:
+        """The range of an activation of the network that the twin's quantiser stands for."""
+        graph, twin = self._context.graph, self._context.twin_graph
+        layer = graph.layers[graph.producer[pair.site.tensor]]
+        if twin is None or layer.kind not in ("relu", "clip"):
+            return None
+        if layer.kind == "relu":
+            return 0.0, math.inf
+        ends = []
+        for place, name in ((1, "min"), (2, "max")):
+            value = layer.attrs.get(name)
+            if value is None and place < len(layer.inputs):
+                value = graph.constants.get(layer.inputs[place] or "")
+            ends.append(None if value is None else float(value))
+        low, high = ends
+        return (-math.inf if low is None else low), (math.inf if high is None else high)
+
+
+def _differences(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Difference]:
+    """Each float output against the network's; others do not tell how near the twin is."""
+    return [
+        compare(np.asarray(a), np.asarray(b))
+        for a, b in zip(ours, theirs, strict=False)
+        if np.shape(a) == np.shape(b)
+        and dtype_class(np.asarray(a).dtype) == dtype_class(np.asarray(b).dtype) == "float"
+    ]

@@ -1,0 +1,62 @@
+"""Segments that create error within their budget: which of them the output feels, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from twinnet.blame.context import Blame, Context, impact_and_share, problem_of
+from twinnet.errors import EngineError
+from twinnet.pairing import Pair
+
+__all__ = ["rank"]
+
+_HELD = 256 << 20
+
+
+def rank(pairs: Iterable[tuple[Pair, float]], context: Context, *, most: int = 16) -> dict[str, Blame]:
+    """Impact of each segment's born error on the output, by network tensor, the largest first.
+
+    `pairs` come with their ratio. An impact costs an evaluation of everything behind the segment; so segments are
+    put in order by what they create relative to their tensor, and the impact of the first `most` is computed.
+    """
+    found: list[tuple[float, float, str, torch.Tensor]] = []
+    for pair, ratio in pairs:
+        try:
+            problem = problem_of(pair, context)
+            if problem is None or not problem.same_shape or not problem.is_float:
+                continue
+            born = torch.where(problem.error.isfinite(), problem.error, 0.0)
+            size = _rms(born) / max(_rms(problem.expected), 2.0**-126)
+        except EngineError:
+            continue
+        if size > 0:
+            found.append((size, ratio, problem.target, born))
+            found = _first(sorted(found, key=lambda row: row[0], reverse=True)[:most])
+    ranked: dict[str, Blame] = {}
+    for _, ratio, tensor, born in found:
+        try:
+            impact, share = impact_and_share(tensor, born, context)
+        except EngineError:
+            continue
+        if impact:
+            ranked[tensor] = Blame(ratio, impact=impact, born_share=share)
+    return dict(sorted(ranked.items(), key=lambda item: item[1].impact or 0.0, reverse=True))
+
+
+def _first(
+    rows: list[tuple[float, float, str, torch.Tensor]],
+) -> list[tuple[float, float, str, torch.Tensor]]:
+    """As many of the first as fit into memory side by side; always one."""
+    held = 0
+    for count, row in enumerate(rows):
+        held += row[3].numel() * row[3].element_size()
+        if held > _HELD and count:
+            return rows[:count]
+    return rows
+
+
+def _rms(t: torch.Tensor) -> float:
+    finite = t[t.isfinite()]
+    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0

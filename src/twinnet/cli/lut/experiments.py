@@ -1,0 +1,134 @@
+"""`twinnet lut new|train|export|finetune|eval|debug`: the life of an experiment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["VERBS"]
+
+_Experiment = Annotated[
+    Path, typer.Option("-e", "--exp-dir", metavar="DIR", help="Folder of the experiment.")
+]
+_Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but results and errors.")]
+
+
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to make.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take defaults and options.")] = False,
+    task: Annotated[str | None, typer.Option(help="sr, denoise, deblock or deblur.")] = None,
+    type_: Annotated[str | None, typer.Option("--type", help="srlut, mulut, cascade, spf, auto-*.")] = None,
+    scale: Annotated[int | None, typer.Option(help="2, 3 or 4 for sr.")] = None,
+    train: Annotated[list[Path] | None, typer.Option(help="Folder of images to train on; repeat it.")] = None,
+    bench: Annotated[Path | None, typer.Option(help="Folder of test sets: Set5/, Set14/ ...")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any other setting; repeat it."),
+    ] = None,
+) -> None:
+    """Make an experiment: a folder with a config.toml that says everything.
+
+    Example: twinnet lut new models/mine --yes --scale 2 --train photos/
+    """
+    import sys
+
+    from twinnet.errors import UsageError
+    from twinnet.restore import new as making
+
+    values = making.settings(set_ or ())
+    model, data = values.setdefault("model", {}), values.setdefault("data", {})
+    given = {"task": task, "type": type_, "scale": scale}
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "there is no terminal to ask on", hint="use --yes, with options for what differs"
+            )
+        given["task"] = task or typer.prompt("Task (sr, denoise, deblock, deblur)", "sr")
+        given["type"] = type_ or typer.prompt(
+            "Network (srlut, mulut, cascade, spf, auto-mulut, auto-spf)", "mulut"
+        )
+        if given["task"] == "sr" and scale is None:
+            given["scale"] = typer.prompt("Scale (2, 3, 4)", 4, type=int)
+        train = train or [Path(typer.prompt("Folder of images to train on"))]
+        asked = bench or typer.prompt("Folder of test sets (may be empty)", "", show_default=False)
+        bench = Path(asked) if str(asked) else None
+    model.update({key: value for key, value in given.items() if value is not None})
+    if train:
+        data["train"] = [str(path.expanduser().resolve()) for path in train]
+    if bench is not None:
+        data["bench"] = str(bench.expanduser().resolve())
+    written = making.new(folder, {name: entries for name, entries in values.items() if entries})
+    typer.echo(f"written   {written}\nnext      twinnet lut train -e {folder}")
+
+
+def train(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
+    """Train the network; goes on from the last checkpoint.
+
+    On many processes: accelerate launch -m twinnet.restore.train -e DIR
+    """
+    from twinnet.restore.train import train as run
+
+    scores = run(exp_dir, quiet=quiet)
+    if scores:
+        best = max(scores, key=lambda s: s["score"])
+        typer.echo(
+            f"best      {best['score']:.2f} dB on the held-out images, iteration {best['iteration']:.0f}"
+        )
+    typer.echo(f"next      twinnet lut export -e {exp_dir}")
+
+
+def export(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
+    """Tabulate the trained network."""
+    from twinnet.restore.export import export as run
+
+    for path in run(exp_dir, quiet=quiet):
+        typer.echo(f"written   {path}")
+    typer.echo(f"next      twinnet lut finetune -e {exp_dir}")
+
+
+def finetune(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
+    """Train the entries of the tables; goes on from the last checkpoint."""
+    from twinnet.restore.finetune import finetune as run
+
+    typer.echo(f"written   {run(exp_dir, quiet=quiet)}\nnext      twinnet lut eval -e {exp_dir}")
+
+
+def evaluate(
+    exp_dir: _Experiment,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(help="Tables, .onnx or .pb (OpenCV) of others in the same table; repeat it."),
+    ] = None,
+    network: Annotated[bool, typer.Option(help="Also the network itself, which is slow.")] = True,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to write (DIR/eval).")] = None,
+    quiet: _Quiet = False,
+) -> None:
+    """Score everything made so far on the test sets, beside doing nothing and beside others."""
+    from twinnet.restore.evaluate import evaluate as run
+    from twinnet.restore.results import lines
+
+    result = run(exp_dir, compare=compare or (), network=network, out=out, quiet=quiet)
+    typer.echo("\n".join(lines(result)))
+    typer.echo(f"\nwritten   {out or exp_dir / 'eval'}/index.html")
+
+
+def debug(
+    exp_dir: _Experiment,
+    image: Annotated[str, typer.Option(help="A file, or the name of a test image.")] = "butterfly",
+    table: Annotated[
+        str, typer.Option(help="exported (made now if absent), compressed, finetuned, finetuned-compressed.")
+    ] = "",
+    serve: Annotated[bool, typer.Option("--serve", help="Hand both sides to the live debugger.")] = False,
+    most: Annotated[int, typer.Option("--most", min=1, help="Sites to list.")] = 8,
+) -> None:
+    """Run one image through the network and its tables; list the sites where they differ most."""
+    from twinnet.restore.debug import debug as run
+    from twinnet.restore.debug import lines
+
+    found = run(exp_dir, image=image, table=table, serve=serve)
+    typer.echo("\n".join(lines(found, most)))
+
+
+VERBS = {"new": new, "train": train, "export": export, "finetune": finetune, "eval": evaluate, "debug": debug}

@@ -1,0 +1,127 @@
+"""ONNX Runtime in another interpreter: the version that is installed there."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from twinnet.engines import _ort_session
+from twinnet.engines._worker import Worker
+from twinnet.engines.base import Job
+from twinnet.errors import EngineError, UsageError
+
+__all__ = ["Elsewhere", "find_python"]
+
+
+def find_python(place: str) -> Path:
+    """The interpreter that a path names: itself, or that of a virtual environment.
+
+    >>> import sys
+    >>> find_python(sys.executable).name.startswith("python")
+    True
+    """
+    path = Path(place).expanduser()
+    candidates = [path, path / "bin" / "python", path / "Scripts" / "python.exe"]
+    for candidate in candidates:
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return candidate.absolute()
+    raise UsageError(
+        f"there is no Python interpreter at {place}",
+        hint="python=VENV or python=VENV/bin/python, with numpy and onnxruntime installed there",
+    )
+
+
+class Elsewhere:
+    """One child that holds sessions for as long as this object lives."""
+
+    def __init__(self, python: Path, job: Job) -> None:
+        self._job = job
+        self._folder = tempfile.TemporaryDirectory(prefix="twinnet-elsewhere-")
+        self._worker = Worker(
+            [str(python), "-I", str(Path(_ort_session.__file__))], f"onnxruntime in {python}"
+        )
+        try:
+            said = self.ask({"do": "version"}, "start")
+        except EngineError as error:
+            self.close()
+            raise EngineError(
+                error.what, stage=error.stage, log=error.log, hint="it needs numpy and onnxruntime there"
+            ) from None
+        self.version = f"{said['onnxruntime']} (Python {said['python']}, numpy {said['numpy']})"
+
+    def ask(self, request: Mapping[str, Any], stage: str) -> dict[str, Any]:
+        """An answer of the child."""
+        return self._worker.ask(request, stage, self._job.time_limit)
+
+    def load(self, model: str | bytes, settings: Mapping[str, Any]) -> Any:
+        """A session there, with the few methods of an `InferenceSession` that are used here."""
+        file = model if isinstance(model, str) else str(self._write(model))
+        try:
+            said = self.ask(
+                {"do": "load", "model": str(Path(file).absolute()), "settings": dict(settings)},
+                "load the network",
+            )
+        finally:
+            if isinstance(model, bytes):
+                Path(file).unlink()
+        return _There(self, said)
+
+    def _write(self, data: bytes) -> Path:
+        handle, name = tempfile.mkstemp(suffix=".onnx", dir=self._folder.name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        return Path(name)
+
+    def run(self, session: int, names: Sequence[str], feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """The outputs of a session; what is no tensor of numbers comes back as an empty object array."""
+        given, made = (Path(self._folder.name) / f"{part}.npz" for part in ("feeds", "results"))
+        np.savez(given, allow_pickle=False, **{str(i): np.asarray(a) for i, a in enumerate(feeds.values())})
+        self.ask(
+            {
+                "do": "run",
+                "session": session,
+                "names": list(feeds),
+                "outputs": list(names),
+                "feeds": str(given),
+                "results": str(made),
+            },
+            "run the network",
+        )
+        with np.load(made, allow_pickle=False) as data:
+            none = np.empty(0, object)
+            return [data[str(i)] if str(i) in data.files else none for i in range(len(names))]
+
+    def close(self) -> None:
+        """End the child."""
+        self._worker.close()
+        self._folder.cleanup()
+
+
+class _There:
+    """A session that lives in the child."""
+
+    def __init__(self, home: Elsewhere, said: Mapping[str, Any]) -> None:
+        self._home = home
+        self._number = said["session"]
+        self._names = {part: [SimpleNamespace(name=n) for n in said[part]] for part in ("inputs", "outputs")}
+
+    def get_inputs(self) -> list[SimpleNamespace]:
+        return self._names["inputs"]
+
+    def get_outputs(self) -> list[SimpleNamespace]:
+        return self._names["outputs"]
+
+    def run(self, names: Sequence[str], feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        return self._home.run(self._number, names, feeds)
+
+    def __del__(self) -> None:
+        try:
+            self._home.ask({"do": "drop", "session": self._number}, "free a session")
+        except Exception:  # the child has gone: so has the session
+            return

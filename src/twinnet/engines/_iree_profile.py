@@ -1,0 +1,117 @@
+"""Time per dispatch of an IREE module, and which ONNX nodes each dispatch computes."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from twinnet.engines._iree_tools import Compiler, Module, Node, tool, write_inputs
+from twinnet.engines._process import start_program
+from twinnet.engines.base import Job, LayerTime
+from twinnet.errors import EngineError
+
+__all__ = ["dispatch_times", "dispatched_nodes"]
+
+_PREFIX = "network$async_"
+_LOCATIONS = [
+    "--compile-to=flow",
+    "--mlir-print-debuginfo",
+    "--mlir-pretty-debuginfo",
+    "--mlir-print-local-scope",
+    "--mlir-elide-elementsattrs-if-larger=5",
+    "--mlir-elide-resource-strings-if-larger=5",
+]
+
+# Arguments carry the line of whoever made them; constants and empty tensors that of the first who needed them.
+_ELSEWHERE = re.compile(r"func\.func|\^bb0|arith\.constant|tensor\.empty|linalg\.fill|dispatch\.tensor\.load")
+
+
+def dispatched_nodes(compiler: Compiler, model: onnx.ModelProto) -> list[tuple[str, tuple[Node, ...]]]:
+    """The dispatches in the order in which they are called, and the ONNX nodes that each computes, where known."""
+    with compiler.imported(model) as (source, nodes):
+        flow = source.with_name("flow.mlir")
+        compiler.start(source, nodes, [*_LOCATIONS, "-o", str(flow)])
+        return _calls(flow.read_text(), nodes)
+
+
+def _calls(text: str, nodes: Mapping[int, Node]) -> list[tuple[str, tuple[Node, ...]]]:
+    """Read the flow phase: executables with the source lines of what is fused in them, then the calls.
+
+    The compiler merges equal executables. The lines in a body are then those of the first call; of a later one only
+    the place of the call itself is known.
+    """
+    bodies: dict[str, set[int]] = {}
+    calls: list[tuple[str, tuple[Node, ...]]] = []
+    inside = ""
+    for line in text.splitlines():
+        opened = re.match(r"  flow\.executable private @(\S+) \{", line)
+        if opened:
+            inside = opened[1]
+            bodies[inside] = set()
+        elif re.match(r"  util\.func|  util\.initializer", line):
+            inside = ""
+        places = {int(n) for n in re.findall(r"network\.mlir:(\d+):", line)}
+        if inside and not _ELSEWHERE.search(line):
+            bodies[inside] |= places
+        called = re.match(r"    .*flow\.dispatch @([^:\s]+)::@(\S+?)[\(\[]", line)
+        if called and not inside:
+            fused = bodies.pop(called[1], set()) | places
+            calls.append((called[2], tuple(nodes[n] for n in sorted(fused) if n in nodes)))
+    return calls
+
+
+def dispatch_times(
+    module: Module,
+    feeds: Mapping[str, np.ndarray],
+    device: Sequence[str],
+    job: Job,
+    repeats: int,
+    calls: Sequence[tuple[str, tuple[Node, ...]]],
+) -> tuple[LayerTime, ...]:
+    """The median time of each dispatch over `repeats` runs, after one that is not counted."""
+    runs = repeats + 1
+    with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch, job.step("profile"):
+        home = Path(scratch)
+        record = home / "profile.ireeprof"
+        flags = [
+            *device,
+            *write_inputs(module, feeds, home),
+            f"--benchmark_min_time={runs}x",
+            "--device_profiling_mode=host-execution",
+            f"--device_profiling_output={record}",
+        ]
+        words = {"name": "iree-benchmark-module", "stage": "profile the network", "limit": job.time_limit}
+        start_program([tool("iree-benchmark-module"), *flags], **words)  # type: ignore[arg-type]
+        reader = [tool("iree-profile"), "dispatch", "--dispatch_events", "--format=jsonl", str(record)]
+        printed = start_program(reader, name="iree-profile", stage="profile the network").out
+    events = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    timed = [e for e in events if str(e.get("key", "")).startswith(_PREFIX) and "duration_ns" in e]
+    timed.sort(key=lambda e: e["start_host_time_ns"])
+    count = len(timed) // runs
+    if not timed or count * runs != len(timed):
+        raise EngineError(
+            f"iree-profile lists {len(timed)} dispatches of {runs} runs, which cannot be told apart",
+            stage="profile the network",
+        )
+    rounds = [timed[i * count : (i + 1) * count] for i in range(1, runs)]
+    known = [name for name, _ in calls] == [e["key"] for e in rounds[0]]
+    found = []
+    for i, event in enumerate(rounds[0]):
+        nodes = calls[i][1] if known else ()
+        found.append(
+            LayerTime(
+                event["key"].removeprefix(_PREFIX),
+                "+".join(node.op for node in nodes),
+                statistics.median(r[i]["duration_ns"] for r in rounds) * 1e-9,
+                tuple(name for node in nodes for name in node.outputs if name),
+                event["key"],
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,65 @@
+"""Making an ONNX model ready for a compiler, without twinnet: an engine and a `repro.py` do it in the same way.
+
+The source of this function goes into `repro.py` as it stands, so it uses nothing of twinnet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["typed_model"]
+
+
+def typed_model(
+    model: Any, feeds: dict[str, Any], static: bool, oldest: int, opset: int
+) -> tuple[Any, dict[str, Any], int]:
+    """An ONNX model as compilers want it, what is known of its tensors' types, and the opset it was converted from.
+
+    A model of an opset before `oldest` is converted to `opset` (the third result is 0 where it was not); shapes are
+    those of `feeds` where `static`; functions are inlined; outputs have types.
+    """
+    import onnx
+    import onnx.inliner
+    import onnx.shape_inference
+    import onnx.version_converter
+
+    own = onnx.ModelProto()
+    own.CopyFrom(model)
+    if own.functions:
+        own = onnx.inliner.inline_local_functions(own)
+    own_opset = max((o.version for o in own.opset_import if o.domain in ("", "ai.onnx")), default=0)
+    converted = 0
+    if 0 < own_opset < oldest:
+        try:
+            own = onnx.version_converter.convert_version(own, opset)
+            converted = own_opset
+        except (
+            Exception
+        ):  # without a conversion it goes in as it is, and the compiler says what it thinks of it
+            converted = 0
+    graph = own.graph
+    if static:
+        held = {t.name for t in graph.initializer}
+        for info in graph.input:
+            if info.name in feeds and info.name not in held:
+                kind = info.type.tensor_type.elem_type
+                info.CopyFrom(onnx.helper.make_tensor_value_info(info.name, kind, feeds[info.name].shape))
+        # Shapes that were stored for open dimensions would stand in the way of the fixed ones.
+        del graph.value_info[:]
+        for info in graph.output:
+            if info.type.HasField("tensor_type"):
+                info.type.tensor_type.ClearField("shape")
+    try:
+        inferred = onnx.shape_inference.infer_shapes(own, data_prop=True).graph
+    except Exception:  # an inconsistent model: the compiler has the better words for it
+        inferred = graph
+    untold = (onnx.TensorProto.STRING, onnx.TensorProto.UNDEFINED)
+    known = {
+        i.name: i
+        for i in (*inferred.value_info, *inferred.output)
+        if i.type.HasField("tensor_type") and i.type.tensor_type.elem_type not in untold
+    }
+    for info in graph.output:
+        if info.name in known:
+            info.CopyFrom(known[info.name])
+    return own, known, converted

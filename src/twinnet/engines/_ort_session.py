@@ -1,0 +1,93 @@
+"""ONNX Runtime sessions from plain settings; as a program, the same in an interpreter where twinnet is not installed.
+
+Started as `python -I _ort_session.py` it reads one JSON request per line and answers each with one JSON line; tensors
+travel as .npz files. It needs numpy and onnxruntime, of whatever version that interpreter has, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+__all__ = ["LEVELS", "make_session", "serve"]
+
+LEVELS = {
+    "off": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+
+
+def make_session(model: Any, settings: dict[str, Any]) -> Any:
+    """An `InferenceSession` of a file or of a model's bytes.
+
+    `settings`: level, threads (None: all cores), entries, and save_to where the optimised graph is to be written.
+    """
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    # An arena keeps a session's largest moment for ever; here many sessions live side by side.
+    options.enable_cpu_mem_arena = False
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[settings["level"]])
+    if settings["threads"]:
+        options.intra_op_num_threads = settings["threads"]
+    for key, value in settings["entries"].items():
+        options.add_session_config_entry(key, value)
+    if settings.get("save_to"):
+        options.optimized_model_filepath = settings["save_to"]
+        options.add_session_config_entry(
+            "session.optimized_model_external_initializers_file_name", "weights.bin"
+        )
+        options.add_session_config_entry(
+            "session.optimized_model_external_initializers_min_size_in_bytes", "1024"
+        )
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def serve() -> None:
+    """Answer requests until the input ends."""
+    # Libraries may print: what they say goes to the log, and only answers to where answers are read.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    sessions: dict[int, Any] = {}
+    for line in sys.stdin:
+        try:
+            said = _answer(json.loads(line), sessions)
+        except Exception as error:
+            said = {"error": str(error).strip() or type(error).__name__}
+        answers.write(json.dumps(said) + "\n")
+        answers.flush()
+
+
+def _answer(asked: dict[str, Any], sessions: dict[int, Any]) -> dict[str, Any]:
+    import numpy
+
+    do = asked["do"]
+    if do == "version":
+        import onnxruntime
+
+        python = ".".join(str(n) for n in sys.version_info[:3])
+        return {"onnxruntime": onnxruntime.__version__, "numpy": numpy.__version__, "python": python}
+    if do == "load":
+        session = make_session(asked["model"], asked["settings"])
+        number = max(sessions, default=-1) + 1
+        sessions[number] = session
+        names = [[i.name for i in session.get_inputs()], [o.name for o in session.get_outputs()]]
+        return {"session": number, "inputs": names[0], "outputs": names[1]}
+    if do == "drop":
+        sessions.pop(asked["session"], None)
+        return {}
+    with numpy.load(asked["feeds"], allow_pickle=False) as data:
+        feeds = {name: data[str(i)] for i, name in enumerate(asked["names"])}
+    results = sessions[asked["session"]].run(asked["outputs"], feeds)
+    kept = {str(i): a for i, a in enumerate(results) if isinstance(a, numpy.ndarray) and a.dtype != object}
+    numpy.savez(asked["results"], **kept)  # type: ignore[arg-type] - older numpy has no allow_pickle here
+    return {}
+
+
+if __name__ == "__main__":
+    serve()

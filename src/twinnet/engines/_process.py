@@ -1,0 +1,129 @@
+"""Other programs as parts of an engine: started without a shell, stopped in time, their last words kept.
+
+A compiler or runtime may abort the process it lives in. As a program of its own it cannot take the check with it:
+whatever happens to it is an `EngineError` with the end of its log.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from twinnet.errors import EngineError
+
+__all__ = ["Finished", "last_words", "start_program"]
+
+_KEPT = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A program that ended well: what it wrote."""
+
+    out: str
+    log: str
+
+
+def start_program(
+    arguments: Sequence[str],
+    *,
+    name: str,
+    stage: str,
+    limit: float | None = None,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    said: Callable[[str], str] | None = None,
+) -> Finished:
+    """Run a program to its end.
+
+    `name` and `stage` go into the message of a failure: "NAME could not STAGE: ...". `limit` is in seconds; a program
+    that exceeds it is stopped with all that it started. `said` picks the sentence of a log that names the problem.
+
+    >>> import sys
+    >>> start_program([sys.executable, "-c", "print(6 * 7)"], name="python", stage="count").out
+    '42\\n'
+    """
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            child = subprocess.Popen(
+                list(arguments),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=folder,
+                env=None if environment is None else {**os.environ, **environment},
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise EngineError(
+                f"{name} could not {stage}: {arguments[0]} cannot be started ({error.strerror or error})",
+                stage=stage,
+                hint="is it installed, and executable?",
+            ) from None
+        try:
+            code = child.wait(limit)
+        except subprocess.TimeoutExpired:
+            _stop(child)
+            raise EngineError(
+                f"{name} could not {stage} within the time limit of {limit:g} s",
+                stage=stage,
+                log=last_words(_text(out) + _text(err)),
+                hint="give it more time (--time-limit)",
+            ) from None
+        except BaseException:
+            _stop(child)
+            raise
+        texts = _text(out), _text(err)
+    if code == 0:
+        return Finished(*texts)
+    log = last_words("\n".join(filter(None, texts))) or ending(code)
+    sentence = (said or _first_problem)("\n".join(reversed(texts)))
+    how = ending(code) if code < 0 or not sentence else ""
+    words = "; ".join(filter(None, (how, sentence)))
+    raise EngineError(f"{name} could not {stage}: {words[:400]}", stage=stage, log=log)
+
+
+def ending(code: int) -> str:
+    """How a program ended, in words.
+
+    >>> ending(-11), ending(3)
+    ('it died of SIGSEGV', 'it ended with exit code 3')
+    """
+    if code < 0:
+        try:
+            return f"it died of {signal.Signals(-code).name}"
+        except ValueError:
+            return f"it died of signal {-code}"
+    return f"it ended with exit code {code}"
+
+
+def last_words(text: str, lines: int = 40, width: int = 400) -> str:
+    """The end of a log: its last lines, each cut to a length that a person reads."""
+    kept = [line if len(line) <= width else line[:width] + " ..." for line in text.strip().splitlines()]
+    return "\n".join(kept[-lines:])[-_KEPT:]
+
+
+def _first_problem(text: str) -> str:
+    """The first line that speaks of an error, else the last that says anything."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    spoken = (line for line in lines if "error" in line.lower() or "fail" in line.lower())
+    return next(spoken, lines[-1] if lines else "")
+
+
+def _text(file: object) -> str:
+    file.seek(0)  # type: ignore[attr-defined]
+    return file.read().decode(errors="replace")  # type: ignore[attr-defined]
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    """End the program and whatever it started: they share a session of their own."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        child.kill()
+    child.wait()

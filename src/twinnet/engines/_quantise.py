@@ -1,0 +1,305 @@
+"""Networks in fewer bits: static, dynamic and weight-only int8, and float16, made by ONNX Runtime's own tools.
+
+What those tools trip over is put right here: shapes that a rewritten weight no longer has, infinities that a mask
+brings into a range, words that they print, files that they leave.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twinnet.engines.base import Job, failed
+from twinnet.errors import UsageError
+
+if TYPE_CHECKING:
+    import onnx
+
+    from twinnet.engines._export import OnnxArtefact
+
+__all__ = ["CALIBRATIONS", "TYPES", "WAYS", "Quantise", "quantised"]
+
+WAYS = ("static", "dynamic", "weights", "float16")
+TYPES = {"uint8": "QUInt8", "int8": "QInt8", "uint16": "QUInt16", "int16": "QInt16"}
+CALIBRATIONS = {
+    "minmax": "MinMax",
+    "entropy": "Entropy",
+    "percentile": "Percentile",
+    "distribution": "Distribution",
+}
+_WEIGHTED = ("Conv", "ConvTranspose", "MatMul", "Gemm")
+_HUGE = 1e30
+"""Beyond this a number is a mask and no activation: no range of 256 steps holds it beside others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantise:
+    """How a network is quantised; the fields are options of the engine."""
+
+    how: str
+    per_channel: bool = False
+    activations: str = "uint8"
+    weights: str = "int8"
+    calibrate: str = "minmax"
+    reduce_range: bool = False
+
+    @staticmethod
+    def of(options: Mapping[str, Any]) -> Quantise | None:
+        """From an engine's options; None where they ask for none. An option that would do nothing is refused."""
+        how = options.get("quantize")
+        own = {
+            "per_channel": "per_channel",
+            "activations": "activations",
+            "weights": "weights",
+            "calibrate": "calibrate",
+            "reduce_range": "reduce_range",
+        }
+        given = {field: options[key] for key, field in own.items() if key in options}
+        means = {
+            "static": set(own),
+            "dynamic": {"per_channel", "weights", "reduce_range"},
+            "weights": {"per_channel", "weights"},
+        }
+        idle = sorted(set(given) - means.get(how or "", set()))
+        if idle:
+            where = f"quantize={how}" if how else "a network that is not quantised"
+            raise UsageError(
+                f"onnxruntime: {idle[0]}={options[idle[0]]} means nothing to {where}",
+                hint="it belongs to quantize=static"
+                + ("" if idle[0] in ("activations", "calibrate") else ", dynamic or weights"),
+            )
+        return None if how is None else Quantise(how, **given)
+
+    @property
+    def precision(self) -> str:
+        """The number format of the twin."""
+        if self.how == "float16":
+            return "float16"
+        return "int16" if "16" in self.weights and "16" in self.activations else "int8"
+
+
+def quantised(artefact: OnnxArtefact, way: Quantise, job: Job) -> OnnxArtefact:
+    """The network in fewer bits, calibrated with the inputs of the check; names of its values are kept."""
+    from twinnet.network import OnnxNetwork
+
+    model = artefact.network.complete()
+    # The tools change shapes of weights and believe the old ones that stand here.
+    del model.graph.value_info[:]
+    try:
+        with (
+            job.step("quantise"),
+            _quiet(),
+            tempfile.TemporaryDirectory(prefix="twinnet-quantise-") as folder,
+        ):
+            made = _MAKERS[way.how](model, way, artefact, job, Path(folder))
+    except UsageError:
+        raise
+    except Exception as error:
+        raise failed("quantise the network", "onnxruntime", error) from error
+    return replace(artefact, network=OnnxNetwork(made, name=artefact.network.name))
+
+
+def _static(
+    model: onnx.ModelProto, way: Quantise, artefact: OnnxArtefact, job: Job, folder: Path
+) -> onnx.ModelProto:
+    import onnx
+    from onnxruntime import quantization as tools
+
+    source, target = folder / "float.onnx", folder / "quantised.onnx"
+    _name_nodes(model)
+    onnx.save(model, str(source))
+    samples = [artefact.feeds(sample) for sample in job.samples or (job.inputs,)]
+
+    class Reader(tools.CalibrationDataReader):
+        def __init__(self) -> None:
+            self.left = iter(samples)
+
+        def get_next(self) -> Any:
+            return next(self.left, None)
+
+    tools.quantize_static(
+        source,
+        target,
+        Reader(),
+        quant_format=tools.QuantFormat.QDQ,
+        per_channel=way.per_channel,
+        reduce_range=way.reduce_range,
+        activation_type=getattr(tools.QuantType, TYPES[way.activations]),
+        weight_type=getattr(tools.QuantType, TYPES[way.weights]),
+        calibrate_method=getattr(tools.CalibrationMethod, CALIBRATIONS[way.calibrate]),
+        nodes_to_exclude=_unbounded(model, samples),
+    )
+    return onnx.load(str(target))
+
+
+def _dynamic(
+    model: onnx.ModelProto, way: Quantise, artefact: OnnxArtefact, job: Job, folder: Path
+) -> onnx.ModelProto:
+    import onnx
+    from onnxruntime import quantization as tools
+
+    source, target = folder / "float.onnx", folder / "quantised.onnx"
+    _name_nodes(model)
+    onnx.save(model, str(source))
+    # ONNX Runtime has no ConvInteger of signed weights.
+    kind = "uint8" if any(n.op_type == "Conv" for n in model.graph.node) else way.weights
+    tools.quantize_dynamic(
+        source,
+        target,
+        per_channel=way.per_channel,
+        reduce_range=way.reduce_range,
+        weight_type=getattr(tools.QuantType, TYPES[kind]),
+    )
+    return onnx.load(str(target))
+
+
+def _weights_only(
+    model: onnx.ModelProto, way: Quantise, artefact: OnnxArtefact, job: Job, folder: Path
+) -> onnx.ModelProto:
+    """Each weight of a product as a DequantizeLinear of whole numbers; everything else stays."""
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    held = {t.name: t for t in graph.initializer}
+    read: dict[str, tuple[str, bool]] = {}
+    for node in graph.node:
+        if node.op_type in _WEIGHTED and len(node.input) > 1 and node.input[1] in held:
+            transposed = any(a.name == "transB" and a.i for a in node.attribute)
+            read.setdefault(node.input[1], (node.op_type, transposed))
+    made = []
+    for name, (op, transposed) in read.items():
+        array = numpy_helper.to_array(held[name])
+        if array.dtype != np.float32 or array.ndim < 2:
+            continue
+        axis = 0 if op == "Conv" or transposed else 1 if op in ("ConvTranspose", "Gemm") else array.ndim - 1
+        q, scale, zero = _rounded(array, np.dtype(way.weights), axis if way.per_channel else None)
+        names = [f"{name}_quantized", f"{name}_scale", f"{name}_zero_point"]
+        graph.initializer.remove(held[name])
+        graph.initializer.extend(
+            numpy_helper.from_array(a, n) for a, n in zip((q, scale, zero), names, strict=True)
+        )
+        made.append(helper.make_node("DequantizeLinear", names, [name], name=f"{name}_dequantize", axis=axis))
+    nodes = [*made, *graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    del graph.input[:]
+    graph.input.extend(i for i in artefact.model.graph.input if i.name not in read)
+    return model
+
+
+def _rounded(
+    array: np.ndarray, dtype: np.dtype, axis: int | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Whole numbers, step and zero point: symmetric for signed types, from the range for others."""
+    info = np.iinfo(dtype)
+    others = None if axis is None else tuple(i for i in range(array.ndim) if i != axis)
+    low, high = np.minimum(array.min(others), 0), np.maximum(array.max(others), 0)
+    if info.min < 0:
+        scale, zero = np.maximum(-low, high) / info.max, np.zeros_like(low)
+    else:
+        scale = (high - low) / info.max
+        zero = np.round(-low / np.where(scale > 0, scale, 1))
+    scale = np.where(scale > 0, scale, 1).astype(np.float32)
+    shape = [-1 if i == axis else 1 for i in range(array.ndim)]
+    q = np.round(array / scale.reshape(shape)) + zero.reshape(shape)
+    return np.clip(q, info.min, info.max).astype(dtype), scale, zero.astype(dtype)
+
+
+def _half(
+    model: onnx.ModelProto, way: Quantise, artefact: OnnxArtefact, job: Job, folder: Path
+) -> onnx.ModelProto:
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    made = convert_float_to_float16(model, keep_io_types=True)
+    _sort(made)
+    return made
+
+
+_MAKERS = {"static": _static, "dynamic": _dynamic, "weights": _weights_only, "float16": _half}
+
+
+def _sort(model: onnx.ModelProto) -> None:
+    """Nodes after those that they read from; the tool appends some at the end."""
+    from twinnet.engines._onnx_graph import OnnxGraph
+
+    graph = OnnxGraph(model)
+    order: dict[int, None] = {}
+    for start in range(len(graph.nodes)):
+        stack = [start]
+        while stack:
+            index = stack[-1]
+            before = [graph.producer[n] for n in graph.reads[index] if n in graph.producer]
+            waiting = [i for i in before if i not in order]
+            if index in order or not waiting:
+                order.setdefault(index)
+                stack.pop()
+            else:
+                stack.extend(waiting)
+    nodes = [graph.nodes[i] for i in order]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+def _name_nodes(model: onnx.ModelProto) -> None:
+    """Every node gets a name of its own: those to be left out are told by it."""
+    taken = {n.name for n in model.graph.node}
+    for index, node in enumerate(model.graph.node):
+        if not node.name:
+            name = f"node_{index}"
+            while name in taken:
+                name += "_"
+            node.name = name
+            taken.add(name)
+
+
+def _unbounded(model: onnx.ModelProto, samples: list[dict[str, np.ndarray]]) -> list[str]:
+    """Nodes that read or make infinities (masks): no step can hold these, so they stay in floating point."""
+    import onnxruntime as ort
+
+    from twinnet.engines._onnx_graph import OnnxGraph
+
+    graph = OnnxGraph(model)
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    every = [n for node in graph.nodes for n in node.output if n]
+    session = ort.InferenceSession(
+        graph.with_outputs(every).SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [o.name for o in session.get_outputs()]
+    wild: set[str] = set()
+    for sample in samples:
+        for name, array in zip(names, session.run(names, dict(sample)), strict=True):
+            if _is_wild(array):
+                wild.add(name)
+    from onnx import numpy_helper
+
+    wild.update(n for n, t in graph.weights.items() if _is_wild(numpy_helper.to_array(t)))
+    return [n.name for n in graph.nodes if wild.intersection((*n.input, *n.output))]
+
+
+def _is_wild(array: Any) -> bool:
+    if not isinstance(array, np.ndarray) or not np.issubdtype(array.dtype, np.floating) or not array.size:
+        return False
+    return not bool(np.abs(array).max() < _HUGE)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The tools speak through the root logger and numpy; what matters comes back as an exception."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)

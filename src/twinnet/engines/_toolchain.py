@@ -1,0 +1,120 @@
+"""A described toolchain with its options chosen: which programs are started, and with what."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from twinnet.engines._command_alone import filled, said_problem
+from twinnet.engines._command_file import Description, chosen_options, find_description, read_description
+from twinnet.engines._process import start_program
+from twinnet.engines.base import Job
+from twinnet.errors import EngineError, UsageError
+
+__all__ = ["Toolchain"]
+
+
+class Toolchain:
+    """A description with its options chosen: what is started, in words and as lists of arguments."""
+
+    def __init__(self, found: Description, path: Path, options: Mapping[str, str], job: Job) -> None:
+        self.found = found
+        self.path = path
+        self.options = dict(options)
+        self._job = job
+        self.values = {f"option.{k}": v for k, v in options.items()}
+        self.values |= {
+            "threads": str(job.threads or os.cpu_count() or 1),
+            "here": str(path.resolve().parent),
+            "python": sys.executable,
+        }
+
+    @classmethod
+    def read(cls, file: str | None, options: Mapping[str, str], job: Job) -> Toolchain:
+        """From the file that a spec names."""
+        if file is None:
+            raise UsageError("the command engine needs a description", hint="command:FILE.toml")
+        path = find_description(file)
+        found = read_description(path)
+        return cls(found, path, chosen_options(found, path, options), job)
+
+    def told(self) -> str:
+        """Everything that a `repro.py` needs to start the same programs."""
+        found, tensors = self.found, self.found.tensors
+
+        told = {
+            "name": found.name,
+            "static": found.shapes == "static",
+            "opset": found.opset,
+            "problem": found.problem,
+            "compile": found.compile.plain() if found.compile else [],
+            "artefact": found.compile.artefact if found.compile else "",
+            "run": found.run.plain(),
+            "time_limit": max(found.run.time_limit, found.compile.time_limit if found.compile else 0.0),
+            "input_form": tensors.inputs,
+            "output_form": tensors.outputs,
+            "input_files": tensors.input_files,
+            "output_files": tensors.output_files,
+            "raw_dtype": tensors.raw_dtype,
+            "environment": found.environment,
+            "values": {k: v for k, v in self.values.items() if k != "python"},
+        }
+        return json.dumps(told)
+
+    # -- starting programs ---------------------------------------------------------------------------------------
+
+    def version(self) -> str:
+        """What the toolchain says of itself, where the description has a command for that."""
+        if self.found.version is None:
+            return ""
+        line = [filled(part, self.values) for part in self.found.version.run]
+        done = self.start(line, "say its version", 60.0, None)
+        shown = re.search(self.found.version.pattern, done)
+        if shown:
+            return shown[1] if shown.re.groups else shown[0]
+        return next((t.strip()[:60] for t in done.splitlines() if t.strip()), "")
+
+    def start(self, line: list[str], stage: str, limit: float, folder: Path | None) -> str:
+        """Run one program; everything it printed."""
+        name = Path(line[0]).name
+        here = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+        line = [self._program(line[0], here), *line[1:]]
+        more = {k: filled(v, self.values) for k, v in self.found.environment.items()}
+        longest = limit if self._job.time_limit is None else min(limit, self._job.time_limit)
+        done = start_program(
+            line,
+            name=name,
+            stage=stage,
+            limit=longest,
+            folder=folder,
+            environment={"PATH": here, **more},
+            said=lambda log: said_problem(log, self.found.problem, str(folder)),
+        )
+        return f"{done.out}\n{done.log}"
+
+    def _program(self, name: str, path: str) -> str:
+        found = shutil.which(name, path=path)
+        if found is None and os.sep in name and not Path(name).is_absolute():
+            found = shutil.which(str(self.path.resolve().parent / name))
+        if found is None:
+            raise EngineError(
+                f"{self.found.name}: the program {name!r} was not found",
+                stage="start the toolchain",
+                hint=f"install it, put it on PATH, or correct {self.path}",
+            )
+        return found
+
+    def fingerprint(self) -> list[str]:
+        """What decides whether a compiled artefact is still good: the description, its options, the programs."""
+        here = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+        parts = [self.told(), self.version()]
+        for command in self.found.compile.run if self.found.compile else ():
+            program = Path(self._program(filled(str(command[0]), self.values), here)).resolve()
+            stat = program.stat()
+            parts.append(f"{program} {stat.st_size} {stat.st_mtime_ns}")
+        return parts

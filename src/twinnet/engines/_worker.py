@@ -1,0 +1,129 @@
+"""A child that stays: one request per line in, one answer per line out; if it dies, its last words are kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twinnet.engines._process import ending, last_words
+from twinnet.errors import EngineError
+
+__all__ = ["Worker"]
+
+
+class Worker:
+    """A program that answers JSON lines. `name` goes into messages.
+
+    >>> import sys
+    >>> echo = "import sys\\nfor line in sys.stdin: print(line, end='', flush=True)"
+    >>> with Worker([sys.executable, "-c", echo], "echo") as worker:
+    ...     worker.ask({"do": "nothing"}, "answer")
+    {'do': 'nothing'}
+    """
+
+    def __init__(self, arguments: Sequence[str], name: str) -> None:
+        self._name = name
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+        self._rest = b""
+        try:
+            self._child = subprocess.Popen(
+                list(arguments),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._log.close()
+            raise EngineError(
+                f"{name}: {arguments[0]} cannot be started ({error.strerror or error})",
+                stage="start the worker",
+            ) from None
+
+    def ask(self, request: Mapping[str, Any], stage: str, limit: float | None = None) -> dict[str, Any]:
+        """The answer to a request. An `error` in it, silence beyond `limit` seconds or a crash is an EngineError."""
+        pipe = self._child.stdin
+        assert pipe is not None
+        try:
+            pipe.write(json.dumps(request).encode() + b"\n")
+            pipe.flush()
+        except (BrokenPipeError, ValueError, OSError):
+            raise self._died(stage) from None
+        line = self._line(stage, limit)
+        answer = json.loads(line)
+        if "error" in answer:
+            first = next((t for t in answer["error"].splitlines() if t.strip()), "")
+            raise EngineError(
+                f"{self._name} could not {stage}: {first[:400]}", stage=stage, log=answer["error"][-4000:]
+            )
+        return answer
+
+    def _line(self, stage: str, limit: float | None) -> bytes:
+        pipe = self._child.stdout
+        assert pipe is not None
+        deadline = None if limit is None else time.monotonic() + limit
+        with selectors.DefaultSelector() as ready:
+            ready.register(pipe, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                left = None if deadline is None else deadline - time.monotonic()
+                if (left is not None and left <= 0) or not ready.select(left):
+                    self.close()
+                    raise EngineError(
+                        f"{self._name} could not {stage} within the time limit of {limit:g} s",
+                        stage=stage,
+                        hint="give it more time (--time-limit)",
+                    )
+                more = os.read(pipe.fileno(), 1 << 16)
+                if not more:
+                    raise self._died(stage)
+                self._rest += more
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    def _died(self, stage: str) -> EngineError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(10)
+        code = self._child.poll()
+        self._log.seek(0)
+        log = last_words(self._log.read().decode(errors="replace"))
+        how = "it does not answer" if code is None else ending(code)
+        self.close()
+        said = log.splitlines()[-1][:300] if log else ""
+        return EngineError(
+            f"{self._name} could not {stage}: {'; '.join(filter(None, (how, said)))}",
+            stage=stage,
+            log=log or how,
+        )
+
+    def close(self) -> None:
+        """End the child, and whatever it started."""
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        try:
+            self._child.wait(2)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)
+            self._child.wait()
+        self._log.close()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        child = getattr(self, "_child", None)
+        if child is not None and child.poll() is None:
+            self.close()

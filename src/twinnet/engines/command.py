@@ -1,0 +1,208 @@
+"""Any toolchain as an engine: a TOML file says which programs compile and run a network, and where tensors are."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from twinnet.cache import cached_folder, content_key
+from twinnet.engines._command_alone import command_lines, read_results, tensor_files, write_feeds
+from twinnet.engines._compiled_model import tensor_types
+from twinnet.engines._compiled_session import CompiledSession
+from twinnet.engines._process import last_words
+from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session
+from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.site import Site
+
+if TYPE_CHECKING:
+    import onnx
+
+    from twinnet.engines._compiled_model import Prepared
+    from twinnet.engines._export import OnnxArtefact
+    from twinnet.engines._toolchain import Toolchain
+    from twinnet.network import Network
+
+__all__ = ["CommandEngine"]
+
+
+class CommandEngine(Engine):
+    """Runs ONNX files, and torch networks after exporting them, through other people's programs."""
+
+    name: ClassVar[str] = "command"
+    extra: ClassVar[str | None] = "onnx"
+    summary: ClassVar[str] = "any toolchain, described by a TOML file"
+    abilities: ClassVar[Abilities] = Abilities(
+        capture=True, segment="compile", note="what the TOML file says"
+    )
+    options: ClassVar[Mapping[str, str]] = {"KEY": "an option that the TOML file declares"}
+    file_is_network: ClassVar[bool] = False
+
+    def version(self) -> str:
+        from importlib.util import find_spec
+
+        if find_spec("onnx") is None:
+            raise MissingExtra("onnx", "onnx")
+        from twinnet import __version__
+
+        return __version__
+
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
+        self.version()
+        from twinnet.engines._export import onnx_artefact
+        from twinnet.engines._toolchain import Toolchain
+
+        tools = Toolchain.read(file, options, job)
+        return CommandSession(onnx_artefact(network, None, job), tools, job)
+
+    def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
+        from twinnet.engines._toolchain import Toolchain
+
+        return {"description": Toolchain.read(file, options, job).told()}
+
+
+class CommandSession(CompiledSession["_Built"]):
+    """One network in one toolchain. Artefacts are compiled once and kept in the cache."""
+
+    engine = "command"
+
+    def __init__(self, artefact: OnnxArtefact, tools: Toolchain, job: Job) -> None:
+        found = tools.found
+        super().__init__(
+            artefact,
+            job,
+            name=found.name,
+            static=found.shapes == "static",
+            oldest=found.opset,
+            opset=found.opset,
+        )
+        self._tools = tools
+        self.version = tools.version()
+        self.precision = found.precision
+        self._module(artefact.feeds(job.inputs), frozenset())
+
+    # -- compiling -----------------------------------------------------------------------------------------------
+
+    def _compile(self, model: onnx.ModelProto, prepared: Prepared, outputs: tuple[str, ...]) -> _Built:
+        data = model.SerializeToString(deterministic=True)
+        key = content_key("command", *self._tools.fingerprint(), data)
+        folder = cached_folder(key, lambda made: self._build(model, data, made))
+        types = {n: t for n, t in tensor_types(model).items() if n in outputs}
+        return _Built(folder, model.graph.name, prepared.inputs, outputs, types)
+
+    def _build(self, model: onnx.ModelProto, data: bytes, folder: Path) -> None:
+        (folder / "network.onnx").write_bytes(data)
+        step = self._tools.found.compile
+        if step is None:
+            return
+        target = folder / step.artefact
+        values = {
+            **self._tools.values,
+            "model": str(folder / "network.onnx"),
+            "graph": model.graph.name,
+            "artefact": str(target),
+            "folder": str(folder),
+        }
+        feeds = self._artefact.feeds(self._job.inputs)
+        inputs = tensor_files(list(feeds), _feed_types(feeds), self._tools.found.tensors.inputs, "", "")
+        with self._job.step("compile"):
+            for line in command_lines(step.plain(), values, inputs, []):
+                self._tools.start(line, "compile the network", step.time_limit, folder)
+        if not target.exists():
+            raise EngineError(
+                f"{self._tools.found.name}: the compile step ended well, but wrote no {step.artefact}",
+                stage="compile the network",
+                hint=f"it has to write {{artefact}}: see [compile] in {self._tools.path}",
+            )
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        if self._tools.found.intermediates.how == "none":
+            return self._sites_of(n for n in self._cut.observable if n in self._cut.outputs)
+        return super().sites
+
+    def _module(self, feeds: Arrays, watch: frozenset[str]) -> _Built:
+        # Only where inner tensors are outputs does watching need a module of its own.
+        marked = self._tools.found.intermediates.how == "outputs"
+        return super()._module(feeds, watch if marked else frozenset())
+
+    def _call(self, module: _Built, feeds: Arrays, watch: frozenset[str]) -> dict[str, np.ndarray]:
+        """Run the programs once, in a folder that goes afterwards; the tensors they wrote."""
+        found, form = self._tools.found, self._tools.found.tensors
+        written = sorted(watch) if found.intermediates.how == "files" else []
+        with tempfile.TemporaryDirectory(prefix="twinnet-command-") as scratch, self._job.step("run"):
+            home = Path(scratch)
+            for part in ("inputs", "outputs"):
+                (home / part).mkdir()
+            into, out = str(home / "inputs"), str(home / "outputs")
+            ins = tensor_files(list(module.inputs), _feed_types(feeds), form.inputs, into, form.input_files)
+            outs = tensor_files(
+                list(module.outputs), dict(module.types), form.outputs, out, form.output_files
+            )
+            write_feeds(ins, dict(feeds), form.inputs)
+            model = module.folder / "network.onnx"
+            values = {
+                **self._tools.values,
+                "model": str(model),
+                "graph": module.graph,
+                "artefact": str(module.folder / found.compile.artefact if found.compile else model),
+                "folder": str(home),
+                "inputs": into,
+                "outputs": out,
+                **{f"inputs[{f['name']}]": f["file"] for f in ins},
+            }
+            log = ""
+            commands = found.run.plain(found.run.watch if written else ())
+            try:
+                for line in command_lines(commands, values, ins, outs):
+                    log += self._tools.start(line, "run the network", found.run.time_limit, home)
+                results = read_results(outs, dict(module.types), form.outputs, form.raw_dtype)
+                if written:
+                    known = tensor_types(self._prepared(feeds).tapped(written)[0])
+                    inner = tensor_files(written, known, form.outputs, out, found.intermediates.files)
+                    results |= read_results(inner, known, form.outputs, form.raw_dtype)
+            except KeyError as error:
+                raise UsageError(
+                    f"{self._tools.path}: the network has no {error.args[0]}",
+                    hint=f"its inputs: {', '.join(module.inputs)}",
+                ) from None
+            except (ValueError, OSError) as error:
+                raise EngineError(
+                    f"{found.name}: what it wrote cannot be read: {error}",
+                    stage="run the network",
+                    log=last_words(log) or str(error),
+                ) from None
+            missing = [f for f in outs if f["name"] not in results]
+            if missing:
+                there = sorted(str(p.relative_to(home)) for p in home.rglob("*") if p.is_file())[:12]
+                sought = Path(missing[0]["file"]).relative_to(home)
+                raise EngineError(
+                    f"{found.name}: the run ended well, but wrote no file for the output {missing[0]['name']}",
+                    stage="run the network",
+                    log=last_words(log) or "nothing was printed",
+                    hint=f"looked for {sought}; there are: {', '.join(there)}",
+                )
+        return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A compiled network: its folder in the cache, and what its programs take and give."""
+
+    folder: Path
+    graph: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    types: Mapping[str, tuple[str, tuple[int, ...] | None]]
+
+
+def _feed_types(feeds: Arrays) -> dict[str, tuple[str, tuple[int, ...]]]:
+    return {n: (a.dtype.name, a.shape) for n, a in feeds.items()}

@@ -1,0 +1,142 @@
+"""IREE on the CPU: ONNX is imported, compiled by LLVM and run, each step in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from twinnet.engines._compiled_session import CompiledSession
+from twinnet.engines.base import (
+    Abilities,
+    Arrays,
+    Engine,
+    Job,
+    LayerTime,
+    Session,
+    one_of,
+    positive,
+    read_options,
+)
+from twinnet.errors import MissingExtra
+from twinnet.trace import TraceBuilder
+
+if TYPE_CHECKING:
+    import onnx
+
+    from twinnet.engines._compiled_model import Prepared
+    from twinnet.engines._export import OnnxArtefact
+    from twinnet.engines._iree_tools import Compiler, Module
+    from twinnet.network import Network
+
+__all__ = ["IreeEngine"]
+
+
+class IreeEngine(Engine):
+    """Compiles ONNX files, and torch networks after exporting them to ONNX."""
+
+    name: ClassVar[str] = "iree"
+    extra: ClassVar[str | None] = "iree"
+    summary: ClassVar[str] = "IREE, llvm-cpu"
+    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="compile", profile=True)
+    options: ClassVar[Mapping[str, str]] = {
+        "opt": "O0|O1|O2|O3 (default: the compiler's own)",
+        "cpu": "host|generic|a name that LLVM knows (default host)",
+        "threads": "a number (default 1)",
+        "shapes": "static|dynamic (default static: compiled for the shapes of the sample)",
+        "f64": "keep|demote (default keep; demote is the compiler's own default)",
+        "ir": "phases|passes (default phases: what --debug-ir writes)",
+        "flag.NAME": "a flag of iree-compile, without its dashes",
+    }
+
+    def version(self) -> str:
+        from importlib.util import find_spec
+
+        if find_spec("onnx") is None:
+            raise MissingExtra("onnx", "iree")
+        from twinnet.engines._iree_tools import iree_version
+
+        return iree_version()
+
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
+        chosen = read_options(
+            self,
+            options,
+            opt=one_of("O0", "O1", "O2", "O3"),
+            cpu=str,
+            threads=positive,
+            shapes=one_of("static", "dynamic"),
+            f64=one_of("keep", "demote"),
+            ir=one_of("phases", "passes"),
+            **{"flag.": str},
+        )
+        version = self.version()
+        from twinnet.engines._export import onnx_artefact
+        from twinnet.engines._iree_alone import iree_flags
+        from twinnet.engines._iree_tools import Compiler
+
+        artefact = onnx_artefact(network, file, job)
+        compiler = Compiler(tuple(iree_flags(chosen)), job, chosen.get("ir", "phases"))
+        threads = chosen.get("threads", job.threads) or 1
+        static = chosen.get("shapes", "static") == "static"
+        return IreeSession(artefact, compiler, threads, static, job, version)
+
+
+class IreeSession(CompiledSession["Module"]):
+    """One model under one set of flags. Watched tensors are outputs of a second module, compiled when first needed."""
+
+    engine = "iree"
+
+    def __init__(
+        self, artefact: OnnxArtefact, compiler: Compiler, threads: int, static: bool, job: Job, version: str
+    ) -> None:
+        from twinnet.engines._iree_alone import OPSETS
+
+        oldest, opset = OPSETS
+        super().__init__(artefact, job, name="iree", static=static, oldest=oldest, opset=opset)
+        self.version = version
+        self._compiler = compiler
+        self._device = (
+            ["--device=local-sync"]
+            if threads == 1
+            else ["--device=local-task", f"--task_topology_group_count={threads}"]
+        )
+        self._module(artefact.feeds(job.inputs), frozenset())
+
+    def _compile(self, model: onnx.ModelProto, prepared: Prepared, outputs: tuple[str, ...]) -> Module:
+        model.graph.name = "network"
+        # What is looked at is the network as deployed, compiled for the first sample.
+        show = None if self._modules else self._job.ir_folder
+        return self._compiler.compile(model, prepared.inputs, outputs, show)
+
+    def _call(self, module: Module, feeds: Arrays, watch: frozenset[str]) -> dict[str, np.ndarray]:
+        from twinnet.engines._iree_tools import run_module
+
+        found: dict[str, np.ndarray] = {}
+        run_module(module, feeds, self._device, self._job, found.__setitem__)
+        return found
+
+    def _show(
+        self, feeds: Arrays, inner: frozenset[str], wanted: frozenset[str], builder: TraceBuilder
+    ) -> None:
+        from twinnet.engines._iree_tools import run_module
+
+        def keep(name: str, array: np.ndarray) -> None:
+            if name in wanted:
+                builder.add(name, array)
+
+        # One tensor after the other, so that the builder can put them on disk.
+        run_module(self._module(feeds, inner), feeds, self._device, self._job, keep)
+
+    def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
+        from twinnet.engines._iree_profile import dispatch_times, dispatched_nodes
+
+        feeds = self._artefact.feeds(inputs)
+        module = self._module(feeds, frozenset())
+        model, _ = self._prepared(feeds).tapped(())
+        model.graph.name = "network"
+        calls = dispatched_nodes(self._compiler, model)
+        return dispatch_times(module, feeds, self._device, self._job, max(repeats, 1), calls)

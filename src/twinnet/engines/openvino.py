@@ -1,0 +1,285 @@
+"""OpenVINO on the CPU, tapped at the tensors that survive its fusions."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from twinnet.engines._onnx_session import Runner, TappedSession
+from twinnet.engines._openvino_graph import Step, executed, survivors
+from twinnet.engines.base import (
+    Abilities,
+    Arrays,
+    Engine,
+    Job,
+    LayerTime,
+    Session,
+    one_of,
+    positive,
+    read_options,
+)
+from twinnet.errors import EngineError, MissingExtra
+from twinnet.site import Site
+
+if TYPE_CHECKING:
+    import onnx
+
+    from twinnet.engines._export import OnnxArtefact
+    from twinnet.network import Network
+
+__all__ = ["OpenVinoEngine"]
+
+_PRECISIONS = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+
+
+class OpenVinoEngine(Engine):
+    """Runs ONNX files, and torch networks after exporting them to ONNX."""
+
+    name: ClassVar[str] = "openvino"
+    extra: ClassVar[str | None] = "openvino"
+    summary: ClassVar[str] = "OpenVINO, CPU"
+    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", profile=True)
+    options: ClassVar[Mapping[str, str]] = {
+        "precision": "f32|f16|bf16 (default f32)",
+        "shapes": "as-written|static (default as-written)",
+        "threads": "a number (default: all cores)",
+        "config.KEY": "a property of the CPU plugin",
+    }
+
+    def version(self) -> str:
+        return _openvino().__version__.partition("-")[0]
+
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
+        chosen = read_options(
+            self,
+            options,
+            precision=one_of(*_PRECISIONS),
+            shapes=one_of("as-written", "static"),
+            threads=positive,
+            **{"config.": str},
+        )
+        version = self.version()
+        from twinnet.engines._export import onnx_artefact
+
+        artefact = onnx_artefact(network, file, job)
+        config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": chosen.get("precision", "f32")}
+        threads = chosen.get("threads", job.threads)
+        if threads:
+            config["INFERENCE_NUM_THREADS"] = threads
+        config |= {k.partition(".")[2]: v for k, v in chosen.items() if k.startswith("config.")}
+        return OpenVinoSession(artefact, config, job, version, static=chosen.get("shapes") == "static")
+
+
+def _openvino() -> Any:
+    """The package, imported in such a way that it neither sends nor writes anything.
+
+    Its import reports itself over the network and leaves files in the home directory, through a package of its own.
+    Where that package cannot be imported it does without.
+    """
+    if "openvino" not in sys.modules:
+        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    try:
+        import openvino
+    except ImportError:
+        raise MissingExtra("openvino", "openvino") from None
+    return openvino
+
+
+_PLACES = ("Exception from ", "Check '", "FrontEnd API failed", "While validating")
+
+
+def _refused(stage: str, error: BaseException) -> EngineError:
+    """OpenVINO's own words, without the places in its source where they were said."""
+    text = str(error).strip() or type(error).__name__
+    lines = [line.strip().removeprefix("-- ") for line in text.splitlines() if line.strip()]
+    said = [line for line in lines if not line.startswith(_PLACES) and not line.endswith(":")] or lines
+    which = next((line for line in said[1:] if line.startswith("Conversion is failed for")), "")
+    words = f"{said[0]} ({which})" if which else said[0]
+    return EngineError(f"openvino could not {stage}: {words[:400]}", stage=stage, log=text[-4000:])
+
+
+class OpenVinoSession(TappedSession):
+    """One model under one set of properties. Tapped models are compiled when first needed."""
+
+    engine = "openvino"
+
+    def __init__(
+        self, artefact: OnnxArtefact, config: Mapping[str, Any], job: Job, version: str, *, static: bool
+    ) -> None:
+        super().__init__(artefact, job)
+        self.version = version
+        self._config = dict(config)
+        self._static = static
+        self._core = _openvino().Core()
+        self._model = self._import()
+        self._runner = self._compile(self._model, self._cut.outputs)
+        self.precision, self.notes = self._declared()
+
+    def _declared(self) -> tuple[str, tuple[str, ...]]:
+        """The number format that OpenVINO says it computes in, and what that is not."""
+        asked = str(self._config["INFERENCE_PRECISION_HINT"])
+        given = self._runner.compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+        notes: list[str] = []
+        if given in _PRECISIONS and given != asked:
+            notes.append(f"openvino computes in {given} on this processor, though {asked} was asked for")
+        if any(i.get_element_type().get_type_name() == "f64" for i in self._model.inputs):
+            notes.append("openvino computes float64 networks in float32")
+        return _PRECISIONS.get(given, "float32"), tuple(notes)
+
+    # -- loading -------------------------------------------------------------------------------------------------
+
+    def _import(self) -> Any:
+        """The network as OpenVINO reads it: with open sizes where it has some, or with those of the inputs."""
+        if self._static:
+            return self._read(self._fixed())
+        try:
+            return self._read(self._artefact.path or self._artefact.model)
+        except EngineError as error:
+            with contextlib.suppress(EngineError):
+                self._read(self._fixed())
+                error = EngineError(
+                    error.what,
+                    stage=error.stage,
+                    log=error.log,
+                    hint="it reads the network with fixed sizes: openvino?shapes=static",
+                )
+            raise error from None
+
+    def _fixed(self) -> onnx.ModelProto:
+        import onnx
+
+        fixed = onnx.ModelProto()
+        fixed.CopyFrom(self._artefact.model)
+        feeds = self._artefact.feeds(self._job.inputs)
+        for value in fixed.graph.input:
+            if value.name in feeds:
+                kind = value.type.tensor_type.elem_type
+                value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, kind, feeds[value.name].shape))
+        return fixed
+
+    def _read(self, model: Any) -> Any:
+        import onnx
+
+        try:
+            with self._job.step("import"):
+                if not isinstance(model, onnx.ModelProto):
+                    return self._core.read_model(str(model))
+                if self._artefact.base_dir is not None:
+                    whole = onnx.ModelProto()
+                    whole.CopyFrom(model)
+                    onnx.load_external_data_for_model(whole, str(self._artefact.base_dir))
+                    model = whole
+                return self._core.read_model(model.SerializeToString())
+        except Exception as error:
+            raise _refused("load the network", error) from error
+
+    def _compile(self, model: Any, names: Sequence[str], **config: Any) -> _Compiled:
+        try:
+            with self._job.step("compile"):
+                compiled = self._core.compile_model(model, "CPU", {**self._config, **config})
+        except Exception as error:
+            raise _refused("load the network", error) from error
+        return _Compiled(compiled, names, self._job)
+
+    def _load_part(self, model: onnx.ModelProto) -> Runner:
+        return self._compile(self._read(model), [o.name for o in model.graph.output])
+
+    def _load_tapped(self, names: Sequence[str]) -> Runner:
+        tapped = self._model.clone()
+        inner = [n for n in names if n not in self._cut.outputs]
+        if inner:
+            tapped.add_outputs(inner)
+        return self._compile(tapped, [*self._cut.outputs, *inner])
+
+    # -- what can be seen ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _steps(self) -> list[Step]:
+        return executed(self._runner.compiled)
+
+    @cached_property
+    def _sites(self) -> tuple[Site, ...]:
+        alive = survivors(self._model, self._steps) | set(self._cut.outputs)
+        return self._sites_of(name for name in self._cut.observable if name in alive)
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        return self._sites
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        results = self._runner(self._artefact.feeds(inputs))
+        return dict(zip(self._cut.outputs, results, strict=True))
+
+    def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
+        feeds = self._artefact.feeds(inputs)
+        timed = self._compile(self._model.clone(), self._cut.outputs, PERF_COUNT=True)
+        timed(feeds)  # the first run also prepares memory
+        seconds: dict[str, list[float]] = {}
+        kernels: dict[str, str] = {}
+        for _ in range(max(repeats, 1)):
+            timed(feeds)
+            for info in timed.request.profiling_info:
+                seconds.setdefault(info.node_name, []).append(info.real_time.total_seconds())
+                kernels[info.node_name] = info.exec_type
+        made = self._made_by
+        return tuple(
+            LayerTime(
+                step.name,
+                step.op,
+                statistics.median(seconds[step.name]),
+                tuple(n for layer in step.layers for n in made.get(layer, ())),
+                kernels[step.name],
+            )
+            for step in executed(timed.compiled)
+            if step.name in seconds
+        )
+
+    @cached_property
+    def _made_by(self) -> dict[str, list[str]]:
+        """OpenVINO's name of each layer to the tensors of the network that it makes."""
+        known = set(self._cut.observable)
+        return {
+            operation.get_friendly_name(): [n for p in operation.outputs() for n in p.names if n in known]
+            for operation in self._model.get_ordered_ops()
+        }
+
+    def close(self) -> None:
+        super().close()
+        with contextlib.suppress(AttributeError):
+            del self._runner
+
+
+class _Compiled:
+    """A compiled model with its outputs' names in order, and one request to run it with."""
+
+    def __init__(self, compiled: Any, names: Sequence[str], job: Job) -> None:
+        self.compiled = compiled
+        self.inputs = [i.get_any_name() for i in compiled.inputs]
+        self.outputs = list(names)
+        self.request = compiled.create_infer_request()
+        self._job = job
+        if len(compiled.outputs) != len(self.outputs):
+            raise EngineError(
+                f"openvino made {len(compiled.outputs)} outputs of the network's {len(self.outputs)}",
+                stage="load the network",
+            )
+
+    def __call__(self, feeds: Arrays) -> list[np.ndarray]:
+        openvino = _openvino()
+        try:
+            with self._job.step("run"):
+                taken = {
+                    n: openvino.Tensor(np.array(a, order="C")) for n, a in feeds.items() if n in self.inputs
+                }
+                self.request.infer(taken)
+                return [np.array(self.request.get_output_tensor(i).data) for i in range(len(self.outputs))]
+        except Exception as error:
+            raise _refused("run the network", error) from error

@@ -1,0 +1,287 @@
+"""What a quantised twin declares: how far its steps alone may move a tensor.
+
+A segment of a quantised twin is expected to compute what the network's segment computes with the weights that the twin
+declares, rounded to the steps it declares. So where a weight of the twin is the network's own to within half a step, it
+takes that one's place, exactly; each quantiser on the way may move a value by half a step; and what the last one
+cannot hold is clipped. A weight that is off by more than half a step, or a range too small for the network's own
+values, is no rounding. Weights that cannot be laid side by side (a tool rearranged them) may be off by half a step
+each, in the worst way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from twinnet.errors import EngineError
+from twinnet.layers import evaluate_with_error
+from twinnet.layers.graph import Graph, Layer
+from twinnet.layers.simplify import simplified
+from twinnet.network.arrays import to_tensor
+from twinnet.pairing import Pair, Transform
+from twinnet.pairing.quantised import folded, steps
+from twinnet.pairing.weights import agreeing, same_weights
+
+__all__ = ["CLIPPED", "Declared", "Expectation"]
+
+CLIPPED = 0.01
+"""The share of the network's own values that a declared range may clip; above it the range is too small."""
+
+BEYOND = 0.05
+"""What lies this little of the range outside it does not count: calibration saw other data."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a segment of the twin should hold: the value, what rounding may move it, and what steps may."""
+
+    value: torch.Tensor
+    floor: torch.Tensor | None
+    steps: torch.Tensor
+    clipped: float = 0.0
+
+
+class Declared:
+    """The quantised graph of one twin beside the network's. `inputs` maps its inputs to those of the network."""
+
+    def __init__(self, graph: Graph, twin: Graph, pairs: Sequence[Pair], inputs: Mapping[str, str]) -> None:
+        self._graph = graph
+        self._original = twin
+        self._inputs = inputs
+        self._pairs = {p.twin_site.tensor: p for p in pairs}
+
+    @cached_property
+    def _twin(self) -> Graph:
+        return simplified(folded(self._original))
+
+    @cached_property
+    def _quantisers(self) -> dict[str, Transform]:
+        """The steps of each quantised value, by its name as integers."""
+        found = {}
+        for layer in self._twin:
+            if layer.kind == "quantize_linear" and (step := steps(self._twin, layer)) is not None:
+                found[layer.outputs[0]] = step
+        return found
+
+    @cached_property
+    def _integers(self) -> dict[str, str]:
+        """Values that are integers made real again, to those integers."""
+        return {
+            layer.outputs[0]: layer.inputs[0]
+            for layer in self._twin
+            if layer.kind == "dequantize_linear" and layer.inputs[0] in self._quantisers
+        }
+
+    def quantiser(self, tensor: str) -> Transform | None:
+        """The steps in which the twin holds a tensor; None for one that is not quantised."""
+        return self._quantisers.get(self._integers.get(tensor, tensor))
+
+    # -- one pair --------------------------------------------------------------------------------------------------
+
+    def part(self, target: str) -> tuple[list[Layer], tuple[str, ...]]:
+        """The twin's own layers of a segment, simplified, and the values they start from."""
+        indices, frontier = self._twin.segment([target], self._known(target))
+        return [self._twin.layers[i] for i in indices], frontier
+
+    def expect(
+        self,
+        pair: Pair,
+        layers: Sequence[int],
+        values: Mapping[str, torch.Tensor],
+        twin_trace: Mapping[str, np.ndarray],
+        own: np.ndarray | None,
+        unit: float,
+    ) -> Expectation | None:
+        """What the twin should hold at a pair, from the values it had before; None where nothing is quantised.
+
+        `layers` are the network's of this segment and `values` what it starts from, in the network's form; `own` is
+        what the network has at the end of it in its own run.
+        """
+        target = pair.twin_site.tensor
+        if target not in self._twin.producer:
+            return None
+        known = self._known(target)
+        part, frontier = self.part(target)
+        weights = self.weight_steps(part)
+        if not weights and not any(layer.kind == "quantize_linear" for layer in part):
+            return None
+        try:
+            given = {n: self._value(n, known[n], twin_trace, values) for n in frontier}
+            network, taken = self._with_declared_weights(layers, values, pair.site.tensor, part, weights)
+            left = {n: step for n, step in weights.items() if n not in taken}
+            moved = self._moved(part, given, target, left, unit)
+            value, floor = evaluate_with_error(network, values, {}, unit=unit)[pair.site.tensor]
+        except (EngineError, KeyError):
+            return None
+        moved = to_tensor(np.array(replace(pair.transform, scale=None).to_network(moved.numpy())))
+        if moved.shape != value.shape or not value.is_floating_point():
+            return None
+        return self._clip(pair, Expectation(value, floor, moved), own)
+
+    def _known(self, target: str) -> dict[str, str | None]:
+        """Values of the twin that were captured, to the captured tensor that holds them; None for its inputs."""
+        found: dict[str, str | None] = dict.fromkeys(self._inputs)
+        own = {target, self._integers.get(target, target)}
+        for name in self._pairs:
+            held = self._integers.get(name)
+            if name not in own and held not in own:
+                found[name] = name
+                if held is not None:
+                    found.setdefault(held, name)
+        return found
+
+    def _value(
+        self,
+        name: str,
+        source: str | None,
+        twin_trace: Mapping[str, np.ndarray],
+        values: Mapping[str, torch.Tensor],
+    ) -> torch.Tensor:
+        """A value of the twin; integers as the real numbers they stand for."""
+        if source is None:
+            return values[self._inputs[name]]
+        array = np.asarray(twin_trace[source])
+        if source in self._quantisers:
+            array = self._quantisers[source].to_network(array)
+        return to_tensor(array)
+
+    @property
+    def constants(self) -> Mapping[str, torch.Tensor]:
+        """The twin's constants, weights dequantised."""
+        return self._twin.constants
+
+    def own_part(self, layers: Sequence[int], values: Iterable[str], tensor: str) -> Graph:
+        """The network's segment in the same form."""
+        chosen = tuple(self._graph.layers[i] for i in layers)
+        return simplified(Graph(chosen, tuple(values), (tensor,), self._graph.constants))
+
+    def weight_steps(self, part: Sequence[Layer]) -> dict[str, torch.Tensor]:
+        """Half a step of each dequantised weight that the segment reads, in the weight's shape."""
+        makers = {n: layer for layer in self._original for n in layer.outputs if n}
+        found: dict[str, torch.Tensor] = {}
+        for layer in part:
+            for name in layer.inputs:
+                if name is None or name not in self._twin.constants:
+                    continue
+                weight, turned = self._twin.constants[name], name not in makers and name.endswith(".T")
+                maker = makers.get(name.removesuffix(".T") if turned else name)
+                if maker is None:
+                    continue
+                step = _step_of(maker, self._original, weight.t() if turned else weight)
+                if step is not None:
+                    found[name] = (step.t() if turned else step) / 2
+        return found
+
+    def _moved(
+        self,
+        part: Sequence[Layer],
+        given: Mapping[str, torch.Tensor],
+        target: str,
+        weights: Mapping[str, torch.Tensor],
+        unit: float,
+    ) -> torch.Tensor:
+        """How far half a step of every quantiser on the way, and of these weights, may move the target."""
+        known: dict[str, torch.Tensor] = {**given, **{n: self._twin.constants[n] for n in weights}}
+        errors: dict[str, torch.Tensor] = {n: step.to(torch.float32) for n, step in weights.items()}
+        constants = {n: v for n, v in self._twin.constants.items() if n not in weights}
+        layers = tuple(_unrounded(layer, self._quantisers) for layer in part)
+        graph = Graph(layers, tuple(known), (target,), constants)
+        for layer in layers:
+            step = self._quantisers.get(layer.outputs[0])
+            if step is None:
+                continue
+            value, off = self._at(graph, layer.outputs[0], known, errors, unit)
+            half = torch.as_tensor(step.along(step.scale or (0.0,), value.dim()) / 2, dtype=torch.float32)
+            known[layer.outputs[0]] = value
+            errors[layer.outputs[0]] = (torch.zeros(value.shape) if off is None else off) + half
+        value, off = self._at(graph, target, known, errors, unit)
+        return torch.zeros(value.shape) if off is None else off.expand(value.shape).contiguous()
+
+    @staticmethod
+    def _at(
+        graph: Graph,
+        name: str,
+        known: Mapping[str, torch.Tensor],
+        errors: Mapping[str, torch.Tensor],
+        unit: float,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        if name in known:
+            return known[name], errors.get(name)
+        indices, frontier = graph.segment([name], known)
+        values = {n: known[n] for n in frontier}
+        off = {n: errors[n] for n in frontier if n in errors}
+        return evaluate_with_error(graph, values, off, unit=unit, layers=indices, keep=[name])[name]
+
+    def _with_declared_weights(
+        self,
+        layers: Sequence[int],
+        values: Mapping[str, torch.Tensor],
+        tensor: str,
+        part: Sequence[Layer],
+        weights: Mapping[str, torch.Tensor],
+    ) -> tuple[Graph, set[str]]:
+        """The network's segment with the twin's weights where these are its own to within half a step."""
+        network = self.own_part(layers, values, tensor)
+        constants: dict[str, Any] = dict(network.constants)
+        taken: set[str] = set()
+        for name, twin in same_weights(network, part, self._twin.constants, weights):
+            mine, other = constants[name].double(), self._twin.constants[twin].double()
+            # An element that is off by more keeps the network's value: that is no rounding, and must show.
+            constants[name] = torch.where(agreeing(mine, other, weights[twin]), other, mine)
+            taken.add(twin)
+        return replace(network, constants=constants), taken
+
+    def _clip(self, pair: Pair, expected: Expectation, own: np.ndarray | None) -> Expectation:
+        """What the last quantiser cannot hold is clipped, as long as it can hold what the network has there.
+
+        Values that only an earlier error brings out of the range say nothing about the range.
+        """
+        step = self.quantiser(pair.twin_site.tensor)
+        if step is None or len(step.scale or ()) != 1:
+            return expected
+        low, high = step.range
+        share = 0.0
+        if own is not None and own.size:
+            margin = BEYOND * (high - low)
+            share = float(np.mean((own < low - margin) | (own > high + margin)))
+        if share > CLIPPED:
+            return replace(expected, clipped=share)
+        return replace(expected, value=expected.value.clamp(low, high), clipped=share)
+
+
+def _step_of(maker: Layer, graph: Graph, weight: torch.Tensor) -> torch.Tensor | None:
+    """The step of a dequantised weight; a product of an integer bias and its step counts as one too."""
+    places = {"dequantize_linear": 1, "mul": 1}
+    place = places.get(maker.kind)
+    scale = folded_constant(graph, maker.inputs[place]) if place is not None else None
+    if scale is None or scale.dim() > 1:
+        return None
+    scale = scale.double().abs()
+    if scale.numel() == 1:
+        return scale.reshape(()).expand(weight.shape)
+    axis = (maker.attrs.get("axis", 1) if maker.kind == "dequantize_linear" else 0) % weight.dim()
+    if weight.shape[axis] != scale.numel():
+        return None
+    return scale.reshape([-1 if a == axis else 1 for a in range(weight.dim())]).expand(weight.shape)
+
+
+def folded_constant(graph: Graph, name: str | None) -> torch.Tensor | None:
+    """A constant, or what is computed from constants alone."""
+    if name is None or name in graph.constants:
+        return graph.constants.get(name or "")
+    return folded(graph).constants.get(name)
+
+
+def _unrounded(layer: Layer, quantisers: Mapping[str, Transform]) -> Layer:
+    """Quantisers as the real numbers they stand for: clipped to their range, and not rounded."""
+    if layer.kind == "quantize_linear" and layer.outputs[0] in quantisers:
+        low, high = quantisers[layer.outputs[0]].range
+        return replace(layer, kind="clip", inputs=layer.inputs[:1], attrs={"min": low, "max": high})
+    if layer.kind == "dequantize_linear" and layer.inputs[0] in quantisers:
+        return replace(layer, kind="identity", inputs=layer.inputs[:1], attrs={})
+    return layer

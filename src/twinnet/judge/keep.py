@@ -1,0 +1,217 @@
+"""What is kept of a sample once it is judged: tensors to look at, causes and impact, what a repro is made from.
+
+All of it is taken while the traces are at hand; afterwards they are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twinnet.engines import Spec
+from twinnet.errors import UsageError
+from twinnet.judge.aggregate import visible
+from twinnet.judge.seen import Seen
+from twinnet.pairing import Pair
+from twinnet.result import PairResult
+
+if TYPE_CHECKING:
+    from twinnet.blame.context import Blame, Context
+    from twinnet.blame.groups import Group
+    from twinnet.judge.judgement import Judgement
+    from twinnet.result import Advice
+    from twinnet.shrink.seed import Seed
+
+__all__ = ["Keeper"]
+
+_KEPT = 8
+_KEPT_BYTES = 32 << 20
+_BLAMED = 8
+_RANKED = 16
+_ADVISED = 64
+
+
+class Keeper:
+    """Collects over the samples of one check; a worse sample takes the place of an earlier one.
+
+    `tensors` holds both sides of the tensors worth showing, `blamed` cause and impact of findings, `ranked` the
+    impact of contributors, `seeds` what a repro starts from, each by network tensor name. `tied` are findings that are
+    one, `together` the segments that explain the output error only together.
+    """
+
+    def __init__(self, check: Judgement) -> None:
+        self._check = check
+        self.tensors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self.blamed: dict[str, Blame] = {}
+        self.ranked: dict[str, Blame] = {}
+        self.tied: list[tuple[str, ...]] = []
+        self.together: Group | None = None
+        self._merged = False
+        self.seeds: dict[str, Seed] = {}
+        self.advice: Advice | None = None
+
+    def add(self, judged: Sequence[PairResult], seen: Seen) -> None:
+        """Keep what one judged sample shows."""
+        keep = self._check.settings.keep
+        if keep != "none":
+            self._keep_tensors(judged, seen, everything=keep == "all")
+        self._blame(judged, seen)
+        settings = self._check.settings
+        if seen.number == 0 and (self._check.narrow or settings.advise):
+            self._rank(judged, seen)
+            if settings.advise:
+                self._advise(seen)
+        if keep != "none" and any(p.status == "fail" for p in judged):
+            self._keep_seeds(judged, seen)
+
+    def _keep_tensors(self, judged: Sequence[PairResult], seen: Seen, *, everything: bool) -> None:
+        """Copies of the tensors a person will want to see: outputs, findings, the worst of the rest."""
+        by_tensor = {p.site.tensor: p for p in seen.pairing.pairs}
+        ranked = sorted(
+            judged,
+            key=lambda p: (p.status == "fail", p.site.role == "output", p.ratio or 0.0, p.difference.max_abs),
+            reverse=True,
+        )
+        for result in ranked if everything else ranked[:_KEPT]:
+            name = result.site.tensor
+            if not everything and seen.trace[name].nbytes > _KEPT_BYTES:
+                continue
+            if name not in self.tensors or result.status == "fail":
+                ours, theirs = seen.tensors(by_tensor[name])
+                self.tensors[name] = (np.array(ours), np.array(theirs))
+        if not everything and len(self.tensors) > 2 * _KEPT:
+            for name in list(self.tensors)[2 * _KEPT :]:
+                del self.tensors[name]
+
+    def _blame(self, judged: Sequence[PairResult], seen: Seen) -> None:
+        """Cause and impact of the first findings, while the tensors of the sample that shows them are at hand."""
+        failed = [p for p in judged if p.status == "fail" and p.rule in ("noise floor", "structure")]
+        known = self.blamed
+        worse = [
+            p for p in failed if p.site.tensor not in known or (p.ratio or 0.0) > known[p.site.tensor].ratio
+        ]
+        worse = [p for p in worse if p.site.tensor in known or len(known) < _BLAMED][:_BLAMED]
+        unclear = not failed and self._visibly_different(judged)
+        if not (worse or unclear) or (context := self.context(seen)) is None:
+            return
+        from twinnet.blame.context import blame
+        from twinnet.blame.groups import merge_until_explained, tied
+
+        self._check.settings.progress("looking for the cause", None)
+        by_tensor = {p.site.tensor: p for p in seen.pairing.pairs}
+        with self._check.job.step("blame"):
+            found = blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context)
+            known.update({t: self._confirmed(by_tensor[t], b, context, seen) for t, b in found.items()})
+            tensors = [p.site.tensor for p in failed]
+            self.tied = tied(tensors, context, known) or self.tied
+            if not self._merged:
+                self._merged = True
+                within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
+                rest = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
+                self.together = merge_until_explained(tensors, rest, context, known)
+
+    def _visibly_different(self, judged: Sequence[PairResult]) -> bool:
+        """Whether an output is off by more than rounding piles up to, though no segment was caught."""
+        check = self._check
+        if check.narrow or check.tolerances:
+            return False
+        outputs = (p for p in judged if p.site.role == "output")
+        return any(visible(p.difference, 16 * check.plain_unit, p.site.op) for p in outputs)
+
+    def _confirmed(self, pair: Pair, found: Blame, context: Context, seen: Seen) -> Blame:
+        """The blame with whether the twin's segment alone shows it."""
+        from twinnet.blame.confirm import confirm
+
+        twin, test, spec = self._check.sides.twin, seen.test, self._check.sides.twin_spec
+        assert twin is not None and test is not None
+        options = dict(spec.options) if isinstance(spec, Spec) else {}
+        threads = self._check.settings.threads
+        options = ({"threads": str(threads)} if threads else {}) | options
+        yes, why = confirm(
+            pair, context, twin, options, lambda p, trace: test.on(seen.sample, seen.trace, trace)(p)
+        )
+        return replace(found, confirmed=yes, confirmation=why)
+
+    def _rank(self, judged: Sequence[PairResult], seen: Seen) -> None:
+        """Impact of what segments create within their budget, where the twin is coarser than the network."""
+        within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
+        if not within or (context := self.context(seen)) is None:
+            return
+        from twinnet.blame.contributors import rank
+
+        self._check.settings.progress("ranking what contributes to the difference", None)
+        by_tensor = {p.site.tensor: p for p in seen.pairing.pairs}
+        with self._check.job.step("rank contributors"):
+            most = _ADVISED if self._check.settings.advise else _RANKED
+            pairs = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
+            self.ranked = rank(pairs, context, most=most)
+
+    def _advise(self, seen: Seen) -> None:
+        """What keeping segments in float would give: contributors and findings, by impact."""
+        check = self._check
+        net, twin, settings = check.sides.net, check.sides.twin, check.settings
+        if net is None or twin is None or (context := self.context(seen)) is None:
+            raise UsageError(
+                "no advice can be given for this twin",
+                hint="--advise needs a network whose layers are known, and a twin whose tensors can be seen",
+            )
+        from twinnet.blame.advise import Adviser
+
+        impacts = {t: b.impact for t, b in (self.ranked | self.blamed).items() if b.impact}
+        ranked = sorted(impacts, key=lambda t: impacts[t] or 0.0, reverse=True)
+        settings.progress("trying segments in float", None)
+        with check.job.step("advise"):
+            adviser = Adviser(context, (net, twin), check.sides.twin_spec, check.network, check.job)
+            self.advice = adviser.advise(
+                ranked, check.feed.samples, target=settings.advise_target, out=settings.advise_out
+            )
+
+    def context(self, seen: Seen) -> Context | None:
+        """What blame may look at; None where nobody knows the network's layers."""
+        net, twin, test = self._check.sides.net, self._check.sides.twin, seen.test
+        if net is None or twin is None:
+            return None
+        outputs = tuple(zip(net.output_tensors, twin.output_tensors, strict=False))
+        own = getattr(test, "context", None)
+        if own is not None:  # a network with a meaning of its own has steps of its own
+            return own(seen.sample, seen.twin_trace, outputs)
+        if seen.graph is None:
+            return None
+        from twinnet.blame.context import Context
+        from twinnet.judge.born import BornTest
+        from twinnet.network.arrays import to_tensor
+
+        if not isinstance(test, BornTest):
+            return None
+        return Context(
+            seen.graph,
+            seen.pairing.pairs,
+            test.frontiers(seen.sample, seen.trace, seen.twin_trace),
+            seen.trace,
+            seen.twin_trace,
+            {t: to_tensor(np.asarray(seen.sample[n])) for n, t in net.inputs.items() if n in seen.sample},
+            seen.unit,
+            twin.graph(),
+            {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs},
+            outputs,
+        )
+
+    def _keep_seeds(self, judged: Sequence[PairResult], seen: Seen) -> None:
+        """What a repro of the findings will be made from."""
+        try:
+            from twinnet.shrink.gather import Gatherer
+        except ImportError:  # two recordings are compared without onnx and torch
+            return
+        check = self._check
+        net, twin = check.sides.net, check.sides.twin
+        assert net is not None and twin is not None
+        check.settings.progress("keeping the findings for a repro", None)
+        with check.job.step("repro"):
+            traces = (seen.trace, seen.twin_trace)
+            gatherer = Gatherer(
+                check, (net, twin), seen.graph, seen.test, seen.pairing, traces, seen.sample, seen.unit
+            )
+            gatherer.add(judged, self.seeds)

@@ -1,0 +1,157 @@
+"""One sample as both sides ran it, and the judgement of every pair on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twinnet.engines.base import SiteJudge
+from twinnet.judge.aggregate import visible
+from twinnet.judge.metrics import compare, dtype_class
+from twinnet.judge.parallel import workers
+from twinnet.judge.sides import dims
+from twinnet.judge.tolerance import by_tolerance
+from twinnet.judge.verdicts import LIMIT, Born
+from twinnet.layers.graph import Graph
+from twinnet.pairing import Pair, Pairing
+from twinnet.result import Difference, Judged, PairResult
+from twinnet.store import dtype_name
+from twinnet.trace import Trace
+
+if TYPE_CHECKING:
+    from twinnet.judge.judgement import Judgement
+
+__all__ = ["Seen", "judge_sample"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is at hand while one sample is judged: its inputs, both traces, the pairs, and who judges them.
+
+    `unit` is the unit roundoff of the twin's declared precision; `graph` the network's canonical layers, if known.
+    """
+
+    number: int
+    sample: Mapping[str, np.ndarray]
+    trace: Trace
+    twin_trace: Trace
+    pairing: Pairing
+    graph: Graph | None
+    test: SiteJudge | None
+    unit: float
+
+    def tensors(self, pair: Pair) -> tuple[np.ndarray, np.ndarray]:
+        """The tensor of a pair on both sides, the twin's in the network's form."""
+        theirs = pair.transform.to_network(self.twin_trace[pair.twin_site.tensor])
+        return self.trace[pair.site.tensor], theirs
+
+
+def judge_sample(check: Judgement, seen: Seen) -> list[PairResult]:
+    """Every pair on one sample: plain comparison, born test, status."""
+    return _Judge(check, seen).all()
+
+
+class _Judge:
+    def __init__(self, check: Judgement, seen: Seen) -> None:
+        self._check = check
+        self._seen = seen
+        self._born: Callable[[Pair], Born] | None = None
+        if seen.test is not None:
+            self._born = seen.test.on(seen.sample, seen.trace, seen.twin_trace)
+        self._equal: dict[str, bool] = {}
+
+    def all(self) -> list[PairResult]:
+        check, pairs = self._check, self._seen.pairing.pairs
+        order = {s.tensor: i for i, s in enumerate(self._seen.pairing.sites)}
+        judged: list[PairResult] = []
+        with check.job.step("judge"), workers() as pool:
+            compared = list(pool.map(self._plain, pairs))
+            for pair, (difference, _) in zip(pairs, compared, strict=True):
+                if difference:
+                    self._equal[pair.site.tensor] = difference.differing == 0
+            found = pool.map(self._born_of, pairs)
+            for done, (pair, (difference, problem), born) in enumerate(
+                zip(pairs, compared, found, strict=True)
+            ):
+                check.settings.progress("judging", done / len(pairs))
+                judged.append(self._status(pair, born, difference, problem, order[pair.site.tensor]))
+        return judged
+
+    def _plain(self, pair: Pair) -> tuple[Difference | None, str]:
+        a, b = self._seen.tensors(pair)
+        if a.shape != b.shape:
+            return None, f"shape {dims(b.shape)} where the network has {dims(a.shape)}"
+        if dtype_class(a.dtype) != dtype_class(b.dtype):
+            return None, f"{b.dtype.name} where the network has {a.dtype.name}"
+        return compare(a, b), ""
+
+    def _same(self, pair: Pair) -> Born | None:
+        """Bit-equal from bit-equal inputs: the twin does what the network does, nothing is left to evaluate."""
+        tensor, graph, test, equal = pair.site.tensor, self._seen.graph, self._seen.test, self._equal
+        if test is None or not equal[tensor] or (graph is not None and tensor not in graph.producer):
+            return None
+        known = test.inputs
+        if not all(equal.get(n, n in known or n in test.shape_values) for n in test.segment(tensor)[1]):
+            return None
+        array = self._seen.trace[tensor]
+        if dtype_class(array.dtype) == "float" and (array.size == 0 or not np.any(array)):
+            return Born("untested", 0.0, 0.0, 0.0, "it is 0 everywhere", test.labels(tensor))
+        return Born("pass", 0.0, 0.0, 0.0, segment=test.labels(tensor))
+
+    def _born_of(self, pair: Pair) -> Born:
+        if self._born is None or pair.site.tensor not in self._equal:
+            return Born("not judged")
+        return self._same(pair) or self._born(pair)
+
+    def _status(
+        self, pair: Pair, born: Born, difference: Difference | None, problem: str, order: int
+    ) -> PairResult:
+        array = self._seen.trace[pair.site.tensor]
+        tolerances = self._check.tolerances
+        site = replace(pair.site, shape=tuple(array.shape), dtype=dtype_name(array.dtype))
+        base = PairResult(
+            site=site,
+            twin_site=pair.twin_site,
+            status="fail",
+            how=pair.how,
+            confidence=pair.confidence,
+            transform=str(pair.transform),
+            order=order,
+            born=born.born,
+            floor=born.floor,
+            ratio=born.ratio,
+            limit=born.limit,
+            segment=born.segment,
+            sample=self._seen.number,
+            difference=difference or Difference(),
+        )
+        if problem or difference is None:
+            return replace(base, reason=problem, rule="structure")
+        if born.status == "not judged":
+            automatic = self._plain_rule(base, born)
+        else:
+            automatic = Judged(born.status, born.reason)
+        held = by_tolerance(tolerances, site, difference) if tolerances else automatic
+        return replace(
+            base,
+            status=held.status,
+            reason=held.reason,
+            rule=held.rule,
+            automatic=automatic if tolerances else None,
+        )
+
+    def _plain_rule(self, base: PairResult, born: Born) -> Judged:
+        """Where the network's layers cannot be evaluated only outputs are judged, by the size of the difference."""
+        if base.site.role != "output":
+            return Judged("not judged", born.reason, "")
+        spread = self._check.spread.get(base.site.tensor, 0.0)
+        if (
+            visible(base.difference, self._check.plain_unit * 16, base.site.op)
+            and not base.difference.max_abs <= LIMIT * spread
+        ):
+            reason = "visibly different" + (f" ({born.reason})" if born.reason else "")
+            return Judged("fail", reason, "plain")
+        return Judged("pass", born.reason, "plain")

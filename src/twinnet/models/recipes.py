@@ -1,0 +1,108 @@
+"""How each model is made: the `[model]`, `[data]` and `[fit]` settings of its experiment.
+
+Images are those of CID22 and gb82; selection is on the validation part of CID22. No test set is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["RECIPES", "TERMS", "settings"]
+
+Values = dict[str, dict[str, Any]]
+
+TERMS = (
+    "CID22, training part (209 images, Cloudinary, CC BY-SA 4.0)",
+    "gb82 (25 images, CC0 1.0)",
+)
+"""Training data with its terms."""
+
+# Taps of a stage that sees the image so far (source 0) and the input (source 1), at the same size.
+_SAME = [
+    [[0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]],
+    [[0, 0, 0], [-2, 0, 0], [-1, 0, 0], [1, 0, 0]],
+    [[0, 0, 0], [-2, -1, 0], [-2, 1, 0], [-1, 0, 0]],
+]
+# P patterns around the centre of a 3x3 cell.
+_THREE = [
+    [[1, 1], [1, 2], [2, 1], [2, 2]],
+    [[1, 1], [-1, 1], [0, 1], [2, 1]],
+    [[1, 1], [-2, 1], [-1, 1], [0, 1]],
+]
+_FEWER = {"shares": [0.02, 0.1, 0.2, 0.4], "half": False}
+"""For scales whose inputs have many more pixels."""
+
+
+def _stage(
+    patterns: Any, upscale: int = 1, cell: int = 1, interval: int = 4, band: int = 2, **more: Any
+) -> dict:
+    return {
+        "patterns": patterns, "upscale": upscale, "cell": cell, "interval": interval, "band": band, **more,
+    }  # fmt: skip
+
+
+def _own(*stages: dict, **more: Any) -> dict[str, Any]:
+    # All tables end on 17 nodes, so half of the images will do on 9.
+    return {"preset": "own", "stages": list(stages), "shares": [0.1, 0.3, 0.5, 1.0], **more}
+
+
+def _restore(levels: int) -> dict[str, Any]:
+    """Denoising and deblocking: a first image, improved with a look at the input."""
+    later = [_stage(_SAME, sources=[f"stage{k}", "input"]) for k in range(1, levels)]
+    return _own(_stage("P1+P2+P4"), *later, **_FEWER)
+
+
+RECIPES: dict[str, Values] = {
+    "sr-x4-strong": {
+        "fit": _own(
+            _stage("P1+P2+P3", 2),
+            _stage("Q1+Q2+Q3", 2, 2),
+            _stage("Q1+Q2+Q3", 4, 2),
+        )  # fmt: skip
+    },
+    "sr-x4-fast": {"fit": _own(_stage("P1+P2", 4, band=1))},
+    "sr-x4-best": {
+        "fit": _own(
+            _stage("P1+P2+P3+P4", 2),
+            _stage("R1+R2+R3+R4", 2, 2),
+            _stage("R1+R2+R3+R4", 2, 2),
+            _stage("R1+R2+R3+R4+R5", 4, 2),
+        )  # fmt: skip
+    },
+    "sr-x2-strong": {"fit": _own(_stage("P1+P2+P3", 2), _stage("Q1+Q2+Q3", 2, 2), **_FEWER)},
+    "sr-x3-strong": {"fit": _own(_stage("P1+P2+P3", 3), _stage(_THREE, 3, 3), **_FEWER)},
+    "sr-x2-fast": {"fit": _own(_stage("P1+P2", 2), **_FEWER)},
+    "sr-x3-fast": {"fit": _own(_stage("P1+P2", 3), **_FEWER)},
+    **{f"denoise-{sigma}": {"data": {"sigma": float(sigma)}, "fit": _restore(3)} for sigma in (25, 15, 50)},
+    **{f"deblock-{quality}": {"data": {"quality": quality}, "fit": _restore(3)} for quality in (20, 10, 40)},
+    "sr-x2-best": {
+        "fit": _own(
+            _stage("P1+P2+P3+P4", 2), _stage("R1+R2+R3+R4", 2, 2), _stage("R1+R2+R3+R4", 2, 2), **_FEWER
+        )
+    },
+    "sr-x3-best": {
+        "fit": _own(_stage("P1+P2+P3+P4", 3), _stage(_THREE, 3, 3), _stage(_THREE, 3, 3), **_FEWER)
+    },
+}
+"""By name, in the order in which they are made."""
+
+
+def settings(name: str, images: str) -> Values:
+    """The settings of a model's experiment, for images in a folder with `train/`, `valid/` and `bench/`.
+
+    >>> settings("denoise-25", "/data/images")["model"]
+    {'task': 'denoise', 'scale': 1}
+    """
+    recipe = RECIPES[name]
+    task, _, rest = name.partition("-")
+    scale = int(rest[1]) if task == "sr" else 1
+    data = {
+        "train": [f"{images}/train/CID22", f"{images}/train/gb82"],
+        "valid": [f"{images}/valid/CID22"],
+        "bench": f"{images}/bench",
+    }
+    return {
+        "model": {"task": task, "scale": scale},
+        "data": {**data, **recipe.get("data", {})},
+        "fit": recipe["fit"],
+    }

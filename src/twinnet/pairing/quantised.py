@@ -1,0 +1,113 @@
+"""Twins that hold integers: which of their values carry a tensor of the network, and by which steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from twinnet.layers.graph import Graph, Layer
+from twinnet.pairing.transforms import IDENTITY, Transform
+
+__all__ = ["carriers", "clamped", "folded", "is_quantised", "raw_values", "steps"]
+
+QUANTISERS = ("quantize_linear", "dequantize_linear")
+_FOLDED = {"dequantize_linear", "mul", "identity"}
+
+
+def is_quantised(graph: Graph | None) -> bool:
+    """Whether a graph quantises values that depend on its inputs."""
+    return graph is not None and any(layer.kind == "quantize_linear" for layer in graph)
+
+
+def folded(graph: Graph) -> Graph:
+    """The graph with its dequantised weights as constants, under the names of the values that held them.
+
+    >>> import torch
+    >>> q = Layer("dequantize_linear", ("w_q", "s", "z"), ("w",), {"axis": 0})
+    >>> constants = {"w_q": torch.tensor([3, -1]), "s": torch.tensor(0.5), "z": torch.tensor(1)}
+    >>> folded(Graph((q, Layer("mul", ("x", "w"), ("y",))), ("x",), ("y",), constants)).constants["w"]
+    tensor([ 1., -1.])
+    """
+    import torch
+
+    from twinnet.layers import kinds
+
+    constants: dict[str, Any] = dict(graph.constants)
+    layers: list[Layer] = []
+    for layer in graph:
+        held = [constants.get(n) for n in layer.inputs if n is not None]
+        if layer.kind not in _FOLDED or any(value is None for value in held):
+            layers.append(layer)
+            continue
+        operands = (None if n is None else _wide(constants[n]) for n in layer.inputs)
+        for name, value in zip(layer.outputs, kinds.get(layer.kind).evaluate(layer.attrs, *operands)):
+            constants[name] = value.to(torch.float32) if value.is_floating_point() else value
+    return replace(graph, layers=tuple(layers), constants=constants)
+
+
+def _wide(value: Any) -> Any:
+    return value.double() if value.is_floating_point() else value
+
+
+def steps(graph: Graph, layer: Layer) -> Transform | None:
+    """How the integers of a `quantize_linear` layer become real numbers; None if its steps are computed."""
+    import torch
+
+    scale = graph.constants.get(layer.inputs[1] or "")
+    named = layer.inputs[2] if len(layer.inputs) > 2 else None
+    zero = graph.constants.get(named or "")
+    if scale is None or scale.dim() > 1 or layer.attrs.get("block") or (named and zero is None):
+        return None
+    to: torch.dtype = layer.attrs.get("to") or (torch.uint8 if zero is None else zero.dtype)
+    if to.is_floating_point:
+        return None
+    zeros = [0] * scale.numel() if zero is None else zero.reshape(-1).tolist()
+    name = str(to).removeprefix("torch.")
+    return Transform(
+        scale=tuple(scale.reshape(-1).tolist()),
+        zero=tuple(zeros),
+        axis=layer.attrs.get("axis", 1),
+        dtype=name,
+    )
+
+
+def clamped(graph: Graph, ours: str, quantiser: Transform | None) -> str:
+    """The network's tensor behind a quantiser: its range may stand for a ReLU that the twin leaves out."""
+    if quantiser is None or quantiser.range[0] != 0:
+        return ours
+    after = [graph.layers[i] for i in graph.consumers.get(ours, ())]
+    ends = [a for a in after if a.kind == "relu" or (a.kind == "clip" and _number(graph, a, "min", 1) == 0)]
+    return ends[0].outputs[0] if len(after) == 1 and ends else ours
+
+
+def _number(graph: Graph, layer: Layer, name: str, place: int) -> float | None:
+    value = layer.attrs.get(name)
+    if value is None and place < len(layer.inputs):
+        value = graph.constants.get(layer.inputs[place] or "")
+    return None if value is None else float(value)
+
+
+def raw_values(graph: Graph) -> set[str]:
+    """Values that are read by quantisers alone: what they hold is rounded before anyone sees it."""
+    return {
+        name
+        for name, readers in graph.consumers.items()
+        if name not in graph.outputs and all(graph.layers[i].kind == "quantize_linear" for i in readers)
+    }
+
+
+def carriers(graph: Graph, names: Mapping[str, str]) -> Iterator[tuple[str, str, Transform]]:
+    """(network tensor, twin tensor, transform) of quantised values; real numbers before integers."""
+    integers: list[tuple[str, str, Transform]] = []
+    for layer in graph:
+        if layer.kind != "quantize_linear" or layer.outputs[0] not in names:
+            continue
+        held = layer.outputs[0]
+        for i in graph.consumers.get(held, ()):
+            reader = graph.layers[i]
+            if reader.kind == "dequantize_linear":
+                yield names[held], reader.outputs[0], IDENTITY
+        if (transform := steps(graph, layer)) is not None:
+            integers.append((names[held], held, transform))
+    yield from integers

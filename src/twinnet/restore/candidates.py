@@ -1,0 +1,83 @@
+"""What is evaluated: doing nothing, the network, its tables, and files of others, all as one kind of thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from twinnet.errors import UsageError
+from twinnet.restore.experiment import Experiment
+from twinnet.restore.tasks import Image, Task, pixels
+
+__all__ = ["TABLES", "Candidate", "candidates", "compared"]
+
+TABLES = {
+    "exported": "tables",
+    "compressed": "compressed tables",
+    "finetuned": "fine-tuned tables",
+    "finetuned-compressed": "fine-tuned compressed tables",
+    "fitted": "fitted tables",
+}
+"""Kinds of tables an experiment can hold, and what they are called."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something that restores images: its name, what it does to a bad image, and how many bytes it needs."""
+
+    name: str
+    restore: Callable[[Image], np.ndarray]
+    bytes: int | None = None
+
+
+def candidates(experiment: Experiment, task: Task, *, network: bool = True) -> Iterator[Candidate]:
+    """Everything an experiment has made so far, after what needs no network."""
+    yield Candidate(task.plain_name, task.plain)
+    if network and any((experiment.folder / "checkpoints").glob("iter_*.pt")):
+        yield network_candidate(experiment)
+    for kind, name in TABLES.items():
+        if experiment.tables(kind).is_file():
+            yield tables_candidate(experiment.tables(kind), name, task)
+
+
+def network_candidate(experiment: Experiment) -> Candidate:
+    """The network of the chosen checkpoint."""
+    from functools import partial
+
+    from twinnet.restore.predict import predict
+    from twinnet.restore.trained import trained_network
+
+    net, found = trained_network(experiment)
+    size = sum(p.numel() * p.element_size() for p in net.parameters())
+    return Candidate(f"network, iteration {found.iteration}", partial(predict, net), size)
+
+
+def tables_candidate(path: Path, name: str, task: Task) -> Candidate:
+    """Tables of ours or published ones, run as they deploy."""
+    from twinnet.lut.model import load
+
+    model = load(path)
+    if model.scale != task.scale:
+        raise UsageError(f"{path} enlarges x{model.scale}, but this experiment x{task.scale}")
+    size = sum(table.nbytes for table in model.plan.tables.values())
+    return Candidate(name, lambda low: model(pixels(low)), size)
+
+
+def compared(spec: str, task: Task) -> Candidate:
+    """A file named with `--compare`: tables, an ONNX model or a TensorFlow graph for OpenCV."""
+    from twinnet.restore.peers import open_peer
+
+    path = Path(spec.partition("?")[0])
+    if not path.exists():
+        raise UsageError(f"--compare: no such file or folder: {path}")
+    name = path.name.removesuffix(".lut.safetensors").removesuffix(".safetensors")
+    if path.is_dir() or path.name.endswith((".safetensors", ".npy")):
+        return tables_candidate(path, name, task)
+    if path.suffix in (".onnx", ".pb"):
+        return open_peer(spec, task)
+    raise UsageError(
+        f"--compare: {path} is not known", hint="tables (.safetensors, .npy, a folder), .onnx or .pb"
+    )

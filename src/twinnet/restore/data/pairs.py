@@ -1,0 +1,141 @@
+"""Good images with their bad ones: given in folders, made once and kept, or drawn anew for every crop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from twinnet.cache import content_key
+from twinnet.errors import UsageError
+from twinnet.restore.data.images import ImageSet, Watch, open_images, store
+from twinnet.restore.tasks import Task
+
+__all__ = ["Pairs", "open_pairs"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Good images of a task (as trained on) and their bad ones; `low` is None where crops draw their own."""
+
+    task: Task
+    good: Sequence[np.ndarray]
+    low: Sequence[np.ndarray] | None
+    names: tuple[str, ...]
+    hashes: tuple[str, ...]
+    """Of the images as they were read, before anything was done to them."""
+    skipped: dict[str, str]
+
+    def __len__(self) -> int:
+        return len(self.good)
+
+    def pair(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """The whole bad and good image; where crops draw their own, one draw that depends on `index` only."""
+        good = self.good[index]
+        if self.low is not None:
+            return self.low[index], good
+        return self.task.low(good, np.random.default_rng([index, 77])), good
+
+    def chosen(self, which: Sequence[int]) -> Pairs:
+        """Some of them."""
+        return replace(
+            self,
+            good=_Some(self.good, which),
+            low=None if self.low is None else _Some(self.low, which),
+            names=tuple(self.names[i] for i in which),
+            hashes=tuple(self.hashes[i] for i in which),
+        )
+
+
+class _Some(Sequence[np.ndarray]):
+    """A part of a sequence, without touching its elements."""
+
+    def __init__(self, of: Sequence[np.ndarray], which: Sequence[int]) -> None:
+        self._of, self._which = of, tuple(which)
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    def __getitem__(self, index: int) -> np.ndarray:  # type: ignore[override]
+        return self._of[self._which[index]]
+
+
+def open_pairs(
+    task: Task,
+    folders: Iterable[str | Path],
+    low_folders: Iterable[str | Path] = (),
+    watch: Watch | None = None,
+) -> Pairs:
+    """The pairs in folders of good images; bad ones are read from `low_folders` by name, else made."""
+    images = open_images(folders, watch)
+    names = tuple(entry.name for entry in images.entries)
+    hashes = tuple(entry.hash for entry in images.entries)
+    given = list(low_folders)
+    if given:
+        good, low = _matched(task, images, open_images(given, watch))
+        return Pairs(task, good, low, names, hashes, images.skipped)
+    good = _kept(task, "trained", images, watch)
+    low = None if task.at_crop else _kept(task, "low", images, watch)
+    return Pairs(task, good, low, names, hashes, images.skipped)
+
+
+def _kept(task: Task, part: str, images: ImageSet, watch: Watch | None) -> Sequence[np.ndarray]:
+    """What the task makes of all images, made once."""
+    if part == "trained" and type(task).trained is Task.trained:
+        return images
+    if part == "trained" and task.only_cuts:
+        return _Cut(images, task, None)
+    random = np.random.RandomState(0)
+
+    def made() -> Iterator[tuple[str, np.ndarray]]:
+        for number, (entry, image) in enumerate(zip(images.entries, images), start=1):
+            good = task.trained(image)
+            yield entry.name, good if part == "trained" else task.low(good, random)
+            if watch is not None:
+                watch(f"making {task.name} images", number / len(images))
+
+    return store(content_key("restore-made-1", images.key, task.describe(), part), made)
+
+
+def _matched(task: Task, good: ImageSet, low: ImageSet) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:
+    """Bad images by the names of good ones; `0001x4` goes with `0001`."""
+    by_name = {entry.name: k for k, entry in enumerate(low.entries)}
+    which, cut = [], []
+    for k, entry in enumerate(good.entries):
+        known = (entry.name, f"{entry.name}x{task.scale}", entry.name.replace("sharp", "blur"))
+        found = next((by_name[name] for name in known if name in by_name), None)
+        if found is None:
+            raise UsageError(
+                f"no bad image goes with {entry.name}", hint=f"looked for {', '.join(known[:2])}"
+            )
+        a, b = task.trained(good[k]), low[found]
+        if a.ndim != b.ndim:
+            raise UsageError(f"{entry.name}: one image of the pair is gray and the other has colours")
+        rows, columns = (side // task.scale for side in a.shape[:2])
+        if b.shape[0] < rows or b.shape[1] < columns or max(b.shape[0] - rows, b.shape[1] - columns) > 1:
+            raise UsageError(
+                f"{entry.name}: the bad image has {b.shape[0]} x {b.shape[1]} pixels, the good one "
+                f"{a.shape[0]} x {a.shape[1]}, which is not x{task.scale}"
+            )
+        which.append(found)
+        cut.append((rows, columns))
+    return _Cut(good, task, None), _Cut(_Some(low, which), task, cut)
+
+
+class _Cut(Sequence[np.ndarray]):
+    """Good images as trained on, and bad ones cut to the part that goes with them."""
+
+    def __init__(self, of: Sequence[np.ndarray], task: Task, sizes: list[tuple[int, int]] | None) -> None:
+        self._of, self._task, self._sizes = of, task, sizes
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __getitem__(self, index: int) -> np.ndarray:  # type: ignore[override]
+        image = self._of[index]
+        if self._sizes is None:
+            return self._task.trained(image)
+        rows, columns = self._sizes[index]
+        return image[:rows, :columns]

@@ -1,0 +1,75 @@
+"""What an experiment trains on and what it validates on: never the same image, and never one of its test sets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from twinnet.errors import UsageError
+from twinnet.restore.data.images import Watch
+from twinnet.restore.data.pairs import Pairs, open_pairs
+from twinnet.restore.experiment import Experiment
+from twinnet.restore.tasks import task_of
+
+__all__ = ["TrainingData", "training_data"]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """Pairs to train on and pairs to validate on."""
+
+    train: Pairs
+    valid: Pairs
+    notes: tuple[str, ...] = ()
+    """What was left out, and why."""
+
+
+def training_data(
+    experiment: Experiment, tests: Mapping[str, str] | None = None, watch: Watch | None = None
+) -> TrainingData:
+    """The data of an experiment. `tests` has the hashes of test images with their names: none may be among it."""
+    data, task = experiment.config.data, task_of(experiment.config)
+    if not data.train:
+        raise UsageError(
+            f"{experiment.config_file} names no folder of images to train on", hint="fill in [data] train"
+        )
+    every = open_pairs(task, experiment.paths(data.train), experiment.paths(data.train_low), watch)
+    if data.valid:
+        valid = open_pairs(task, experiment.paths(data.valid), experiment.paths(data.valid_low), watch)
+    else:
+        valid = every.chosen(_held_out(every.hashes, data.valid_share))
+    held = set(valid.hashes)
+    kept = [k for k, digest in enumerate(every.hashes) if digest not in held]
+    if not kept:
+        raise UsageError(
+            f"of {len(every)} images all are held out for validation, so none is left to train on",
+            hint="add images, or name other ones in [data] valid",
+        )
+    train = every.chosen(kept)
+    _never_test(train, valid, tests or {})
+    notes = [f"left out {name}: {why}" for name, why in {**every.skipped, **valid.skipped}.items()]
+    twice = len(every) - len(train) - (0 if data.valid else len(valid))
+    if twice > 0:
+        notes.append(f"left out {twice} training images that are also in the validation set")
+    return TrainingData(train, valid, tuple(notes))
+
+
+def _held_out(hashes: Sequence[str], share: float) -> list[int]:
+    """At least one image, chosen by its pixels, whatever its name.
+
+    >>> _held_out(["c", "a", "b"], 0.3)
+    [1]
+    """
+    ranked = sorted(range(len(hashes)), key=lambda k: hashes[k])
+    return sorted(ranked[: max(1, math.floor(share * len(ranked)))])
+
+
+def _never_test(train: Pairs, valid: Pairs, tests: Mapping[str, str]) -> None:
+    for what, pairs in (("train", train), ("valid", valid)):
+        for name, digest in zip(pairs.names, pairs.hashes):
+            if digest in tests:
+                raise UsageError(
+                    f"[data] {what}: {name} is the test image {tests[digest]}",
+                    hint="an experiment is neither trained nor validated on what it is tested on",
+                )

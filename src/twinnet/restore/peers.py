@@ -1,0 +1,151 @@
+"""Super-resolution models of others, run on the same images: ONNX files, and TensorFlow graphs through OpenCV.
+
+What a model wants to see is told by its channels, one (luma) or three (RGB), or stated: `model.onnx?colour=ycbcr`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.restore.bicubic import enlarge
+from twinnet.restore.candidates import Candidate
+from twinnet.restore.tasks import Image, Task, pixels
+
+__all__ = ["open_peer"]
+
+Run = Callable[[np.ndarray], np.ndarray]
+"""float32 [1, channels, rows, columns] in [0, 1] to the same, larger."""
+
+# Full-range BT.601, as OpenCV's and JPEG's.
+_TO_YCBCR = np.array([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]])
+
+
+def open_peer(spec: str, task: Task) -> Candidate:
+    """The model of a file `FILE[?colour=y|rgb|ycbcr]` as something to compare with."""
+    file, _, query = spec.partition("?")
+    path = Path(file)
+    key, _, colour = query.partition("=")
+    if query and (key != "colour" or colour not in ("y", "rgb", "ycbcr")):
+        raise UsageError(f"--compare {spec}: {query!r} is not possible", hint="?colour=y, rgb or ycbcr")
+    run, channels = _onnx(path) if path.suffix == ".onnx" else _opencv(path)
+    colour = colour or ("y" if channels == 1 else "rgb")
+    if (colour == "y") != (channels == 1):
+        raise UsageError(f"--compare {spec}: the model takes {channels} channel(s)")
+
+    def restore(low: Image) -> np.ndarray:
+        image = pixels(low)
+        colours = image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2)
+        out = _restored(colours, run, colour, task.scale, path)
+        return out if image.ndim == 3 else out[..., 0]
+
+    return Candidate(path.name, restore, path.stat().st_size)
+
+
+def _restored(image: np.ndarray, run: Run, colour: str, scale: int, path: Path) -> np.ndarray:
+    if colour == "rgb":
+        return pixels(_call(run, image / 255.0, scale, path) * 255)
+    planes = image.astype(np.float64) @ _TO_YCBCR.T + [0, 128, 128]
+    if colour == "ycbcr":
+        out = _call(run, planes / 255, scale, path) * 255
+    else:
+        chroma = enlarge(pixels(planes[..., 1:]), scale)
+        out = np.concatenate([_call(run, planes[..., :1] / 255, scale, path) * 255, chroma], axis=2)
+    return pixels((out.clip(0, 255) - [0, 128, 128]) @ np.linalg.inv(_TO_YCBCR).T)
+
+
+def _call(run: Run, image: np.ndarray, scale: int, path: Path) -> np.ndarray:
+    given = np.ascontiguousarray(np.moveaxis(image, -1, 0)[None], np.float32)
+    out = np.asarray(run(given))
+    wanted = (1, given.shape[1], given.shape[2] * scale, given.shape[3] * scale)
+    if out.shape != wanted and out.ndim == 4 and (out.shape[0], out.shape[3], *out.shape[1:3]) == wanted:
+        out = np.moveaxis(out, -1, 1)
+    if out.shape != wanted:
+        raise EngineError(f"{path} made {list(out.shape)} of {list(given.shape)}, not x{scale}")
+    return np.moveaxis(out[0], 0, -1).astype(np.float64)
+
+
+def _onnx(path: Path) -> tuple[Run, int]:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtra("onnxruntime", "onnx") from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise UsageError(f"{path} is not an ONNX model that runs: {str(error).splitlines()[0]}") from error
+    (first, *more) = session.get_inputs()
+    if more or len(first.shape) != 4:
+        raise UsageError(f"{path} does not take one image: {[i.name for i in session.get_inputs()]}")
+    last = first.shape[1] not in (1, 3) and first.shape[3] in (1, 3)
+    channels = first.shape[3] if last else first.shape[1]
+    if channels not in (1, 3):
+        raise UsageError(f"{path} takes {channels} channels, not 1 or 3")
+
+    def run(image: np.ndarray) -> np.ndarray:
+        given = np.moveaxis(image, 1, -1) if last else image
+        try:
+            return np.asarray(session.run(None, {first.name: np.ascontiguousarray(given)})[0])
+        except Exception as error:
+            raise EngineError(f"{path} does not run: {str(error).splitlines()[0]}") from error
+
+    return run, int(channels)
+
+
+class _Same:
+    """Stands in for the layer that OpenCV's reader of TensorFlow graphs lacks, DepthToSpace: its blocks are put in
+    place afterwards, since a layer of ours cannot change the size of its output."""
+
+    def __init__(self, params: dict[str, Any], blobs: Sequence[Any]) -> None:
+        del params, blobs
+
+    def getMemoryShapes(self, inputs: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        """The shapes of the outputs."""
+        return inputs
+
+    def forward(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """The outputs."""
+        return inputs
+
+
+def _shuffled(blocks: np.ndarray) -> np.ndarray:
+    """One plane of n x n blocks from n * n channels."""
+    batch, channels, rows, columns = blocks.shape
+    n = round(channels**0.5)
+    return (
+        blocks.reshape(batch, n, n, rows, columns)
+        .transpose(0, 3, 1, 4, 2)
+        .reshape(batch, 1, rows * n, columns * n)
+    )
+
+
+def _opencv(path: Path) -> tuple[Run, int]:
+    try:
+        import cv2
+    except ImportError as error:
+        raise MissingExtra("OpenCV", "train") from error
+    cv2.dnn_registerLayer("DepthToSpace", _Same)
+    try:
+        net = cv2.dnn.readNetFromTensorflow(str(path))
+    except cv2.error as error:
+        raise UsageError(f"{path} is not a graph that OpenCV reads: {error}") from error
+    finally:
+        cv2.dnn_unregisterLayer("DepthToSpace")
+
+    def run(image: np.ndarray) -> np.ndarray:
+        cv2.dnn_registerLayer("DepthToSpace", _Same)
+        try:
+            net.setInput(image)
+            return _shuffled(np.asarray(net.forward()))
+        except cv2.error as error:
+            raise EngineError(f"{path} does not run in OpenCV: {error}") from error
+        finally:
+            cv2.dnn_unregisterLayer("DepthToSpace")
+
+    return run, 1

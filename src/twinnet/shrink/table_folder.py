@@ -1,0 +1,140 @@
+"""The folder of a finding in a lookup-table network: one file of numpy that evaluates the steps on both sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from twinnet.errors import UsageError
+from twinnet.lut import plan as plan_page
+from twinnet.lut import reference, serial
+from twinnet.lut.plan import INPUT
+from twinnet.shrink import script, script_tables
+from twinnet.shrink.folder import Contents
+from twinnet.shrink.issue import numbers, write_issue
+from twinnet.shrink.seed import Seed
+from twinnet.shrink.words import counted, origin_words
+
+__all__ = ["table_repro"]
+
+_SOURCES: tuple[Any, ...] = (
+    plan_page.Plane, plan_page.Sample, plan_page.Blend, plan_page.Table, plan_page.Term, plan_page.Requant,
+    serial._planes, serial._sample, serial._term, reference._turn, reference._outside, reference._pixels,
+    reference._fixed_point, reference._values, reference._interpolate, reference._count, reference._dense_rows,
+    reference._band_rows, reference._lookup, reference.lookup_term, reference._place, script.beyond, script.report,
+    script_tables.table_of, script_tables.one_step, script_tables.evaluated, script_tables.from_file,
+)  # fmt: skip
+"""What the file is made of: the plan's classes, its interpreter, and the comparison."""
+
+
+def table_repro(seed: Seed, confidential: bool) -> tuple[dict[str, Any], Contents]:
+    """The folder of a finding in a table network."""
+    if confidential:
+        raise UsageError(
+            "a table repro holds entries of your table and pixels of your image, and the fault needs them",
+            hint="leave out --confidential and look at what the folder holds before you pass it on",
+        )
+    assert seed.observed is not None and seed.expected is not None and seed.allowed is not None
+    network, twin = seed.steps["network"], seed.steps["twin"]
+    keys = {name: f"in{i}" for i, name in enumerate(seed.inputs)}
+    spec: dict[str, Any] = {
+        "network": network,
+        "twin": dict(twin),
+        "inputs": keys,
+        "allowed": seed.steps["allowed"],
+    }
+    engines: list[str] = []
+    if "file" in twin:
+        spec["twin"]["inputs"] = {
+            tensor: (keys[name], unit, "uint8" if name == INPUT else "int64", _fed_shape(seed, name))
+            for tensor, (name, unit) in twin["inputs"].items()
+        }
+        engines.append(twin["engine"])
+    arrays: dict[str, dict[str, np.ndarray]] = {}
+    for key, array in seed.arrays.items():
+        side, _, name = key.partition(":")
+        arrays.setdefault(f"{side}.npz", {})[name] = array
+    rows = sum(
+        len(a)
+        for n, a in seed.arrays.items()
+        if n.startswith("network:") and n.endswith((".values", ".coarse"))
+    )
+    elements = sum(a.size for a in seed.inputs.values())
+    lookups = [s for s in network if s["kind"] == "lookup"]
+    whole = all(set(s["inputs"]) <= set(seed.inputs) for s in lookups) and len(lookups) > 0
+    what = {"lookup": "one lookup", "place": "one block", "sum": "one sum", "requant": "one requantisation"}
+    size = what[network[0]["kind"]] if len(network) == 1 else counted(len(network), "step")
+    size += f", {counted(elements, 'pixel' if whole else 'value')}"
+    size += f", {counted(rows, 'row')} of {'the table' if len(lookups) == 1 else 'tables'}" if rows else ""
+    where = seed.place.label or seed.place.tensor
+    title = f"{where}: the twin's table network computes other values"
+    said = f"From the same values, `{seed.place.tensor}` differs" + (
+        f": {seed.cause}." if seed.cause else "."
+    )
+    how = {
+        "stored": f"stored values of {seed.twin_side} (twin.npz)",
+        "onnx": f"`twin.onnx` under {seed.twin_side}",
+    }.get(twin["kind"], "the twin's own table and step (twin.npz), evaluated by the same lines of numpy")
+    about = (
+        f"It computes {size}, twice, from the values in inputs.npz (as the twin itself had them): as the network's "
+        f"tables have it (network.npz) and as the twin has it: {how.replace('`', '')}. A lookup-table network is "
+        "plain integer arithmetic, so both sides must agree in every number. "
+    )
+    if twin["kind"] == "stored":
+        about += (
+            "To test a new version of the twin, put what it now gives there into twin.npz (key 'observed')."
+        )
+    elif "file" not in twin:
+        about += "To test a new file of tables: python repro.py NEW.lut.safetensors"
+    sections = [
+        ("Expected and observed", numbers(seed.observed, seed.expected, seed.allowed)),
+        (
+            "The two sides",
+            f"- network: its own table, rows that matter here, in `network.npz`\n- twin: {how}",
+        ),
+        ("The steps", "\n".join(f"- `{s['output']}`: {_step_words(s)}" for s in network[:12])),
+        ("Where it comes from", origin_words(seed)),
+    ]
+    sides = [s for s in (seed.twin_side,) if s.engine]
+    # Registers hold 8-bit pixels; what was summed has fractions.
+    inputs = {keys[n]: a.astype(np.uint8) if _is_pixels(a) else a for n, a in seed.inputs.items()}
+    contents = Contents(
+        title,
+        write_issue(title, f"{said}\n\n{size[0].upper()}{size[1:]} show it.", sides, sections),
+        spec,
+        script_tables.compare_tables,
+        about,
+        inputs,
+        None,
+        seed.twin,
+        arrays,
+        engines,
+        _SOURCES,
+    )
+    return {"sentence": size, "nodes": len(network), "elements": elements}, contents
+
+
+def _is_pixels(values: np.ndarray) -> bool:
+    return bool(
+        (np.rint(values) == values).all() and values.min(initial=0) >= 0 and values.max(initial=0) <= 255
+    )
+
+
+def _fed_shape(seed: Seed, name: str) -> tuple[int, ...]:
+    planes, channels, rows, columns = seed.inputs[name].shape
+    return (planes, rows, columns) if name == INPUT else (planes, channels, rows, columns)
+
+
+def _step_words(step: dict[str, Any]) -> str:
+    if step["kind"] != "lookup":
+        facts = {k: v for k, v in step.items() if k not in ("kind", "inputs", "output", "stage")}
+        return f"{step['kind']}: " + ", ".join(f"{k} {v}" for k, v in facts.items())
+    term, table = step["term"], step["table"]
+    taps = " ".join(f"({y},{x})" for y, x in term["sample"]["offsets"])
+    learned = " with learned weights" if term["sample"]["weights"] else ""
+    return (
+        f"Table `{term['table']}`: {table['axes']} axes of {table['nodes']} nodes, {table['step']} apart, "
+        f"{term['interpolation']} interpolation, taps {taps}{learned}, {term['sample']['padding']} padding, "
+        f"rotation {step['rotation']}."
+    )

@@ -1,0 +1,373 @@
+"""The steps from stage to stage, each an ordinary check."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twinnet.errors import EngineError, UsageError
+from twinnet.result import Result, ResultSet, SideInfo, Stage, StagedResult, Step
+
+if TYPE_CHECKING:
+    from twinnet.engines.spec import Spec
+    from twinnet.network import Network
+    from twinnet.stages.forms import Forge, Form
+
+__all__ = ["following", "read_stage_files", "stages"]
+
+_FILES = ("onnx", "optimised", "quantised")
+_ONE_STEP = ("names", "baseline", "watch", "skip", "advise", "advise_target", "advise_out")
+_NO_EXPORT = ("torch",)
+"""Engines that take the module itself: nothing is exported on the way to them."""
+
+
+def read_stage_files(given: Iterable[str]) -> dict[str, str]:
+    """`NAME=FILE` of each stage that comes as a file.
+
+    >>> read_stage_files(["quantised=int8.onnx"])
+    {'quantised': 'int8.onnx'}
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not equals or name not in _FILES or not file:
+            raise UsageError(
+                f"--stage {text} is not possible", hint=f"NAME=FILE.onnx, NAME one of: {', '.join(_FILES)}"
+            )
+        found[name] = file
+    return found
+
+
+def following(given: Iterable[str]) -> Callable[..., StagedResult]:
+    """The verb `stages` with the files of `--stage NAME=FILE`."""
+    return partial(stages, files=read_stage_files(given))
+
+
+def stages(
+    network: Any,
+    inputs: Any = None,
+    twin: Any = "onnxruntime",
+    *,
+    files: Mapping[str, str] | None = None,
+    out: str | Path | None = None,
+    command: str = "",
+    **options: Any,
+) -> StagedResult:
+    """Follow a network through its stages, and name the one where a difference enters.
+
+    The arguments are those of `twinnet.check`, for one twin. Each stage is judged against the one before it and
+    against the network. `files` gives the ONNX files that a pipeline of your own wrote, by stage ("onnx", "optimised",
+    "quantised"); a file in the twin's spec is put where it belongs by what it holds. `entered` of the answer is the
+    stage where the difference enters, or None.
+
+    >>> import torch
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).eval()
+    >>> found = stages(net, torch.ones(1, 4), "torch?dtype=float64")
+    >>> found.verdict, [s.name for s in found.stages if s.state != "skipped"]
+    ('PASS', ['eager', 'engine'])
+    """
+    from twinnet.check import CheckOptions, modes_kept
+
+    known = {f.name for f in fields(CheckOptions)}
+    for name in options:
+        if name not in known:
+            raise UsageError(f"stages has no option {name!r}", hint=f"options: {', '.join(sorted(known))}")
+        if name in _ONE_STEP and options[name]:
+            flag = name.replace("_", "-")
+            raise UsageError(f"--stages takes no --{flag}", hint="it belongs to a single check")
+    with modes_kept(network), ExitStack() as stack:
+        folder = Path(out) if out is not None else None
+        held = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="twinnet-stages-")))
+        walk = _Walk(network, inputs, twin, dict(files or {}), folder, held / "files", command, options)
+        result = walk.result()
+    if folder is not None:
+        from twinnet.report.files import write_set
+
+        write_set(result, folder)
+    return result
+
+
+class _Walk:
+    """One way from the network to its engine."""
+
+    def __init__(
+        self,
+        network: Any,
+        inputs: Any,
+        twin: Any,
+        files: dict[str, str],
+        folder: Path | None,
+        held: Path,
+        command: str,
+        options: dict[str, Any],
+    ) -> None:
+        from twinnet.check import CheckOptions
+        from twinnet.engines.base import Job
+        from twinnet.inputs import load_inputs, python_sample
+        from twinnet.network import load_network
+        from twinnet.stages.forms import Forge
+
+        settings = CheckOptions(**options)
+        self._options = options
+        self._folder = folder
+        self._command = command
+        self._progress = settings.progress
+        self._progress("reading the network", None)
+        self._network: Network = load_network(network, shape=settings.shapes)
+        self._network = self._network.with_example(python_sample(inputs))
+        self._twin = _one_twin(twin)
+        self._feed = load_inputs(
+            self._network.signature,
+            inputs,
+            shapes=settings.shapes,
+            preprocess=settings.preprocess,
+            seed=settings.seed,
+            samples=settings.samples,
+            bounds=self._network.bounds(),
+        )
+        self._samples = list(self._feed.samples)
+        self._files = self._placed(files)
+        held.mkdir(parents=True, exist_ok=True)
+        job = Job(self._samples[0], settings.threads, settings.time_limit, settings.memory)
+        level = getattr(self._twin, "options", {}).get("opt", "all")
+        self._forge: Forge = Forge(self._network, self._samples[0], held, self._files, level, job)
+        self._results: list[Result] = []
+        self._stages: list[Stage] = []
+        self._forms: dict[str, Form] = {}
+
+    def _placed(self, files: dict[str, str]) -> dict[str, str]:
+        """Files by stage, the one of the twin's spec where it belongs; every one of them can be read."""
+        from twinnet.network import load_network
+        from twinnet.stages.forms import holds
+
+        spec = self._twin
+        for path in files.values():
+            load_network(path)
+        file = getattr(spec, "file", None)
+        if file and Path(file).suffix == ".onnx" and file not in files.values():
+            load_network(file)
+            stage = holds(Path(file))
+            if stage == "onnx" and self._network.format == "ONNX":
+                stage = "optimised"
+            files = {stage: file, **files}
+        if self._network.format == "ONNX" and "onnx" in files:
+            raise UsageError("the network is an ONNX file itself: it is the stage onnx")
+        return files
+
+    # -- the way -------------------------------------------------------------------------------------------------
+
+    def result(self) -> StagedResult:
+        """Take every step."""
+        from twinnet.stages.forms import NAMES
+
+        start = self._forge.start()
+        self._forms[start.stage] = start
+        self._stages.append(Stage(start.stage, start.what, "start", file=start.file))
+        self._start = self._last = start
+        for name in NAMES[NAMES.index(start.stage) + 1 :]:
+            reason = self._off_the_way(name)
+            if reason:
+                self._stages.append(Stage(name, state="skipped", reason=reason))
+            elif name == "engine":
+                self._engine()
+            else:
+                self._step(name)
+        return StagedResult(
+            results=tuple(self._results),
+            stages=tuple(self._stages),
+            network=self._network_info(),
+            twin=_words(self._twin),
+            inputs=self._feed.info,
+            command=self._command,
+            folder="" if self._folder is None else str(self._folder),
+        )
+
+    def _off_the_way(self, name: str) -> str:
+        engine = getattr(self._twin, "engine", "callable")
+        if name in self._files or name == "engine":
+            return ""
+        if engine in _NO_EXPORT:
+            return f"{engine} takes the network itself"
+        if name == "quantised":
+            return "no quantised file is given"
+        if name == "optimised":
+            if engine != "onnxruntime":
+                return f"ONNX Runtime's optimisation is not on the way to {engine}"
+            if getattr(self._twin, "options", {}).get("opt") == "off":
+                return "the twin runs without optimisation"
+        return ""
+
+    def _step(self, name: str) -> None:
+        """One stage that is a form of the network: make it, and compare it with the stage before and the start."""
+        self._progress(f"{name}: making it", None)
+        try:
+            if name == "optimised" and name not in self._files and "onnx" not in self._forms:
+                raise EngineError(
+                    "there is no ONNX file to optimise: the stage onnx could not be made", stage="onnx"
+                )
+            form = self._forge.make(name, self._forms)
+        except EngineError as error:
+            self._failed(name, error)
+            return
+        before = self._compare(name, self._made_from(name), form)
+        result = self._results[before.result] if before.result is not None else None
+        if before.verdict == "ERROR":
+            reason = result.error if result is not None else ""
+            self._stages.append(Stage(name, form.what, "error", reason, form.file, before))
+            return
+        against = before if before.against == self._start.stage else self._against_start(form)
+        self._stages.append(Stage(name, form.what, "ran", "", form.file, before, against))
+        self._forms[name] = self._last = form
+
+    def _made_from(self, name: str) -> Form:
+        """The stage before: the last that ran. A quantised file was not made from what we had optimised here."""
+        if name == "quantised" and "optimised" not in self._files and "onnx" in self._forms:
+            return self._forms["onnx"]
+        return self._last
+
+    def _engine(self) -> None:
+        """The last stage: the twin itself."""
+        from twinnet.stages.forms import Form
+
+        spec = self._twin
+        form = Form("engine", "the twin as it ships", None, self._original())
+        last = self._last
+        if (
+            last.file
+            and last.network is not None
+            and hasattr(spec, "engine")
+            and spec.engine not in _NO_EXPORT
+        ):
+            source = self._forms.get("onnx")
+            if spec.file is None and source is not None:
+                form = replace(form, twin=str(replace(spec, file=source.file)))
+            form = replace(form, keeps_names=spec.engine in ("onnxruntime", "onnx-reference"))
+        before = self._compare("engine", last, form)
+        what = f"the twin: {_words(spec)}"
+        if before.verdict == "ERROR":
+            assert before.result is not None
+            reason = self._results[before.result].error
+            self._stages.append(Stage("engine", what, "error", reason, before=before))
+            return
+        against = before
+        if last is not self._start:
+            whole = replace(form, twin=self._original(), keeps_names=False)
+            against = self._compare("engine", self._start, whole, folder="engine-network")
+        self._stages.append(Stage("engine", what, "ran", before=before, network=against))
+
+    # -- one step ------------------------------------------------------------------------------------------------
+
+    def _compare(self, name: str, before: Form, after: Form, folder: str = "") -> Step:
+        """The one comparison path: a check of one form against another."""
+        from twinnet.check import check
+        from twinnet.stages.forms import names_between
+
+        number = len(self._stages)
+        out = None if self._folder is None else self._folder / (folder or f"{number}-{name}")
+        settings = self._settings(name, before is self._start)
+        samples: Any = [before.feed(s) for s in self._samples]
+        network, twin, names = before.network, after.twin, names_between(before, after)
+        if name == "exported":
+            # Judged from the program's side: it has a graph, and shows in which part of the module they part.
+            from twinnet.layers.read_fx import read_fx
+            from twinnet.stages.eager import eager_twin, module_results
+
+            network, settings["as_spec"] = after.network, None
+            samples = [after.feed(s) for s in self._samples]
+            twin = eager_twin(before.network, list(after.inputs))
+            names = module_results(read_fx(after.network.exported()))
+        result = check(network, samples, twin, out=out, command=self._command, names=names, **settings)
+        assert isinstance(result, Result)
+        self._results.append(result)
+        return replace(_step(before.stage, result), result=len(self._results) - 1)
+
+    def _against_start(self, form: Form) -> Step:
+        """How far a stage is from the network, at the outputs."""
+        from twinnet.check import check
+
+        settings = {**self._settings(form.stage, True), "level": "outputs", "keep": "none"}
+        result = check(self._start.network, self._samples, form.twin, **settings)
+        assert not isinstance(result, ResultSet)
+        return _step(self._start.stage, result)
+
+    def _settings(self, name: str, from_start: bool) -> dict[str, Any]:
+        """The options of one step: the samples are made already, the network's own engine is that of the start."""
+        kept = {
+            k: v
+            for k, v in self._options.items()
+            if k not in ("shapes", "preprocess", "samples", "seed", "progress", *_ONE_STEP)
+        }
+        if not from_start:
+            kept["as_spec"] = None
+        if name != "engine":
+            for only in ("metric", "debug_ir"):
+                kept.pop(only, None)
+        kept["progress"] = lambda step, share: self._progress(f"{name}: {step}", share)
+        return kept
+
+    def _failed(self, name: str, error: EngineError) -> None:
+        """A stage that could not be made."""
+        number = len(self._stages)
+        folder = "" if self._folder is None else str(self._folder / f"{number}-{name}")
+        result = Result(
+            verdict="ERROR",
+            network=self._network_info(),
+            twin=SideInfo(name, name, name),
+            inputs=self._feed.info,
+            error=error.what if error.hint is None else f"{error.what}\n  {error.hint}",
+            stage=error.stage,
+            log=error.log,
+            command=self._command,
+            folder=folder,
+        )
+        if folder:
+            from twinnet.report.files import write_run
+
+            write_run(result, folder)
+        self._results.append(result)
+        step = Step(self._last.stage, "ERROR", result=len(self._results) - 1)
+        self._stages.append(Stage(name, "", "error", error.what, before=step))
+
+    def _original(self) -> Any:
+        return str(self._twin) if hasattr(self._twin, "engine") else self._twin
+
+    def _network_info(self) -> SideInfo:
+        net = self._network
+        engine = "onnxruntime" if net.format == "ONNX" else "torch"
+        return SideInfo(net.name, engine, "", "", net.format, net.parameters)
+
+
+def _one_twin(twin: Any) -> Spec | Any:
+    from twinnet.engines import REGISTRY, parse_specs
+
+    if callable(twin):
+        return twin
+    specs = parse_specs(twin if isinstance(twin, str) else ",".join(twin), REGISTRY)
+    if len(specs) != 1:
+        raise UsageError("stages are followed to one twin", hint="name one with --twin")
+    if specs[0].engine in ("lut", "lut-native"):
+        raise UsageError(
+            f"nothing is exported on the way to {specs[0].engine}", hint="twinnet check compares it directly"
+        )
+    return specs[0]
+
+
+def _words(twin: Any) -> str:
+    return str(twin) if hasattr(twin, "engine") else getattr(twin, "__name__", "function")
+
+
+def _step(against: str, result: Result) -> Step:
+    """The figures of one check."""
+    ratios = [x.ratio for x in (*result.findings, *result.outputs, *result.pairs) if x.ratio is not None]
+    errors = [p.difference.max_abs for p in result.outputs]
+    return Step(
+        against,
+        result.verdict,
+        max(errors, default=None),
+        max(ratios, default=None),
+    )

@@ -1,0 +1,276 @@
+"""The forms that a network takes on its way to an engine, each made from the one before or given as a file."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twinnet.engines.base import Job, failed
+from twinnet.errors import EngineError, TwinnetError, UsageError
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from twinnet.network import Network
+
+__all__ = ["NAMES", "Forge", "Form", "holds", "names_between"]
+
+NAMES = ("eager", "exported", "decomposed", "onnx", "optimised", "quantised", "engine")
+"""The stages in order."""
+
+Sample = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A network at one stage: `network` runs it as the reference of the next stage, `twin` as the twin of this one.
+
+    `origin` maps its values to those of the exported program that they carry, `keeps_names` says that its values are
+    called as in the stage before. `inputs` maps the start's input names to its own.
+    """
+
+    stage: str
+    what: str
+    network: Any
+    twin: Any
+    file: str = ""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    keeps_names: bool = False
+    inputs: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def values(self) -> frozenset[str]:
+        """The names of all its values."""
+        if hasattr(self.network, "exported") and self.origin:
+            return frozenset(n.name for n in self.network.exported().graph.nodes)
+        return frozenset(_operators(self.file)) if self.file else frozenset()
+
+    def feed(self, sample: Sample) -> dict[str, np.ndarray]:
+        """A sample of the start under this form's names; what it does not take is left out."""
+        return {theirs: sample[ours] for ours, theirs in self.inputs.items() if ours in sample}
+
+
+def names_between(before: Form, after: Form) -> dict[str, str] | None:
+    """Which value of one form is which of the next, where that is known without looking at numbers."""
+    if after.keeps_names:
+        return {name: name for name in before.values}
+    back = {trunk: own for own, trunk in before.origin.items()}
+    found = {back[trunk]: own for own, trunk in after.origin.items() if trunk in back}
+    if not found:
+        return None
+    # Both number their values anew, so one name in both says nothing.
+    return {**dict.fromkeys(before.values & after.values - set(found), ""), **found}
+
+
+def holds(path: Path) -> str:
+    """What an ONNX file shows of its past: "quantised", "optimised" (by ONNX Runtime) or "onnx"."""
+    import onnx
+
+    nodes = onnx.load(str(path), load_external_data=False).graph.node
+    if any(n.op_type.startswith(("QLinear", "Quantize", "Dequantize", "DynamicQuantize")) for n in nodes):
+        return "quantised"
+    if any(n.op_type in ("ConvInteger", "MatMulInteger") for n in nodes):
+        return "quantised"
+    return "optimised" if any(n.domain.startswith(("com.microsoft", "com.ms.")) for n in nodes) else "onnx"
+
+
+class Forge:
+    """Makes the forms of one network; `folder` takes the files, `given` are files of the user's own, by stage."""
+
+    def __init__(
+        self, network: Network, sample: Sample, folder: Path, given: Mapping[str, str], level: str, job: Job
+    ) -> None:
+        self.network = network
+        self.sample = sample
+        self.folder = folder
+        self.given = given
+        self.level = level
+        self.job = job
+        self._trunk: ExportedProgram | None = None
+        self._same = {name: name for name in sample}
+
+    def start(self) -> Form:
+        """The network itself, at the stage of its format."""
+        stage = {"ONNX": "onnx", "exported program": "exported"}.get(self.network.format, "eager")
+        if stage == "onnx":
+            path = self.network.path
+            return Form(
+                stage, "the given ONNX file", self.network, "", str(path or ""), inputs=dict(self._same)
+            )
+        if stage == "exported":
+            trunk = self._program()
+            origin = {n.name: n.name for n in trunk.graph.nodes}
+            return Form(stage, "the given program", self.network, "", origin=origin, inputs=dict(self._same))
+        return Form(stage, "the module as Python runs it", self.network, "", inputs=dict(self._same))
+
+    def make(self, stage: str, before: Mapping[str, Form]) -> Form:
+        """The form of a stage; EngineError where it cannot be made. `before` are the forms made so far."""
+        try:
+            return getattr(self, f"_{stage}")(before)
+        except TwinnetError:
+            raise
+        except Exception as error:
+            raise failed(
+                f"make the stage {stage}", "torch" if stage in NAMES[:4] else "twinnet", error
+            ) from error
+
+    # -- torch ---------------------------------------------------------------------------------------------------
+
+    def _program(self) -> ExportedProgram:
+        """The program that torch.export makes of the network: the trunk that all later forms grow from."""
+        if self._trunk is None:
+            network: Any = self.network
+            program: ExportedProgram | None = network.exported(self.sample)
+            if program is None:
+                raise EngineError(
+                    f"torch.export could not export the network: {network.export_error}",
+                    stage="export",
+                    log=network.export_error,
+                )
+            self._trunk = program
+            return program
+        return self._trunk
+
+    def _exported(self, before: Mapping[str, Form]) -> Form:
+        from twinnet.network.exported import ExportedNetwork
+
+        program = self._program()
+        network = ExportedNetwork(program, name=self.network.name)
+        return Form(
+            "exported",
+            "what torch.export made of it",
+            network,
+            "",
+            origin={n.name: n.name for n in program.graph.nodes},
+            inputs=_by_position(self.sample, [s.name for s in network.signature.inputs]),
+        )
+
+    def _decomposed(self, before: Mapping[str, Form]) -> Form:
+        import torch
+
+        from twinnet.engines._export import same_values
+        from twinnet.network.exported import ExportedNetwork
+
+        trunk = self._program()
+        with torch.no_grad():
+            program = trunk.run_decompositions()
+        path = self.folder / "decomposed.pt2"
+        torch.export.save(program, path)
+        network = ExportedNetwork.load(path, name=self.network.name)
+        # A file that is read again may number its nodes anew; their order stays.
+        made, read = list(program.graph.nodes), list(network.exported().graph.nodes)
+        origin: dict[str, str] = {}
+        if [str(n.target) for n in made if n.op == "call_function"] == [
+            str(n.target) for n in read if n.op == "call_function"
+        ]:
+            renamed = dict(
+                zip(*([n.name for n in g if n.op == "call_function"] for g in (made, read)), strict=True)
+            )
+            origin = {renamed[n]: t for n, t in same_values(trunk, program).items() if n in renamed}
+        return Form(
+            "decomposed",
+            "its operators decomposed into core ATen",
+            network,
+            f"torch:{path}",
+            str(path),
+            origin,
+            inputs=_by_position(self.sample, [s.name for s in network.signature.inputs]),
+        )
+
+    # -- ONNX ----------------------------------------------------------------------------------------------------
+
+    def _onnx(self, before: Mapping[str, Form]) -> Form:
+        from twinnet.engines._export import onnx_artefact
+
+        given = self.given.get("onnx")
+        try:
+            ours = onnx_artefact(self.network, None, self.job)
+        except EngineError:
+            if given is None:
+                raise
+            ours = None
+        origin = dict(ours.provenance or {}) if ours is not None else {}
+        if given is not None:
+            kept = _operators(given)
+            made = {n: o.op_type for o in ours.model.graph.node for n in o.output} if ours is not None else {}
+            origin = {n: t for n, t in origin.items() if n in kept and kept[n] == made.get(n)}
+            return self._file("onnx", "the given ONNX file", Path(given), origin=origin)
+        assert ours is not None and ours.path is not None
+        path = self.folder / "network.onnx"
+        if ours.path.with_name(f"{ours.path.name}.data").exists():
+            path = ours.path  # weights beside the file: too large to copy
+        else:
+            shutil.copyfile(ours.path, path)
+        names = {a: b for a, b in ours.inputs.items() if a in self.sample}
+        return self._file("onnx", "converted to ONNX, run without optimisation", path, names, origin)
+
+    def _optimised(self, before: Mapping[str, Form]) -> Form:
+        given = self.given.get("optimised")
+        if given is not None:
+            path = Path(given)
+            made_by_ort = holds(path) == "optimised"
+            return self._file("optimised", "the given optimised file", path, keeps_names=made_by_ort)
+        from twinnet.engines import find_engine
+        from twinnet.engines.onnxruntime import OnnxRuntimeSession
+
+        source = before["onnx"]
+        session = find_engine("onnxruntime").open(None, {"opt": self.level}, source.file, self.job)
+        assert isinstance(session, OnnxRuntimeSession)
+        path = self.folder / "optimised.onnx"
+        session.save_optimised(path)
+        session.close()
+        return self._file(
+            "optimised",
+            f"as ONNX Runtime optimises it (level {'extended' if self.level == 'all' else self.level})",
+            path,
+            source.inputs,
+            {n: t for n, t in source.origin.items() if n in _operators(str(path))},
+            keeps_names=True,
+        )
+
+    def _quantised(self, before: Mapping[str, Form]) -> Form:
+        return self._file("quantised", "the given quantised file", Path(self.given["quantised"]))
+
+    def _file(
+        self,
+        stage: str,
+        what: str,
+        path: Path,
+        inputs: Mapping[str, str] | None = None,
+        origin: Mapping[str, str] | None = None,
+        *,
+        keeps_names: bool = False,
+    ) -> Form:
+        from twinnet.network import load_network
+
+        network = load_network(path, name=self.network.name)
+        if network.format != "ONNX":
+            raise UsageError(f"{path} is not an ONNX file", hint=f"the stage {stage} is one")
+        names = inputs or _by_position(self.sample, [s.name for s in network.signature.inputs])
+        twin = f"onnxruntime?opt=off:{path}"
+        return Form(stage, what, network, twin, str(path), origin or {}, keeps_names, names)
+
+
+def _by_position(sample: Sample, names: list[str]) -> dict[str, str]:
+    """Input names of the start to those of a form: by name where all are there, else by position."""
+    if set(names) <= set(sample):
+        return {name: name for name in names}
+    if len(names) != len(sample):
+        raise EngineError(
+            f"it takes {len(names)} inputs ({', '.join(names)}), the network {len(sample)}", stage="pair"
+        )
+    return dict(zip(sample, names, strict=True))
+
+
+def _operators(path: str) -> dict[str, str]:
+    """The operator behind each value of an ONNX file."""
+    import onnx
+
+    graph = onnx.load(path, load_external_data=False).graph
+    return {name: node.op_type for node in graph.node for name in node.output if name}

@@ -1,0 +1,160 @@
+"""Findings that are one, findings that explain the output only with others, and findings confirmed alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+from torch import nn
+
+import twinnet
+from tests.narrow import export
+from twinnet.blame.confirm import ALONE, CONTEXT
+from twinnet.result import Result
+
+
+def _result(network: Any, image: torch.Tensor, twin: Any, **options: Any) -> Result:
+    result = twinnet.check(network, image, twin, **options)
+    assert isinstance(result, Result)
+    return result
+
+
+class Tied(nn.Module):
+    """The same layer in two places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared = nn.Linear(12, 12)
+        self.between = nn.Linear(12, 12)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = torch.tanh(self.shared(image))
+        x = torch.tanh(self.between(x))
+        return self.shared(x)
+
+
+@pytest.fixture(scope="module")
+def tied(tmp_path_factory: pytest.TempPathFactory) -> tuple[nn.Module, torch.Tensor, Path]:
+    torch.manual_seed(3)
+    module, image = Tied().eval(), torch.randn(8, 12)
+    file = tmp_path_factory.mktemp("tied") / "tied.onnx"
+    export(module, image, file)
+    return module, image, file
+
+
+def _planted(file: Path, weight: str, change: Callable[[np.ndarray], None], out: Path) -> str:
+    model = onnx.load(file)
+    tensor = next(t for t in model.graph.initializer if t.name == weight)
+    array = numpy_helper.to_array(tensor).copy()
+    change(array)
+    tensor.CopyFrom(numpy_helper.from_array(array, weight))
+    onnx.save(model, out)
+    return str(out)
+
+
+def _row(array: np.ndarray) -> None:
+    array[4] *= 1.5
+
+
+def test_one_fault_in_a_shared_weight_is_one_finding(
+    tied: tuple[nn.Module, torch.Tensor, Path], tmp_path: Path
+) -> None:
+    module, image, file = tied
+    bad = _planted(file, "shared.weight", _row, tmp_path / "bad.onnx")
+    result = _result(module, image, f"onnxruntime?opt=off:{bad}")
+    (finding,) = result.findings
+    assert finding.cause is not None and len(finding.also) == 1
+    assert {finding.site.module, finding.also[0].module} == {"shared"}
+    assert finding.site.tensor != finding.also[0].tensor
+    assert "share the weight" in " ".join(repr(result).split())
+
+
+def test_faults_in_different_weights_stay_two(
+    tied: tuple[nn.Module, torch.Tensor, Path], tmp_path: Path
+) -> None:
+    module, image, file = tied
+    once = _planted(file, "shared.weight", _row, tmp_path / "one.onnx")
+    twice = _planted(Path(once), "between.weight", _row, tmp_path / "two.onnx")
+    found = _result(module, image, f"onnxruntime?opt=off:{twice}").findings
+    assert [(f.site.module, len(f.also)) for f in found] == [("shared", 1), ("between", 0)]
+
+
+def test_a_finding_is_confirmed_by_running_the_segment_alone(
+    tied: tuple[nn.Module, torch.Tensor, Path], tmp_path: Path
+) -> None:
+    module, image, file = tied
+    bad = _planted(file, "between.weight", _row, tmp_path / "bad.onnx")
+    for level in ("off", "all"):
+        (finding,) = _result(module, image, f"onnxruntime?opt={level}:{bad}").findings
+        assert (finding.confirmed, finding.confirmation) == (True, ALONE)
+
+
+def test_an_engine_that_cannot_cut_leaves_it_open(tied: tuple[nn.Module, torch.Tensor, Path]) -> None:
+    module, image, _ = tied
+
+    def twin(x: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return module(torch.from_numpy(x)).numpy() + 1
+
+    (finding,) = _result(module, image, twin).findings
+    assert finding.confirmed is None and "callable cannot run a part" in finding.confirmation
+
+
+def test_what_only_happens_in_context_is_said_so(
+    tied: tuple[nn.Module, torch.Tensor, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that goes wrong only when the whole network runs: its trace is off, its parts are not."""
+    from twinnet.engines.onnxruntime import OnnxRuntimeSession
+
+    module, image, file = tied
+    true_call = OnnxRuntimeSession._call
+
+    def call(self: Any, session: Any, names: list[str], feeds: Any) -> list[np.ndarray]:
+        results = true_call(self, session, names, feeds)
+        return [r + 0.25 if n in self.output_tensors else r for n, r in zip(names, results, strict=True)]
+
+    monkeypatch.setattr(OnnxRuntimeSession, "_call", call)
+    result = _result(module, image, str(file))
+    (finding,) = result.findings
+    assert (finding.confirmed, finding.confirmation) == (False, CONTEXT)
+    assert "only in context" in repr(result)
+
+
+def test_segments_are_merged_until_they_explain_the_output(tmp_path: Path) -> None:
+    """A small fault among larger roundings: the finding says who else it takes to explain the output."""
+    torch.manual_seed(1)
+    module = nn.Sequential(
+        nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 4)
+    ).eval()
+    with torch.no_grad():
+        module.get_submodule("4").weight[:, 7] = 1e-5  # pyright: ignore[reportIndexIssue, reportArgumentType]
+    image = torch.randn(4, 16)
+    (tmp_path / "twin.py").write_text(
+        "import torch\n"
+        "parts = torch.load(__file__.replace('twin.py', 'parts.pt'), weights_only=True)\n"
+        "def run(x):\n"
+        "    value, found = torch.from_numpy(x), {}\n"
+        "    for name in '01234':\n"
+        "        if name in '13':\n"
+        "            value = torch.tanh(value)\n"
+        "        else:\n"
+        "            value = value @ parts[name + '.weight'].T + parts[name + '.bias']\n"
+        "        value = value.half().float()\n"
+        "        if name == '3':\n"
+        "            value[0, 7] += 0.5\n"
+        "        found[name] = value.numpy()\n"
+        "    return {**found, 'output': found.pop('4')}\n"
+    )
+    torch.save(module.state_dict(), tmp_path / "parts.pt")
+    result = _result(module, image, f"callable?precision=float16:{tmp_path / 'twin.py'}:run")
+    (finding,) = result.findings
+    assert finding.site.module == "3" and finding.born_share is not None and finding.born_share < 0.9
+    assert finding.explained is not None and finding.explained >= 0.9
+    assert len(finding.merged) >= 2 and any(label.startswith("4") for label in finding.merged)
+    assert "of the output error" in " ".join(repr(result).split())
