@@ -102,9 +102,8 @@ def test_one_changed_table_entry_is_found_and_repaired(tables: Path, row: int, t
         assert f"row {row} " in marked
         entry, own = int(marked.split("<-")[0].split()[-1]), int(marked.split()[-1])
         assert entry - own == SHIFT
-        assert f"at node {' '.join(str(16 * int(n)) for n in marked.split('row')[0].split())}" in curl(
-            f"cause('{site}')"
-        )
+        node = ",".join(str(16 * int(n)) for n in marked.split("row")[0].split())
+        assert f"the twin reads {entry} at entry ({node}), output {ENTRY}" in curl(f"cause('{site}')")
         # What if: that pixel as it should be, then all of them.
         fixed = (
             f"t = twin_trace['{site}'].copy()\n"

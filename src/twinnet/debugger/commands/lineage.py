@@ -103,7 +103,7 @@ def cause(stopped: Stopped, site: str) -> Answer:
         pair = stopped.pairs[row.site.tensor]
         known = blame([(pair, row.ratio or 0.0)], context)[row.site.tensor]
     found: Cause | None = known.cause
-    lines = [f"site     {row.site.label}" + (f"   {row.site.source}" if row.site.source else "")]
+    lines = [f"site     {'   '.join(filter(None, (row.site.tensor, row.site.label, row.site.source)))}"]
     if found is None:
         lines.append(f"cause    unknown{': ' + known.reason if known.reason else ''}")
     else:
