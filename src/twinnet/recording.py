@@ -107,7 +107,14 @@ def record(
         bounds=loaded.bounds(),
     )
     spec = parse_spec(as_spec or default_spec(loaded), REGISTRY)
-    job = Job(feed.samples[0], threads, time_limit, memory, progress=lambda step: progress(step, None))
+    job = Job(
+        feed.samples[0],
+        feed.samples,
+        threads=threads,
+        time_limit=time_limit,
+        memory=memory,
+        progress=lambda step: progress(step, None),
+    )
     session = find_engine(spec.engine).open(loaded, spec.options, spec.file, job)
     try:
         if not session.output_tensors:  # known only after a run

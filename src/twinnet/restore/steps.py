@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from twinnet.errors import EngineError
 from twinnet.lut.net import LutNet
-from twinnet.restore.fused import can_fuse, fused_forward
+from twinnet.restore.native.step import can_fuse
+from twinnet.restore.native.step import forward as fused_forward
 
 __all__ = ["LOSSES", "TableStep", "learning_rate"]
 

@@ -133,7 +133,13 @@ class _Walk:
         self._samples = list(self._feed.samples)
         self._files = self._placed(files)
         held.mkdir(parents=True, exist_ok=True)
-        job = Job(self._samples[0], settings.threads, settings.time_limit, settings.memory)
+        job = Job(
+            self._samples[0],
+            self._samples,
+            threads=settings.threads,
+            time_limit=settings.time_limit,
+            memory=settings.memory,
+        )
         level = getattr(self._twin, "options", {}).get("opt", "all")
         self._forge: Forge = Forge(self._network, self._samples[0], held, self._files, level, job)
         self._results: list[Result] = []

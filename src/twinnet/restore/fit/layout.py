@@ -88,7 +88,7 @@ class TableLayout:
     def cells(self) -> np.ndarray:
         """Dense cell numbers of the band rows, in order."""
         inside = band_cells(self.grid.nodes, self.near, self.width)
-        return np.ravel_multi_index(tuple(inside.T), (self.grid.nodes,) * self.axes)
+        return np.asarray(np.ravel_multi_index(tuple(inside.T), (self.grid.nodes,) * self.axes))
 
     @cached_property
     def map(self) -> np.ndarray:

@@ -153,7 +153,7 @@ def search(
     template = stages[stage - 1]
     pool = candidates(template.cell, max(1, len(template.sources)), window, limit=among, seed=seed)
     with watching(quiet=quiet) as watch:
-        return find(template, *sides, count, begin=begin, among=pool, settings=how, watch=watch)
+        return find(template, sides[0], sides[1], count, begin=begin, among=pool, settings=how, watch=watch)
 
 
 def _some(images: FitImages, share: float) -> FitImages:
