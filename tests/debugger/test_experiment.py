@@ -46,7 +46,18 @@ def look(debugger: Debugger) -> None:
 
 
 def test_an_experiment_is_served(experiment: Path) -> None:
-    words = ["-m", "twinnet.cli.main", "lut", "debug", "-e", str(experiment), "--serve"]
+    image = next((experiment.parent / "photos").glob("*.png"))
+    words = [
+        "-m",
+        "twinnet.cli.main",
+        "lut",
+        "debug",
+        "-e",
+        str(experiment),
+        "--serve",
+        "--image",
+        str(image),
+    ]
     with command(words, experiment, TWINNET_DEBUG_PORT="0") as debugger:
         assert debugger.info.parent == experiment / "debugger"
         look(debugger)
@@ -63,7 +74,8 @@ def test_of_two_processes_one_serves(experiment: Path) -> None:
         absent("accelerate is not installed")
     words = [launcher, "launch", "--cpu", "--num_processes", "2", "--num_machines", "1"]
     words += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
-    words += ["-m", "twinnet.restore.debug", "-e", str(experiment), "--serve"]
+    image = next((experiment.parent / "photos").glob("*.png"))
+    words += ["-m", "twinnet.restore.debug", "-e", str(experiment), "--serve", "--image", str(image)]
     with command(words, experiment, TWINNET_DEBUG_PORT="0") as debugger:
         look(debugger)
         assert len(list(experiment.rglob("*.env"))) == 1

@@ -201,6 +201,7 @@ class Console:
         lines.append(
             "inputs(site)\n    The sites from which a site is computed; inputs['x'] is an input itself."
         )
+        lines.append("link\n    A new link to the page, which opens once.")
         lines.append("quit\n    Let the program continue.")
         if self.read_only:
             lines.append("w, u, d, l: the stack, up and down in it, source. Read-only: nothing is evaluated.")

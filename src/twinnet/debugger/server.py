@@ -7,6 +7,8 @@ import socket
 import ssl
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -24,6 +26,7 @@ __all__ = ["Server"]
 _TRIES = 200
 _CONNECTIONS = 64
 _IDLE = 30.0
+_FAREWELL = 10.0
 _SECURITY = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -47,6 +50,8 @@ class Server(ThreadingHTTPServer):
         self.keeper = Doorkeeper(settings)
         self.hint = hint
         self._room = threading.BoundedSemaphore(_CONNECTIONS)
+        self._answering = 0
+        self._answered = threading.Condition()
         self.address_family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         self._bind_first_free()
         if settings.tls:
@@ -96,10 +101,24 @@ class Server(ThreadingHTTPServer):
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, once everybody has the answer that was made for them."""
         self.shutdown()
         self.server_close()
-        self._thread.join(10)
+        self._thread.join(_FAREWELL)
+        with self._answered:
+            self._answered.wait_for(lambda: self._answering == 0, _FAREWELL)
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """While a request is being answered."""
+        with self._answered:
+            self._answering += 1
+        try:
+            yield
+        finally:
+            with self._answered:
+                self._answering -= 1
+                self._answered.notify_all()
 
     def curl(self, token: str, command: str) -> str:
         """A line to paste."""
@@ -161,6 +180,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The page and its files."""
+        with self.server.answering():
+            self._get()
+            self.wfile.flush()
+
+    def do_POST(self) -> None:
+        """A command."""
+        with self.server.answering():
+            self._post()
+            self.wfile.flush()
+
+    def _get(self) -> None:
         if not self._called_rightly(changes=False):
             return
         parts = urlsplit(self.path)
@@ -185,8 +215,7 @@ class Handler(BaseHTTPRequestHandler):
         body, kind = found
         self._send(200, body, kind)
 
-    def do_POST(self) -> None:
-        """A command."""
+    def _post(self) -> None:
         header = self._header()
         if not self._called_rightly(changes=not header):
             return
