@@ -166,7 +166,7 @@ def test_born_and_cause(checked: Stopped) -> None:
 
 def test_a_pixel_of_a_convolution(checked: Stopped) -> None:
     answer = at(checked, checked.rows[0].site.tensor, 0, 5, channel=2)
-    taps = answer.data["taps"]
+    taps = answer.data["layers"][0]["taps"]
     assert len(taps) == 2 * 9
     outside = [t for t in taps if not t["inside"]]
     assert len(outside) == 2 * 5, "a corner pixel reads five taps of nine from the padding"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from twinnet.debugger.expected import expected
 from twinnet.debugger.figures import number, table
 from twinnet.debugger.stopped import Stopped
+from twinnet.errors import EngineError, UsageError
 from twinnet.layers.graph import Graph, Layer
 from twinnet.result import PairResult
 
@@ -16,20 +19,40 @@ __all__ = ["explain_layers"]
 
 Told = tuple[list[str], dict[str, Any]]
 _TAPS = 32
+_DEEPEST = 6
 
 
 def explain_layers(stopped: Stopped, row: PairResult, index: tuple[int, ...]) -> Told:
-    """The last layer of the site's segment at this element: its taps where it is a convolution, else its operands."""
+    """The layers of the site's segment at this element, last one first: taps of a convolution, operands of others."""
     graph = stopped.seen.graph if stopped.seen is not None else None
-    made = graph.producer.get(row.site.tensor) if graph is not None else None
-    if graph is None or made is None:
+    if graph is None or row.site.tensor not in graph.producer:
         return [], {}
-    layer = graph.layers[made]
-    if layer.kind == "conv" and len(index) == 4:
-        told = _convolution(stopped, graph, layer, index)
-        if told is not None:
-            return told
-    return _operands(stopped, graph, layer, index)
+    lines: list[str] = []
+    data: dict[str, Any] = {"layers": []}
+    name: str | None = row.site.tensor
+    while name is not None and name in graph.producer and len(data["layers"]) < _DEEPEST:
+        layer = graph.layers[graph.producer[name]]
+        told = _convolution(stopped, graph, layer, index) or _operands(stopped, graph, layer, index)
+        lines += told[0]
+        data["layers"].append({"kind": layer.kind, "node": layer.node, **told[1]})
+        name = _before(stopped, graph, layer, index)
+    with contextlib.suppress(UsageError, EngineError):
+        right = float(expected(stopped, row)[index])
+        lines.append(f"so       {number(right)} is right, by the network's layers on the twin's own inputs")
+        data["expected"] = right
+    return lines, data
+
+
+def _before(stopped: Stopped, graph: Graph, layer: Layer, index: tuple[int, ...]) -> str | None:
+    """The value to go on with: the one that the twin does not show, if it has the same place in it."""
+    hidden = [
+        n for n in layer.inputs if n is not None and n not in graph.constants and n not in stopped.by_tensor
+    ]
+    if len(hidden) != 1 or layer.kind == "conv" or hidden[0] not in stopped.trace:
+        return None
+    shape = np.shape(stopped.trace[hidden[0]])
+    fits = len(shape) == len(index) and all(i < n for i, n in zip(index, shape))
+    return hidden[0] if fits else None
 
 
 def _sides(stopped: Stopped, name: str) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -48,6 +71,8 @@ def _sides(stopped: Stopped, name: str) -> tuple[np.ndarray | None, np.ndarray |
 
 def _convolution(stopped: Stopped, graph: Graph, layer: Layer, index: tuple[int, ...]) -> Told | None:
     names = [n for n in layer.inputs if n is not None]
+    if layer.kind != "conv" or len(index) != 4:
+        return None
     weight = graph.constants.get(names[1]) if len(names) > 1 else None
     ours, theirs = _sides(stopped, names[0])
     if weight is None or ours is None or weight.ndim != 4 or ours.ndim != 4:

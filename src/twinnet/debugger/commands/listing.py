@@ -56,13 +56,21 @@ def _listed(stopped: Stopped, rows: Sequence[PairResult], of: int) -> Answer:
     if not stopped.rows:
         return Answer("no sites: no network and no twin were handed over", {"sites": []})
     top = max((_size(row) for row in stopped.rows), default=0.0)
-    head = ["site", "op", f"max{' in ' + stopped.unit if stopped.unit else ''}", "mean", "born", "", ""]
+    head = [
+        "site",
+        "module and operator",
+        f"max{' in ' + stopped.unit if stopped.unit else ''}",
+        "mean",
+        "born",
+        "",
+        "",
+    ]
     lines = table(
         head,
         [
             [
                 row.site.tensor,
-                row.site.op,
+                _place(row),
                 number(row.difference.max_abs),
                 number(row.difference.mean_abs),
                 "-" if row.ratio is None else f"{number(row.ratio)} x",
@@ -75,7 +83,20 @@ def _listed(stopped: Stopped, rows: Sequence[PairResult], of: int) -> Answer:
     )
     if len(rows) < of:
         lines.append(f"{len(rows)} of {count(of, 'site')}")
+    alone = (
+        0 if stopped.seen is None or len(rows) < len(stopped.rows) else len(stopped.seen.pairing.unmatched)
+    )
+    if alone:
+        lines.append(
+            f"{count(alone, 'site')} of the network without a partner: trace['NAME'] has their tensors"
+        )
     return Answer("\n".join(lines), {"unit": stopped.unit, "sites": [facts(row) for row in rows]})
+
+
+def _place(row: PairResult) -> str:
+    """What the tensor's name does not say yet."""
+    module = "" if row.site.tensor.startswith(row.site.module) else row.site.module
+    return f"{module} {row.site.op}".strip()
 
 
 def _bar(size: float, top: float) -> str:

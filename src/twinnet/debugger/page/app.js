@@ -55,18 +55,21 @@ function row(site, top) {
   button.className = site.status === "fail" ? "fail" : "";
   button.title = `${site.module || site.site} ${site.op} ${site.status}${site.reason ? ": " + site.reason : ""}`;
   if (state.chosen === site.site) button.setAttribute("aria-current", "true");
-  const name = part("span", "site", site.site), size = part("span", "size", site.nonfinite ? "NaN/Inf" : number(site.max));
+  const name = part("span", "site", site.site), where = part("span", "where", placeOf(site)), size = part("span", "size", site.nonfinite ? "NaN/Inf" : number(site.max));
   const track = part("span", "track", ""), bar = part("div", "bar", "");
   const error = errorOf(site);
   // Six decades below the largest; what is equal has no bar at all.
   const share = error === 0 || top === 0 ? 0 : Number.isFinite(error) ? Math.max(0.02, 1 + Math.log10(error / top) / 6) : 1;
   bar.style.width = `${100 * share}%`;
   track.append(bar);
-  button.append(name, size, track);
+  button.append(name, size, where, track);
   button.addEventListener("click", () => choose(site.site));
   item.append(button);
   return item;
 }
+
+// What the tensor's name does not say yet.
+const placeOf = site => site.site.startsWith(site.module) ? site.op : `${site.module} ${site.op}`;
 
 function part(tag, name, text) {
   const element = document.createElement(tag);
