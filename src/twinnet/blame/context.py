@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from twinnet.blame.causes.nondeterminism import unsteady
 from twinnet.blame.impact import impact_of, output_error
 from twinnet.blame.problem import Problem
 from twinnet.blame.search import Explanation, solve
@@ -32,7 +33,9 @@ class Context:
 
     `frontier` gives for a pair the network's layers of its segment, the twin's inputs of it and their error
     bounds (`BornTest.on(...).frontier`). `outputs` are pairs of output names, (network, twin);
-    `twin_inputs` maps the twin graph's inputs to the network graph's; `declared` knows the steps of a quantised twin.
+    `twin_inputs` maps the twin graph's inputs to the network graph's. `varying` marks the elements in which two equal
+    runs of the twin differ, `spread` says by how much, for the tensors where they do. `declared`
+    knows the steps of a quantised twin.
     """
 
     graph: Graph
@@ -45,6 +48,8 @@ class Context:
     twin_graph: Graph | None = None
     twin_inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Sequence[tuple[str, str]] = ()
+    varying: Mapping[str, np.ndarray] = field(default_factory=dict)
+    spread: Mapping[str, float] = field(default_factory=dict)
     declared: Declared | None = None
 
 
@@ -166,12 +171,21 @@ def blame(pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int
             problem = problem_of(pair, context)
             if problem is None:
                 continue
-            explanation = solve(problem)
+            explanation = _unsteady(pair, problem, context) or solve(problem)
             impact, share = _impact(problem, context) if number < impacts else (None, None)
         except EngineError:
             continue
         found[pair.site.tensor] = Blame(ratio, explanation.cause, explanation.reason, impact, share)
     return found
+
+
+def _unsteady(pair: Pair, problem: Problem, context: Context) -> Explanation | None:
+    """What changes from run to run has no other cause to look for."""
+    tensor = pair.site.tensor
+    if tensor not in context.varying:
+        return None
+    cause = unsteady(problem, context.varying[tensor], context.spread.get(tensor, 0.0))
+    return None if cause is None else Explanation(cause)
 
 
 def _twin_part(pair: Pair, context: Context) -> Graph | None:

@@ -178,10 +178,26 @@ class Session(ABC):
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
         """One run with the tensors of the sites in `watch` (by `Site.tensor`); inputs are part of the trace."""
 
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
+        """Like `trace`, with other tensors (by `Site.tensor`) in place of those computed at these sites."""
+        raise EngineError(
+            f"{self.engine} cannot run with a tensor replaced",
+            hint="patch the other side, or put the same network on torch, onnxruntime or onnx-reference",
+        )
+
     @property
     def random(self) -> str:
         """Which operator draws random numbers without a seed, where the engine can tell; empty if none does."""
         return ""
+
+    def prepared(self, inputs: Arrays) -> Arrays:
+        """The inputs as this side prepared them itself, by their names in a sample; none where it takes them as given.
+
+        Asked after a `trace` of the same inputs.
+        """
+        return {}
 
     def graph(self) -> Graph | None:
         """The canonical layers of what this session runs, value names equal to `Site.tensor`; None if unknown."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from twinnet.engines._plan_judge import PlanJudge
+from twinnet.engines._plan_like import plan_like
 from twinnet.engines._table_view import TableView, planes_of
 from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
 from twinnet.errors import TwinnetError, UsageError
@@ -52,9 +53,11 @@ class LutEngine(Engine):
     ) -> Session:
         chosen = read_options(self, options, executor=_executor, threads=int)
         plan = plan_of(network, file, job)
-        return TableSession(
+        session = TableSession(
             plan, chosen.get("executor", self.executor), chosen.get("threads", job.threads), job, self
         )
+        session.tuned, session.net = is_tuned(file), lut_net(network)
+        return session
 
 
 class LutNativeEngine(LutEngine):
@@ -78,6 +81,8 @@ def plan_of(network: Any, file: str | None, job: Job) -> Plan:
 
     if file is not None:
         return open_tables(Path(file)).plan
+    if isinstance(tables := getattr(network, "tables", None), Path):
+        return open_tables(tables).plan
     net = lut_net(network)
     if net is None:
         tables = getattr(network, "plan", None)
@@ -88,6 +93,13 @@ def plan_of(network: Any, file: str | None, job: Job) -> Plan:
             hint="a factory that returns a twinnet.lut.LutNet, a .lut.safetensors file, or --twin lut:FILE",
         )
     return exported_plan(net, job)
+
+
+def is_tuned(file: str | None) -> bool:
+    """Whether the entries in a file were trained on their own, so that they need not be near any network."""
+    from twinnet.lut.file import read
+
+    return file is not None and file.endswith(".safetensors") and read(Path(file)).tuned
 
 
 def exported_plan(net: Any, job: Job) -> Plan:
@@ -116,6 +128,10 @@ class TableSession(Session):
     """A plan behind the session contract. Traces are in pixel units, one leading axis for the planes."""
 
     precision = "float32"
+    tuned = False
+    """Whether the tables were fine-tuned: scored beside their network, never judged by it."""
+    net: Any = None
+    """The LUT network these tables belong to, if there is one."""
 
     def __init__(self, plan: Plan, executor: str, threads: int | None, job: Job, engine: LutEngine) -> None:
         from twinnet.lut.executors import make
@@ -185,13 +201,36 @@ class TableSession(Session):
                 builder.add(name, np.stack(planes) * self.scales[name])
         return builder.done()
 
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
+        from twinnet.engines._table_patch import carried
+        from twinnet.layers.read_plan import read_plan
+
+        seen = self.trace(inputs, {s.tensor for s in self.sites}, TraceBuilder())
+        # Only whole numerators exist here.
+        given = {n: np.rint(np.asarray(a) / self.scales[n]) * self.scales[n] for n, a in patches.items()}
+        changed = carried(read_plan(self.plan, next(iter(self._inputs))), seen, given)
+        for name in seen:
+            if name in watch or name in self.output_tensors or name in inputs:
+                builder.add(name, given.get(name, changed.get(name, seen[name])))
+        return builder.done()
+
     def view(self, twin: Session) -> Session:
         """A twin that runs these tables elsewhere, in pixel units."""
         return twin if isinstance(twin, TableSession) else TableView(twin, self.plan, self._inputs)
 
     def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> Any:
         """Judges a twin that runs tables: against these tables, exactly."""
-        return PlanJudge(self.plan, pairs, twin, slack=0, image=next(iter(self._inputs)))
+        plan = self.plan if self.net is None else judged_plan(self.net, self.plan, twin)
+        return PlanJudge(plan, pairs, twin, slack=0, image=next(iter(self._inputs)))
+
+
+def judged_plan(net: Any, own: Plan, twin: Session) -> Plan:
+    """The tables a twin must hold: the network's own, in the form of the twin's; fine-tuned ones are their own."""
+    if not isinstance(twin, TableSession):
+        return own
+    return twin.plan if twin.tuned else plan_like(net, own, twin.plan)
 
 
 class TorchTables:
@@ -273,24 +312,35 @@ class NetworkSites(Session):
         return {"output": out.double().numpy().reshape(-1, 1, rows, columns) * 255.0}
 
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        return self.retrace(inputs, {}, watch, builder)
+
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
         import torch
 
+        from twinnet.engines._table_patch import refuse_views
         from twinnet.network.arrays import to_tensor
 
+        refuse_views(patches)
         for name, array in inputs.items():
             builder.add(name, np.asarray(array))
         image = to_tensor(np.array(next(iter(inputs.values())))).float()
 
-        def note(name: str, tensor: torch.Tensor) -> None:
+        def note(name: str, tensor: torch.Tensor) -> torch.Tensor:
+            if name in patches:
+                tensor = torch.from_numpy(np.asarray(patches[name]) / self._scales[name]).to(tensor.dtype)
             if name in watch or name in self.output_tensors:
                 builder.add(name, tensor.double().numpy() * self._scales[name])
+            return tensor
 
         with self._job.step("run"), torch.no_grad():
             self.net(image, note)
         return builder.done()
 
     @cached_property
-    def _plan(self) -> Plan:
+    def plan(self) -> Plan:
+        """What the tables of this network compute, tabulated now where it has none."""
         return exported_plan(self.net, self._job)
 
     def _tabulate(self, table: str, last: int) -> Table:
@@ -303,9 +353,10 @@ class NetworkSites(Session):
 
     def view(self, twin: Session) -> Session:
         """A twin that runs the tables of this network elsewhere, in pixel units."""
-        return twin if isinstance(twin, TableSession) else TableView(twin, self._plan, self._inputs)
+        return twin if isinstance(twin, TableSession) else TableView(twin, self.plan, self._inputs)
 
     def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> Any:
         """Judges tables against the exact interpolation of this network sampled at its nodes."""
-        image = next(iter(self._inputs))
-        return PlanJudge(self._plan, pairs, twin, slack=1, image=image, tabulate=self._tabulate)
+        plan, image = judged_plan(self.net, self.plan, twin), next(iter(self._inputs))
+        slack = 0 if plan is getattr(twin, "plan", None) else 1
+        return PlanJudge(plan, pairs, twin, slack=slack, image=image, tabulate=self._tabulate)

@@ -27,7 +27,7 @@ from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
 from twinnet.pairing.quantised import is_quantised
 from twinnet.pairing.transforms import candidates
-from twinnet.result import Guard, PairResult, Result, TaskMetric
+from twinnet.result import Cause, Guard, PairResult, Result, TaskMetric
 from twinnet.site import Site
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
@@ -44,11 +44,15 @@ class Judgement:
         self.timings: dict[str, float] = {}
         self.keeper = Keeper(self)
         self.by_network = False
+        # Also the tensors that have no partner.
+        self.watch_all = False
         # The layers that tell who inherits from whom: the network's, or those of its own judge.
         self.lineage: Graph | None = None
         # Whether the twin computes in a coarser format than the network: its small errors are then ranked.
         self.narrow = False
         self.quantised = False
+        # Inputs that the twin prepares otherwise, by tensor: name, both arrays, cause and evidence.
+        self.inputs_found: dict[str, tuple[str, np.ndarray, np.ndarray, Cause | None, str]] = {}
         # A metric that cannot be loaded is said before anything has run.
         self._metric = load_metric(settings.metric)
         self.scores: list[TaskMetric] = []
@@ -58,6 +62,7 @@ class Judgement:
         self.watched: dict[str, np.ndarray] = {}
         # How far two equal runs of the twin are apart, by network tensor; empty for a deterministic twin.
         self.spread: dict[str, float] = {}
+        self.varying: dict[str, np.ndarray] = {}
         # Samples are made when asked for; the first is asked for often.
         self.first: Mapping[str, np.ndarray] = feed.samples[0]
         flags = Tolerance(
@@ -123,20 +128,39 @@ class Judgement:
                 theirs = {row.twin_name: twin_trace[row.twin_tensor] for row in self.aligned}
                 self._score(sample, ours, theirs)
             test = self._test(graph, pairing, unit)
-            seen = Seen(number, sample, trace, twin_trace, pairing, graph, test, unit)
+            prepared = self._prepared(net, twin, sample)
+            seen = Seen(number, sample, trace, twin_trace, pairing, graph, test, unit, prepared)
             judged = judge_sample(self, seen)
             for pair in judged:
                 before = results.get(pair.site.tensor)
                 results[pair.site.tensor] = pair if before is None else merge(before, pair)
             self.keeper.add(judged, seen)
-            trace.close()
-            twin_trace.close()
+            self._done(seen, judged)
         ordered = [results[p.site.tensor] for p in pairing.pairs]
         if self.tolerances:
             # Once more by the worst figures of all samples, so that judging the run again says the same.
             ordered = [restated(p, self.tolerances) for p in ordered]
         conclusion = Conclusion(self, net, twin, graph, pairing, ordered, plain, twin_plain, outputs_seen)
         return conclusion.result(found)
+
+    def _prepared(
+        self, net: Session, twin: Session, sample: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Inputs that the twin prepared otherwise: compared before anything else, since all the rest inherits it."""
+        from twinnet.judge.inputs import input_cause, inputs_differ
+
+        shown = {n: np.asarray(a) for n, a in twin.prepared(sample).items() if n in sample}
+        found = {n: a for n, a in shown.items() if inputs_differ(np.asarray(sample[n]), a)}
+        for name, array in found.items():
+            tensor, ours = net.inputs.get(name, name), np.asarray(sample[name])
+            if tensor not in self.inputs_found:
+                self.inputs_found[tensor] = (name, ours, array, *input_cause(name, ours, array))
+        return found
+
+    def _done(self, seen: Seen, judged: Sequence[PairResult]) -> None:
+        """A sample is judged: its tensors go."""
+        seen.trace.close()
+        seen.twin_trace.close()
 
     def close(self) -> None:
         """Free both sessions."""
@@ -204,7 +228,7 @@ class Judgement:
         search = first and bool(pairing.unmatched_twin) and self._may_search(twin)
         watch = {p.site.tensor for p in pairing.pairs}
         twin_watch = {p.twin_site.tensor for p in pairing.pairs}
-        if search:
+        if search or self.watch_all:
             watch |= {s.tensor for s in pairing.unmatched}
             twin_watch |= {s.tensor for s in pairing.unmatched_twin}
         test = self._test(graph, pairing, 1.0)
@@ -293,12 +317,16 @@ class Judgement:
         """How far a second run of the twin is from the first, at each pair: this much is chance."""
         watch = {p.twin_site.tensor for p in pairing.pairs}
         again = twin.trace(sample, watch, TraceBuilder(self.settings.memory or DEFAULT_MEMORY))
-        found = {
-            p.site.tensor: guards.distance(seen[p.twin_site.tensor], again[p.twin_site.tensor])
-            for p in pairing.pairs
-        }
+        found: dict[str, float] = {}
+        for p in pairing.pairs:
+            one, two = seen[p.twin_site.tensor], again[p.twin_site.tensor]
+            far = guards.distance(one, two)
+            if far > 0:
+                found[p.site.tensor] = far
+                if one.shape == two.shape:
+                    self.varying[p.site.tensor] = p.transform.to_network(one != two)
         again.close()
-        return {tensor: far for tensor, far in found.items() if far > 0}
+        return found
 
     def _score(
         self, sample: Mapping[str, np.ndarray], ours: Mapping[str, Any], theirs: Mapping[str, Any]
