@@ -274,6 +274,7 @@ class Judgement:
             observable=observable,
             spread=self.spread,
             declared=declared,
+            half=twin.precision == "float16",
         )
 
     def _may_search(self, twin: Session) -> bool:
