@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from twinnet.network import Network
     from twinnet.shrink.seed import Seed
 
-__all__ = ["CheckOptions", "check", "default_spec", "modes_kept", "run_folder", "run_judgement"]
+__all__ = ["CheckOptions", "check", "default_spec", "modes_kept", "prepare", "run_folder", "run_judgement"]
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,32 @@ def modes_kept(network: Any) -> Iterator[None]:
 def _check(
     network: Any, inputs: Any, twin: Any, out: str | Path | None, command: str, settings: CheckOptions
 ) -> Result | ResultSet:
-    from twinnet.engines import REGISTRY, parse_spec, parse_specs
+    from twinnet.engines import REGISTRY, parse_spec
+
+    loaded, feed, specs = prepare(network, inputs, twin, settings)
+    if settings.baseline is not None:
+        Result.load(settings.baseline)  # a wrong path is said before anything has run
+    results = []
+    taken: set[str] = set()
+    for spec in specs:
+        folder = _folder(out, spec, taken, several=len(specs) > 1)
+        reference = parse_spec(settings.as_spec or default_spec(loaded, spec), REGISTRY)
+        results.append(_check_one(loaded, feed, reference, spec, settings, folder, command))
+    if len(results) == 1:
+        return results[0]
+    together = ResultSet(tuple(results))
+    if out is not None:
+        from twinnet.report.files import write_set
+
+        write_set(together, Path(out))
+    return together
+
+
+def prepare(
+    network: Any, inputs: Any, twin: Any, settings: CheckOptions
+) -> tuple[Network, Any, Sequence[Spec | Callable[..., Any]]]:
+    """From what a person names to the network, its samples, and the specs of its twins."""
+    from twinnet.engines import REGISTRY, parse_specs
     from twinnet.inputs import load_inputs, python_sample
     from twinnet.network import load_network
 
@@ -150,22 +175,7 @@ def _check(
         specs = [s for t in twin for s in ([t] if callable(t) else parse_specs(t, REGISTRY))]
     if not specs:
         raise UsageError("no twin is named", hint="--twin onnxruntime")
-    if settings.baseline is not None:
-        Result.load(settings.baseline)  # a wrong path is said before anything has run
-    results = []
-    taken: set[str] = set()
-    for spec in specs:
-        folder = _folder(out, spec, taken, several=len(specs) > 1)
-        reference = parse_spec(settings.as_spec or default_spec(loaded, spec), REGISTRY)
-        results.append(_check_one(loaded, feed, reference, spec, settings, folder, command))
-    if len(results) == 1:
-        return results[0]
-    together = ResultSet(tuple(results))
-    if out is not None:
-        from twinnet.report.files import write_set
-
-        write_set(together, Path(out))
-    return together
+    return loaded, feed, specs
 
 
 def _folder(out: str | Path | None, spec: Any, taken: set[str], *, several: bool) -> Path | None:

@@ -60,11 +60,18 @@ class Browser:
         an address of its own, and the page itself says that it is there and complete.
         """
         self._visits += 1
-        address = f"{file.resolve().as_uri()}?visit={self._visits}"
+        self.open(f"{file.resolve().as_uri()}?visit={self._visits}")
+
+    def open(self, address: str, lands: str | None = None) -> None:
+        """Open an address and wait until its page is there; `lands` is where a redirect leads."""
         self._send("POST", "/url", {"url": address})
-        deadline = time.monotonic() + 60
-        while (there := self.run(WHERE)) != [address, "complete"]:
-            assert time.monotonic() < deadline, f"the browser shows {there}, not {address}"
+        self.until(WHERE, [lands or address, "complete"])
+
+    def until(self, script: str, wanted: Any, patience: float = 120.0) -> None:
+        """Wait until a function body returns what is wanted in the page."""
+        deadline = time.monotonic() + patience
+        while (there := self.run(script)) != wanted:
+            assert time.monotonic() < deadline, f"the browser shows {there}, not {wanted}"
             time.sleep(0.05)
 
     def run(self, script: str, *args: Any) -> Any:

@@ -9,7 +9,22 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from twinnet.cli import check, compare, demo, diff, engines, env, inspect, judge, lut, record, repro, show
+from twinnet.cli import (
+    attach,
+    check,
+    compare,
+    debug,
+    demo,
+    diff,
+    engines,
+    env,
+    inspect,
+    judge,
+    lut,
+    record,
+    repro,
+    show,
+)
 
 __all__ = ["app", "main"]
 
@@ -45,7 +60,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 PASS, 1 FAIL, 2 wrong usage or unreadable input, 3 ERROR (it could not run).",
 )
 
-for _verb in (check, repro, judge, record, compare, diff, show, inspect, engines, env, demo):
+for _verb in (check, debug, attach, repro, judge, record, compare, diff, show, inspect, engines, env, demo):
     app.command(_verb.__name__.rpartition(".")[2])(_verb.command)
 app.add_typer(lut.app, name="lut")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,9 @@ __all__ = ["eager_sites", "eager_trace"]
 class _Watcher(TorchDispatchMode):
     """Names each result `module.op[.n]` in the order of execution."""
 
-    def __init__(self, module: torch.nn.Module) -> None:
+    def __init__(self, module: torch.nn.Module, patches: Mapping[str, torch.Tensor]) -> None:
         super().__init__()
+        self._patches = patches
         self.seen: list[tuple[Site, torch.Tensor]] = []
         self._stack: list[tuple[str, int]] = [("", 0)]
         self._calls: Counter[str] = Counter()
@@ -60,15 +61,21 @@ class _Watcher(TorchDispatchMode):
             count = self._names[base]
             self._names[base] += 1
             site = Site(f"{base}.{count}" if count else base, base, op, module, call, index)
+            if site.tensor in self._patches:
+                # Into the same memory, as an in-place call would: views of it follow.
+                tensor.copy_(self._patches[site.tensor])
             # In-place calls will write into this memory later: what was observed is a copy.
             self.seen.append((site, tensor.detach().clone()))
         return result
 
 
 def _observe(
-    network: Any, module: torch.nn.Module, tensors: dict[str, Any]
+    network: Any,
+    module: torch.nn.Module,
+    tensors: dict[str, Any],
+    patches: Mapping[str, torch.Tensor] | None = None,
 ) -> tuple[_Watcher, dict[str, Any]]:
-    watcher = _Watcher(module)
+    watcher = _Watcher(module, patches or {})
     try:
         with torch.no_grad(), watcher:
             outputs = network.call(tensors, module=module)
@@ -96,15 +103,17 @@ def eager_trace(
     tensors: dict[str, Any],
     watch: Collection[str],
     builder: TraceBuilder,
+    patches: Mapping[str, torch.Tensor] | None = None,
 ) -> Trace:
-    """One eager run with every ATen result that is watched."""
+    """One eager run with every ATen result that is watched; those in `patches` are overwritten as they come."""
     for name, tensor in tensors.items():
         if isinstance(tensor, torch.Tensor):
             builder.add(name, np.array(to_numpy(tensor)))
-    watcher, outputs = _observe(network, module, tensors)
+    watcher, outputs = _observe(network, module, tensors, patches)
     for site, tensor in watcher.seen:
         if site.tensor in watch:
             builder.add(site.tensor, to_numpy(tensor))
     for name, tensor in outputs.items():
-        builder.add(name, np.array(to_numpy(tensor)))
+        replaced = (patches or {}).get(name)
+        builder.add(name, np.array(to_numpy(tensor if replaced is None else replaced)))
     return builder.done()

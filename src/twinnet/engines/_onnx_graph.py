@@ -144,6 +144,23 @@ class OnnxGraph:
                 have.add(name)
         return tapped
 
+    def with_values(self, given: Mapping[str, np.ndarray], names: Iterable[str]) -> onnx.ModelProto:
+        """The model with `given` values as inputs in place of what its nodes compute, and further outputs."""
+        changed = self.with_outputs(n for n in names if n not in given)
+        for node in changed.graph.node:
+            for i, name in enumerate(node.output):
+                if name in given:
+                    node.output[i] = f"{name}/computed"
+        for name, array in given.items():
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            changed.graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
+        kept = [o for o in changed.graph.output if o.name not in given]
+        del changed.graph.output[:]
+        changed.graph.output.extend(kept)
+        # Shapes that were inferred or declared may not hold for what is given.
+        del changed.graph.value_info[:]
+        return changed
+
     def pieces(self, watch: Collection[str], sizes: Mapping[str, int], budget: int) -> list[Piece]:
         """Consecutive pieces whose watched tensors take about `budget` bytes each.
 

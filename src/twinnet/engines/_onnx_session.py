@@ -134,6 +134,25 @@ class TappedSession(OnnxSession):
             values = {n: v for n, v in values.items() if n in needed_later or n in feeds}
         return builder.done()
 
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
+        feeds = self._artefact.feeds(inputs)
+        given = {name: np.asarray(array) for name, array in patches.items()}
+        for name, array in (*feeds.items(), *given.items()):
+            builder.add(name, array)
+        wanted = [n for n in self._cut.observable if n in watch or n in self._cut.outputs]
+        model = self._cut.with_values(given, wanted)
+        if not model.graph.output:  # everything that is wanted was given
+            return builder.done()
+        runner = self._load_part(model)
+        values = {**feeds, **given}
+        results = runner({n: values[n] for n in runner.inputs if n in values})
+        for name, result in zip(runner.outputs, results, strict=True):
+            if isinstance(result, np.ndarray) and result.dtype != object:
+                builder.add(name, result)
+        return builder.done()
+
     def _plan(self, watch: frozenset[str], feeds: Arrays) -> list[Piece]:
         budget = _PIECE_BYTES if self._job.memory is None else max(self._job.memory // 3, 1 << 20)
         sizes = self._cut.sizes({n: a.shape for n, a in feeds.items()})

@@ -178,6 +178,15 @@ class Session(ABC):
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
         """One run with the tensors of the sites in `watch` (by `Site.tensor`); inputs are part of the trace."""
 
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
+        """Like `trace`, with other tensors (by `Site.tensor`) in place of those computed at these sites."""
+        raise EngineError(
+            f"{self.engine} cannot run with a tensor replaced",
+            hint="patch the other side, or put the same network on torch, onnxruntime or onnx-reference",
+        )
+
     @property
     def random(self) -> str:
         """Which operator draws random numbers without a seed, where the engine can tell; empty if none does."""

@@ -201,6 +201,21 @@ class TableSession(Session):
                 builder.add(name, np.stack(planes) * self.scales[name])
         return builder.done()
 
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
+        from twinnet.engines._table_patch import carried
+        from twinnet.layers.read_plan import read_plan
+
+        seen = self.trace(inputs, {s.tensor for s in self.sites}, TraceBuilder())
+        # Only whole numerators exist here.
+        given = {n: np.rint(np.asarray(a) / self.scales[n]) * self.scales[n] for n, a in patches.items()}
+        changed = carried(read_plan(self.plan, next(iter(self._inputs))), seen, given)
+        for name in seen:
+            if name in watch or name in self.output_tensors or name in inputs:
+                builder.add(name, given.get(name, changed.get(name, seen[name])))
+        return builder.done()
+
     def view(self, twin: Session) -> Session:
         """A twin that runs these tables elsewhere, in pixel units."""
         return twin if isinstance(twin, TableSession) else TableView(twin, self.plan, self._inputs)
@@ -297,24 +312,35 @@ class NetworkSites(Session):
         return {"output": out.double().numpy().reshape(-1, 1, rows, columns) * 255.0}
 
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        return self.retrace(inputs, {}, watch, builder)
+
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
         import torch
 
+        from twinnet.engines._table_patch import refuse_views
         from twinnet.network.arrays import to_tensor
 
+        refuse_views(patches)
         for name, array in inputs.items():
             builder.add(name, np.asarray(array))
         image = to_tensor(np.array(next(iter(inputs.values())))).float()
 
-        def note(name: str, tensor: torch.Tensor) -> None:
+        def note(name: str, tensor: torch.Tensor) -> torch.Tensor:
+            if name in patches:
+                tensor = torch.from_numpy(np.asarray(patches[name]) / self._scales[name]).to(tensor.dtype)
             if name in watch or name in self.output_tensors:
                 builder.add(name, tensor.double().numpy() * self._scales[name])
+            return tensor
 
         with self._job.step("run"), torch.no_grad():
             self.net(image, note)
         return builder.done()
 
     @cached_property
-    def _plan(self) -> Plan:
+    def plan(self) -> Plan:
+        """What the tables of this network compute, tabulated now where it has none."""
         return exported_plan(self.net, self._job)
 
     def _tabulate(self, table: str, last: int) -> Table:
@@ -327,10 +353,10 @@ class NetworkSites(Session):
 
     def view(self, twin: Session) -> Session:
         """A twin that runs the tables of this network elsewhere, in pixel units."""
-        return twin if isinstance(twin, TableSession) else TableView(twin, self._plan, self._inputs)
+        return twin if isinstance(twin, TableSession) else TableView(twin, self.plan, self._inputs)
 
     def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> Any:
         """Judges tables against the exact interpolation of this network sampled at its nodes."""
-        plan, image = judged_plan(self.net, self._plan, twin), next(iter(self._inputs))
+        plan, image = judged_plan(self.net, self.plan, twin), next(iter(self._inputs))
         slack = 0 if plan is getattr(twin, "plan", None) else 1
         return PlanJudge(plan, pairs, twin, slack=slack, image=image, tabulate=self._tabulate)

@@ -78,6 +78,11 @@ class OnnxReferenceSession(OnnxSession):
         return {name: trace[name] for name in self._cut.outputs}
 
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        return self.retrace(inputs, {}, watch, builder)
+
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
         values: dict[str, Any] = {"": None}
         for name, array in self._artefact.feeds(inputs).items():
             values[name] = array
@@ -102,6 +107,7 @@ class OnnxReferenceSession(OnnxSession):
                         f"run node {node.output[0]} ({node.op_type})", "onnx-reference", error
                     ) from error
                 for name, result in zip(node.output, results, strict=False):
+                    result = patches.get(name, result)
                     values[name] = result
                     if name in wanted and isinstance(result, np.ndarray | np.generic):
                         builder.add(name, np.asarray(result))

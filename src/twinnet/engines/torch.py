@@ -245,6 +245,18 @@ class TorchSession(Session):
         return {name: np.array(to_numpy(t)) for name, t in results.items()}
 
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
+        return self._traced(inputs, {}, watch, builder)
+
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
+        if self._compiled:
+            return super().retrace(inputs, patches, watch, builder)
+        return self._traced(inputs, patches, watch, builder)
+
+    def _traced(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
         if self._compiled:
             for name, array in inputs.items():
                 builder.add(name, np.asarray(array))
@@ -254,16 +266,20 @@ class TorchSession(Session):
         if self._program is None:
             from twinnet.engines._eager import eager_trace
 
-            return eager_trace(self.network, self._module, self._tensors(inputs), watch, builder)
+            return eager_trace(
+                self.network, self._module, self._tensors(inputs), watch, builder, self._tensors(patches)
+            )
         try:
             with self._job.step("run"), _threads(self._threads):
-                return self._walk(inputs, set(watch), builder)
+                return self._walk(inputs, set(watch), builder, self._tensors(patches))
         except Exception as error:
             if isinstance(error, EngineError | UsageError):
                 raise
             raise failed("run the exported graph", "torch", error) from error
 
-    def _walk(self, inputs: Arrays, watch: set[str], builder: TraceBuilder) -> Trace:
+    def _walk(
+        self, inputs: Arrays, watch: set[str], builder: TraceBuilder, patches: Mapping[str, Any]
+    ) -> Trace:
         """Run the exported graph node by node, keep what is watched, free the rest as soon as it is used up."""
         import torch
         from torch.fx import Node
@@ -288,7 +304,9 @@ class TorchSession(Session):
                 elif node.op == "get_attr":
                     values[node] = operator.attrgetter(node.target)(program.graph_module)
                 elif node.op == "call_function":
-                    if node.name in self._kept:
+                    if node.name in patches:
+                        values[node] = patches[node.name]
+                    elif node.name in self._kept:
                         args, kwargs = map_arg(
                             (node.args, node.kwargs), lambda n: self._exact(n, values, wide)
                         )

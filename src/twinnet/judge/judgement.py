@@ -44,6 +44,8 @@ class Judgement:
         self.timings: dict[str, float] = {}
         self.keeper = Keeper(self)
         self.by_network = False
+        # Also the tensors that have no partner.
+        self.watch_all = False
         # The layers that tell who inherits from whom: the network's, or those of its own judge.
         self.lineage: Graph | None = None
         # Whether the twin computes in a coarser format than the network: its small errors are then ranked.
@@ -133,8 +135,7 @@ class Judgement:
                 before = results.get(pair.site.tensor)
                 results[pair.site.tensor] = pair if before is None else merge(before, pair)
             self.keeper.add(judged, seen)
-            trace.close()
-            twin_trace.close()
+            self._done(seen, judged)
         ordered = [results[p.site.tensor] for p in pairing.pairs]
         if self.tolerances:
             # Once more by the worst figures of all samples, so that judging the run again says the same.
@@ -155,6 +156,11 @@ class Judgement:
             if tensor not in self.inputs_found:
                 self.inputs_found[tensor] = (name, ours, array, *input_cause(name, ours, array))
         return found
+
+    def _done(self, seen: Seen, judged: Sequence[PairResult]) -> None:
+        """A sample is judged: its tensors go."""
+        seen.trace.close()
+        seen.twin_trace.close()
 
     def close(self) -> None:
         """Free both sessions."""
@@ -222,7 +228,7 @@ class Judgement:
         search = first and bool(pairing.unmatched_twin) and self._may_search(twin)
         watch = {p.site.tensor for p in pairing.pairs}
         twin_watch = {p.twin_site.tensor for p in pairing.pairs}
-        if search:
+        if search or self.watch_all:
             watch |= {s.tensor for s in pairing.unmatched}
             twin_watch |= {s.tensor for s in pairing.unmatched_twin}
         test = self._test(graph, pairing, 1.0)

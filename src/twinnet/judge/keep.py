@@ -98,7 +98,7 @@ class Keeper:
         # No segment was caught, and yet the output is plainly different.
         hidden = not failed and not self._check.narrow and not self._check.tolerances
         unclear = hidden and self._off(judged, 16 * VISIBLE)
-        if not (worse or unclear) or (context := self._context(seen)) is None:
+        if not (worse or unclear) or (context := self.context(seen)) is None:
             return
         from twinnet.blame.context import blame
         from twinnet.blame.groups import merge_until_explained, tied
@@ -141,7 +141,7 @@ class Keeper:
     def _rank(self, judged: Sequence[PairResult], seen: Seen) -> None:
         """Impact of what segments create within their budget, where the twin is coarser than the network."""
         within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
-        if not within or (context := self._context(seen)) is None:
+        if not within or (context := self.context(seen)) is None:
             return
         from twinnet.blame.contributors import rank
 
@@ -156,7 +156,7 @@ class Keeper:
         """What keeping segments in float would give: contributors and findings, by impact."""
         check = self._check
         net, twin, settings = check.sides.net, check.sides.twin, check.settings
-        if net is None or twin is None or (context := self._context(seen)) is None:
+        if net is None or twin is None or (context := self.context(seen)) is None:
             raise UsageError(
                 "no advice can be given for this twin",
                 hint="--advise needs a network whose layers are known, and a twin whose tensors can be seen",
@@ -172,7 +172,7 @@ class Keeper:
                 ranked, check.feed.samples, target=settings.advise_target, out=settings.advise_out
             )
 
-    def _context(self, seen: Seen) -> Context | None:
+    def context(self, seen: Seen) -> Context | None:
         """What blame may look at; None where nobody knows the network's layers."""
         net, twin, test = self._check.sides.net, self._check.sides.twin, seen.test
         if net is None or twin is None:

@@ -17,8 +17,11 @@ from twinnet.lut.rounding import ROUNDINGS, Rounding, requantise, rounding, ste_
 
 __all__ = ["LutNet", "NetSite", "Record"]
 
-Record = Callable[[str, Tensor], None]
-"""Called with a site's name and its tensor while a run goes on."""
+Record = Callable[[str, Tensor], Tensor | None]
+"""Called with a site's name and its tensor while a run goes on; a tensor that it returns goes on in its place.
+
+What a group reads (`.input.x`, `.input.prev_x`) is shown only: replace the stage that writes it.
+"""
 
 
 @dataclass(frozen=True)
@@ -149,9 +152,7 @@ class LutNet(nn.Module):
             pixels = self._stage(
                 name, stage, registers, as_table, how, record, clip=not (last and self.training)
             )
-            registers[name] = pixels if as_table else pixels / 255
-            if record is not None:
-                record(name, registers[name])
+            registers[name] = _note(record, name, pixels if as_table else pixels / 255)
         out = registers[self.stage_names[-1]]
         out = (out / 255).to(x.dtype) if as_table else out
         return out.reshape(batch, -1, *out.shape[-2:])
@@ -178,24 +179,22 @@ class LutNet(nn.Module):
                     if as_table:
                         raw = branch.table(registers, r, stage.cell)
                         raw = raw if exact else raw / branch.denominator
-                        level = raw
                     else:
                         raw = branch.network(registers, r, stage.cell)
-                        level = raw * 127
+                    raw = _note(record, f"{name}.{path}.rot{r}.sr", raw)
+                    level = raw if as_table else raw * 127
                     if how == "A":
                         level = ste_round(level)
                     placed = place(level, stage.channels, stage.upscale, r)
-                    if record is not None:
-                        record(f"{name}.{path}.rot{r}.sr", raw)
-                        record(f"{name}.{path}.rot{r}", placed)
+                    placed = _note(record, f"{name}.{path}.rot{r}", placed)
                     if exact:
                         placed = placed * (common // branch.denominator)
                     part = placed if part is None else part + placed
                     if how == "B":
                         part = ste_round(part)
             assert part is not None
-            if record is not None and group:
-                record(prefix, part)
+            if group:
+                part = _note(record, prefix, part)
             total = part if total is None else total + part
         assert total is not None
         pixels = total / common if exact else total
@@ -257,6 +256,11 @@ class LutNet(nn.Module):
         return (
             f"{self.net_name}, {self.task} x{self.scale}, {self.mode} mode, rounding {how} ({ROUNDINGS[how]})"
         )
+
+
+def _note(record: Record | None, name: str, tensor: Tensor) -> Tensor:
+    other = None if record is None else record(name, tensor)
+    return tensor if other is None else other
 
 
 def _stack(planes: Sequence[Plane], registers: dict[str, Tensor]) -> Tensor:

@@ -14,14 +14,24 @@ from twinnet.report import words
 from twinnet.report.slices import Compared, reduce_mean, reduce_peak
 from twinnet.result import Result
 
-__all__ = ["Bar", "Picture", "picture_of", "worst_tensors"]
+__all__ = [
+    "DECADES",
+    "DIFFERENCE",
+    "ODD",
+    "VALUES",
+    "Bar",
+    "Picture",
+    "heat_maps",
+    "picture_of",
+    "worst_tensors",
+]
 
 _MOST_PIXELS = 256
-_DECADES = 4
+DECADES = 4
 # Anchors of the two colour scales, dark to bright and blue over grey to red; magenta marks NaN and Inf.
-_VALUES = ((14, 16, 48), (38, 60, 128), (32, 122, 140), (72, 176, 118), (186, 214, 88), (252, 240, 170))
-_DIFFERENCE = ((22, 58, 160), (92, 142, 220), (236, 236, 236), (226, 120, 92), (160, 22, 30))
-_ODD = (255, 0, 220)
+VALUES = ((14, 16, 48), (38, 60, 128), (32, 122, 140), (72, 176, 118), (186, 214, 88), (252, 240, 170))
+DIFFERENCE = ((22, 58, 160), (92, 142, 220), (236, 236, 236), (226, 120, 92), (160, 22, 30))
+ODD = (255, 0, 220)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +100,10 @@ def picture_of(name: str, reference: np.ndarray, twin: np.ndarray, anchor: str) 
         anchor,
         f"{compared.dtype} {shape}",
         plane.place,
-        _png(_scaled(reduce_mean(plane.reference, _MOST_PIXELS, _MOST_PIXELS), low, high), _VALUES),
-        _png(_scaled(reduce_mean(plane.twin, _MOST_PIXELS, _MOST_PIXELS), low, high), _VALUES),
+        _png(_scaled(reduce_mean(plane.reference, _MOST_PIXELS, _MOST_PIXELS), low, high), VALUES),
+        _png(_scaled(reduce_mean(plane.twin, _MOST_PIXELS, _MOST_PIXELS), low, high), VALUES),
         _png(
-            _signed(reduce_peak(plane.difference, _MOST_PIXELS, _MOST_PIXELS), compared.largest), _DIFFERENCE
+            _signed(reduce_peak(plane.difference, _MOST_PIXELS, _MOST_PIXELS), compared.largest), DIFFERENCE
         ),
         words.figure(low),
         words.figure(high),
@@ -124,25 +134,48 @@ def _signed(difference: np.ndarray, top: float) -> np.ndarray:
     if not top:
         return np.where(np.isnan(difference), np.nan, 0.5)
     with np.errstate(divide="ignore"):
-        size = 1 + np.log10(np.abs(difference) / top) / _DECADES
+        size = 1 + np.log10(np.abs(difference) / top) / DECADES
     return 0.5 + 0.5 * np.sign(difference) * np.clip(size, 0, 1)
 
 
 def _png(share: np.ndarray, anchors: tuple[tuple[int, int, int], ...]) -> str:
     from PIL import Image
 
-    steps = np.linspace(0, 1, len(anchors))
-    palette = np.stack(
-        [np.interp(np.arange(255) / 254, steps, [a[c] for a in anchors]).round() for c in range(3)], axis=1
-    )
-    palette = np.vstack([palette, _ODD]).astype(np.uint8)
-    odd = np.isnan(share)
-    indices = np.where(odd, 255, np.where(odd, 0, share).clip(0, 1) * 254).round().astype(np.uint8)
-    image = Image.fromarray(indices)
-    image.putpalette(palette.tobytes())
+    image = Image.fromarray(_indices(share))
+    image.putpalette(_palette(anchors).tobytes())
     buffer = io.BytesIO()
     image.save(buffer, "PNG", optimize=True)
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def _palette(anchors: tuple[tuple[int, int, int], ...]) -> np.ndarray:
+    steps = np.linspace(0, 1, len(anchors))
+    colours = np.stack(
+        [np.interp(np.arange(255) / 254, steps, [a[c] for a in anchors]).round() for c in range(3)], axis=1
+    )
+    return np.vstack([colours, ODD]).astype(np.uint8)
+
+
+def _indices(share: np.ndarray) -> np.ndarray:
+    odd = np.isnan(share)
+    return np.where(odd, 255, np.where(odd, 0, share).clip(0, 1) * 254).round().astype(np.uint8)
+
+
+def heat_maps(reference: np.ndarray, twin: np.ndarray, most: int = 512) -> tuple[np.ndarray, ...]:
+    """The worst plane of network, twin and difference as RGB images, in the colours of the report.
+
+    >>> [image.shape for image in heat_maps(np.zeros((2, 3)), np.ones((2, 3)))]
+    [(2, 3, 3), (2, 3, 3), (2, 3, 3)]
+    """
+    compared = Compared.of(reference, twin)
+    plane = compared.plane()
+    low, high = _shared_range(plane.reference, plane.twin)
+    values = (_scaled(reduce_mean(part, most, most), low, high) for part in (plane.reference, plane.twin))
+    difference = _signed(reduce_peak(plane.difference, most, most), compared.largest)
+    return (
+        *(_palette(VALUES)[_indices(share)] for share in values),
+        _palette(DIFFERENCE)[_indices(difference)],
+    )
 
 
 def _histogram(compared: Compared) -> tuple[tuple[Bar, ...], tuple[str, ...]]:

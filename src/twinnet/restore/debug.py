@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,7 +102,7 @@ def debug(
     low = pixels(low)
     found = _both(net, plan, name, tables, low)
     if serve:
-        _serve(found)
+        _serve(found, experiment.folder / "debugger")
     return found
 
 
@@ -152,16 +152,16 @@ def _both(net: LutNet, plan: Plan, name: str, tables: str, low: np.ndarray) -> D
     return Debugged(name, tables, low, sides[0][0], deployed, sides[0][1], sides[1][1], net, plan)
 
 
-def _serve(found: Debugged) -> None:
-    try:
-        from twinnet.debugger import serve  # type: ignore[import-not-found]
-    except ImportError as error:
-        raise UsageError("the live debugger is not part of this installation") from error
+def _serve(found: Debugged, folder: Path) -> None:
     import torch
+
+    from twinnet.debugger import Settings, serve
 
     planes = found.low[None] if found.low.ndim == 2 else np.moveaxis(found.low, -1, 0)
     image = torch.from_numpy(np.ascontiguousarray(planes))[None].float() / 255
-    serve({"network": found.net, "twin": found.plan, "inputs": image, "debugged": found})
+    names = {"dnn_output": found.dnn_output, "lut_output": found.lut_output, "debugged": found}
+    settings = replace(Settings.from_environment(), folder=folder)
+    serve({"network": found.net, "twin": found.plan, "inputs": image, **names}, settings=settings)
 
 
 def lines(found: Debugged, count: int = 8) -> list[str]:

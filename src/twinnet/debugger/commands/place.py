@@ -1,0 +1,90 @@
+"""`where`: the source lines of a site."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from twinnet.debugger.answer import Answer
+from twinnet.debugger.commands.registry import command
+from twinnet.debugger.stopped import Stopped
+from twinnet.report.source import excerpt_at
+from twinnet.result import PairResult
+from twinnet.site import Site
+
+__all__ = ["where"]
+
+
+@command()
+def where(stopped: Stopped, site: str, around: int = 3) -> Answer:
+    """Where a site stands: module, operator, the twin's node, and the source lines."""
+    row = stopped.row(site)
+    ours, theirs = row.site, row.twin_site
+    lines = [f"network  {_words(ours)}", f"twin     {_words(theirs)}"]
+    excerpt = excerpt_at(ours.source, around) if ours.source else None
+    module = _module(stopped, ours.module)
+    if excerpt is not None:
+        lines.append(f"\n{excerpt.file}:{excerpt.line}")
+        lines += [f"{'->' if n == excerpt.line else '  '} {n:>5}  {text}" for n, text in excerpt.lines]
+    elif module is not None:
+        lines += ["", *_forward(module)]
+    lines += _table_lines(stopped, row)
+    data = {
+        "site": ours.tensor,
+        "module": ours.module,
+        "op": ours.op,
+        "source": ours.source,
+        "twin_site": theirs.tensor,
+        "lines": [] if excerpt is None else [list(line) for line in excerpt.lines],
+    }
+    return Answer("\n".join(lines), data)
+
+
+def _words(site: Site) -> str:
+    words = [site.tensor]
+    if site.module:
+        words.append(f"module {site.module}" + (f" (call {site.call + 1})" if site.call else ""))
+    words += [word for word in (site.op, site.source) if word]
+    return "   ".join(words)
+
+
+def _module(stopped: Stopped, path: str) -> Any:
+    """The module of that path, or the nearest one above it."""
+    import torch
+
+    root = getattr(getattr(stopped.held, "network", None), "module", None)
+    if not isinstance(root, torch.nn.Module):
+        return None
+    parts = path.split(".") if path else []
+    for length in range(len(parts), -1, -1):
+        try:
+            return root.get_submodule(".".join(parts[:length]))
+        except AttributeError:
+            continue
+    return None
+
+
+def _forward(module: Any) -> list[str]:
+    """Where the module is written, when no line of the user's own is known."""
+    kind = type(module)
+    target = kind.__dict__.get("forward", kind)
+    try:
+        file, (_, line) = inspect.getsourcefile(target) or "", inspect.getsourcelines(target)
+    except (OSError, TypeError):
+        return [kind.__name__]
+    return [f"{kind.__name__}{'.forward' if target is not kind else ''}   {file}:{line}"]
+
+
+def _table_lines(stopped: Stopped, row: PairResult) -> list[str]:
+    """For a site of tables: which table, which taps."""
+    plan = getattr(getattr(getattr(stopped.held, "sides", None), "twin", None), "plan", None)
+    if plan is None:
+        return []
+    for stage in plan.stages:
+        for term in stage.terms:
+            if row.site.tensor.startswith(f"{stage.name}.{term.name}.rot"):
+                table = plan.tables[term.table]
+                taps = " ".join(f"({dy},{dx})" for dy, dx in term.sample.offsets)
+                kind = f"{table.axes} axes of {table.nodes} nodes, {term.interpolation}"
+                return ["", f"table    {term.table}: {kind}", f"taps     {taps}, {term.sample.padding}"]
+    return []

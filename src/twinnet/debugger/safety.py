@@ -1,0 +1,108 @@
+"""Who may come in: token, cookie, and the names under which a browser may call."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import socket
+import threading
+from http.cookies import CookieError, SimpleCookie
+
+from twinnet.debugger.settings import Settings, is_loopback
+
+__all__ = ["Doorkeeper"]
+
+
+class Doorkeeper:
+    """The secrets of one start, and the questions a request must answer.
+
+    >>> keeper = Doorkeeper(Settings())
+    >>> keeper.knows(keeper.token), keeper.knows("guess"), keeper.knows("")
+    (True, False, False)
+    >>> keeper.host_allowed("localhost:8765"), keeper.host_allowed("rebound.example:8765")
+    (True, False)
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self._cookie = secrets.token_urlsafe(32)
+        self._tickets = {self.token}
+        self._lock = threading.Lock()
+        self._names = {"localhost"}
+        self._scheme = "https" if settings.tls else "http"
+        if not is_loopback(settings.host):
+            self._names |= {settings.host.lower(), socket.gethostname().lower(), socket.getfqdn().lower()}
+
+    # -- secrets -------------------------------------------------------------------------------------------------
+
+    def knows(self, token: str) -> bool:
+        """Whether this is the token of this start; takes the same time for every guess."""
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
+
+    def admit(self, ticket: str) -> bool:
+        """Whether the token in an address opens the page: once, since addresses are kept in histories and logs."""
+        with self._lock:
+            for known in list(self._tickets):
+                if hmac.compare_digest(ticket.encode("utf-8", "replace"), known.encode()):
+                    self._tickets.remove(known)
+                    return True
+        return False
+
+    def ticket(self) -> str:
+        """Another token that opens the page once, and is good for nothing else."""
+        fresh = secrets.token_urlsafe(32)
+        with self._lock:
+            self._tickets.add(fresh)
+        return fresh
+
+    def cookie_name(self, port: int) -> str:
+        """Browsers keep cookies by host, not by port: the name tells two debuggers apart."""
+        return f"twinnet-debugger-{port}"
+
+    def cookie(self, port: int) -> str:
+        """The header that a browser is given once it has shown a token."""
+        secure = "; Secure" if self._scheme == "https" else ""
+        return f"{self.cookie_name(port)}={self._cookie}; HttpOnly; SameSite=Strict; Path=/{secure}"
+
+    def knows_cookie(self, header: str, port: int) -> bool:
+        """Whether a Cookie header carries ours."""
+        try:
+            found = SimpleCookie(header).get(self.cookie_name(port))
+        except CookieError:
+            return False
+        return found is not None and hmac.compare_digest(
+            found.value.encode("utf-8", "replace"), self._cookie.encode()
+        )
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def host_allowed(self, host: str) -> bool:
+        """Whether a Host header names this machine.
+
+        A page of another site can point its own name at this address, but it cannot change what its browser
+        puts here. Addresses in digits are never names, so they cannot be pointed elsewhere. The port may be that of a
+        tunnel.
+        """
+        name = _bare(host)
+        if name in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def origin_allowed(self, origin: str | None, host: str, *, required: bool) -> bool:
+        """Whether a request comes from our own page, or from no page at all where that is enough."""
+        if origin is None:
+            return not required
+        return origin.lower() == f"{self._scheme}://{host.lower()}"
+
+
+def _bare(host: str) -> str:
+    """A Host header without its port."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host

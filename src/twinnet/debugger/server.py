@@ -1,0 +1,339 @@
+"""The HTTP side: checks who asks, hands the text to the stopped thread, gives the answer in the form asked for."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from twinnet.debugger.answer import Answer, plain
+from twinnet.debugger.console import Reply
+from twinnet.debugger.desk import Desk
+from twinnet.debugger.page import asset
+from twinnet.debugger.safety import Doorkeeper
+from twinnet.debugger.settings import FIRST_PORT, Settings, is_loopback
+from twinnet.errors import EngineError, UsageError
+
+__all__ = ["Server"]
+
+_TRIES = 200
+_CONNECTIONS = 64
+_IDLE = 30.0
+_FAREWELL = 10.0
+_SECURITY = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Server(ThreadingHTTPServer):
+    """Listens, on a thread of its own, for a desk where somebody answers."""
+
+    daemon_threads = True
+    # Windows would let two servers share a port; elsewhere this only shortens the wait after a restart.
+    allow_reuse_address = sys.platform != "win32"
+
+    def __init__(self, settings: Settings, desk: Desk, hint: str = "") -> None:
+        self.settings = settings
+        self.desk = desk
+        self.keeper = Doorkeeper(settings)
+        self.hint = hint
+        self._room = threading.BoundedSemaphore(_CONNECTIONS)
+        self._answering = 0
+        self._answered = threading.Condition()
+        self.address_family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        self._bind_first_free()
+        if settings.tls:
+            self.socket = _encrypted(self.socket, settings)
+        self._thread = threading.Thread(
+            target=self.serve_forever, args=(0.05,), name="twinnet-debugger", daemon=True
+        )
+
+    def _bind_first_free(self) -> None:
+        wanted = self.settings.port
+        ports = [wanted] if wanted is not None else range(FIRST_PORT, FIRST_PORT + _TRIES)
+        failure = OSError("no port was tried")
+        for port in ports:
+            try:
+                super().__init__((self.settings.host, port), Handler)
+                return
+            except OSError as error:
+                failure = error
+            except OverflowError:
+                raise UsageError(f"{port} is no port") from None
+        where = str(wanted) if wanted is not None else f"{FIRST_PORT} to {FIRST_PORT + _TRIES - 1}"
+        raise EngineError(
+            f"cannot listen on {self.settings.host}, port {where}: {failure.strerror or failure}",
+            hint="name another one with --port, or 0 for any",
+        )
+
+    def server_bind(self) -> None:
+        # The parent asks the name service for the machine's name, which can take seconds.
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = self.settings.host, self.server_address[1]
+
+    @property
+    def address(self) -> str:
+        """Host and port as curl takes them."""
+        host = self.settings.host
+        host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
+        return f"[{host}]:{self.server_port}" if ":" in host else f"{host}:{self.server_port}"
+
+    @property
+    def url(self) -> str:
+        """The address with its scheme."""
+        return f"{'https' if self.settings.tls else 'http'}://{self.address}"
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening, once everybody has the answer that was made for them."""
+        self.shutdown()
+        self.server_close()
+        self._thread.join(_FAREWELL)
+        with self._answered:
+            self._answered.wait_for(lambda: self._answering == 0, _FAREWELL)
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """While a request is being answered."""
+        with self._answered:
+            self._answering += 1
+        try:
+            yield
+        finally:
+            with self._answered:
+                self._answering -= 1
+                self._answered.notify_all()
+
+    def curl(self, token: str, command: str) -> str:
+        """A line to paste."""
+        place = self.url if self.settings.tls else self.address
+        return f'curl --noproxy \'*\' -H "X-Token: {token}" {place} --data "{command}"'
+
+    # -- connections ---------------------------------------------------------------------------------------------
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away, or talks no HTTP, is no event."""
+
+
+def _encrypted(plain_socket: socket.socket, settings: Settings) -> ssl.SSLSocket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    assert settings.tls_cert is not None
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except (ssl.SSLError, OSError) as error:
+        raise UsageError(f"{settings.tls_cert} is no usable certificate: {error}") from None
+    # The handshake happens in the connection's own thread: a client that stalls keeps nobody waiting.
+    return context.wrap_socket(plain_socket, server_side=True, do_handshake_on_connect=False)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: Server  # pyright: ignore[reportIncompatibleVariableOverride]
+    protocol_version = "HTTP/1.1"
+    server_version = "twinnet"
+    sys_version = ""
+    timeout = _IDLE
+    # Head and body leave together and at once: apart, the second would wait for a delayed acknowledgement.
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is logged: addresses may carry a token."""
+
+    def handle_expect_100(self) -> bool:
+        """Tell a client that asks first (curl does, before a long body) to go on, now."""
+        said = super().handle_expect_100()
+        self.wfile.flush()
+        return said
+
+    # -- the two ways in -----------------------------------------------------------------------------------------
+
+    def do_GET(self) -> None:
+        """The page and its files."""
+        with self.server.answering():
+            self._get()
+            self.wfile.flush()
+
+    def do_POST(self) -> None:
+        """A command."""
+        with self.server.answering():
+            self._post()
+            self.wfile.flush()
+
+    def _get(self) -> None:
+        if not self._called_rightly(changes=False):
+            return
+        parts = urlsplit(self.path)
+        port = self.server.server_port
+        tokens = parse_qs(parts.query).get("token", [])
+        if tokens and parts.path == "/":
+            if self._cookie() or self._header() or self.server.keeper.admit(tokens[0]):
+                # Away from the address with the token: it would stay in the browser's history.
+                self._send(
+                    303, b"", "text/plain", {"Location": "/", "Set-Cookie": self.server.keeper.cookie(port)}
+                )
+            else:
+                self._refuse(401, "this link is not valid, or was used already")
+            return
+        if not (self._cookie() or self._header()):
+            self._refuse(401, "a token is needed")
+            return
+        found = asset(parts.path)
+        if found is None:
+            self._refuse(404, f"nothing is at {parts.path}; commands are sent with POST to /")
+            return
+        body, kind = found
+        self._send(200, body, kind)
+
+    def _post(self) -> None:
+        header = self._header()
+        if not self._called_rightly(changes=not header):
+            return
+        if not (header or self._cookie()):
+            self._refuse(401, "a token is needed")
+            return
+        if urlsplit(self.path).path != "/":
+            self._refuse(404, "commands are sent with POST to /")
+            return
+        body = self._body()
+        if body is None:
+            return
+        try:
+            text = body.decode("utf-8")
+        except UnicodeDecodeError:
+            self._refuse(400, "the command is not UTF-8")
+            return
+        self._reply(text)
+
+    def _reply(self, text: str) -> None:
+        form = _form(self.headers.get("Accept", ""))
+        made: dict[str, bytes] = {}
+        if text.strip() in ("link", "link()"):
+            link = f"{self.server.url}/?token={self.server.keeper.ticket()}"
+            reply: Reply | None = Reply(True, Answer(link, {"link": link}))
+        else:
+            # Pictures and data are made in the stopped thread, where nothing changes the tensors meanwhile.
+            reply = self.server.desk.submit(text, lambda r: _prepared(r, form, made))
+        if reply is None:
+            limit = self.server.settings.time_limit
+            self._refuse(
+                503, f"no answer within {limit:g} s: a command before this one, or this one, still runs"
+            )
+            return
+        status = 200 if reply.ok else 400
+        if form == "image/png" and reply.ok:
+            if "png" not in made:
+                self._refuse(406, "this answer has no picture; png(site) and show(site) have one")
+            else:
+                self._send(200, made["png"], "image/png")
+        elif form == "application/json":
+            data = json.dumps({"ok": reply.ok, "text": reply.answer.text, "data": plain(reply.answer.data)})
+            self._send(status, data.encode(), "application/json")
+        else:
+            text = reply.answer.text
+            self._send(
+                status, f"{text}\n".encode("utf-8", "replace") if text else b"", "text/plain; charset=utf-8"
+            )
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def _called_rightly(self, *, changes: bool) -> bool:
+        """Under our own name, and from our own page or none. What a cookie alone vouches for must say its origin."""
+        host = self.headers.get("Host", "")
+        if not self.server.keeper.host_allowed(host):
+            self._refuse(403, "this machine is not called by that name")
+            return False
+        vouched = changes and self._cookie()
+        if not self.server.keeper.origin_allowed(self.headers.get("Origin"), host, required=vouched):
+            self._refuse(403, "requests of other pages are not answered")
+            return False
+        return True
+
+    def _header(self) -> bool:
+        return self.server.keeper.knows(self.headers.get("X-Token", ""))
+
+    def _cookie(self) -> bool:
+        return self.server.keeper.knows_cookie(self.headers.get("Cookie", ""), self.server.server_port)
+
+    def _body(self) -> bytes | None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isascii() or not length.isdecimal():
+            self._refuse(411, "the length of the command is missing")
+            return None
+        if len(length) > 12 or int(length) > self.server.settings.body_limit:
+            self._refuse(413, f"a command has at most {self.server.settings.body_limit} bytes")
+            return None
+        body = self.rfile.read(int(length))
+        return body if len(body) == int(length) else None
+
+    def _refuse(self, status: int, why: str) -> None:
+        lines = [why]
+        if status == 401:
+            lines += [self.server.curl("$T", "help")]
+            if self.server.hint and is_loopback(str(self.client_address[0])):
+                lines.append(self.server.hint)
+        # The rest of what was sent is unread: nothing more can be said on this connection.
+        self.close_connection = True
+        self._send(
+            status, ("\n".join(lines) + "\n").encode(), "text/plain; charset=utf-8", {"Connection": "close"}
+        )
+
+    def _send(self, status: int, body: bytes, kind: str, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {**_SECURITY, **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def _form(accept: str) -> str:
+    """The form asked for: the first that we have, else text.
+
+    >>> _form("application/json"), _form("*/*"), _form("image/avif, image/png;q=0.8")
+    ('application/json', 'text/plain', 'image/png')
+    """
+    for part in accept.split(","):
+        kind = part.partition(";")[0].strip().lower()
+        if kind in ("application/json", "image/png", "text/plain"):
+            return kind
+    return "text/plain"
+
+
+def _prepared(reply: Reply, form: str, made: dict[str, bytes]) -> Reply:
+    if form == "image/png" and reply.ok and reply.answer.picture is not None:
+        made["png"] = reply.answer.picture()
+    if form == "application/json":
+        return Reply(reply.ok, Answer(reply.answer.text, plain(reply.answer.data)))
+    return reply

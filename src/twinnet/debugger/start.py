@@ -1,0 +1,162 @@
+"""From what a person hands over to two sides that can be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twinnet.check import CheckOptions, default_spec, modes_kept, prepare, run_judgement
+from twinnet.debugger.held import Held
+from twinnet.debugger.stopped import Stopped
+from twinnet.engines import REGISTRY, parse_spec
+from twinnet.engines.base import Job
+from twinnet.errors import EngineError, UsageError
+from twinnet.judge.metrics import compare, dtype_class
+from twinnet.pairing import Pair
+from twinnet.result import Difference, PairResult
+from twinnet.site import Site
+
+__all__ = ["stop_at_check", "stop_at_traces", "stop_with"]
+
+
+def stop_at_check(
+    network: Any,
+    inputs: Any = None,
+    twin: Any = "onnxruntime",
+    *,
+    folder: Path = Path("runs") / "debugger",
+    options: CheckOptions | None = None,
+) -> Stopped:
+    """Run a check and stop before its tensors go.
+
+    >>> import torch
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    >>> stopped = stop_at_check(net, torch.ones(1, 4), "torch?dtype=float64")
+    >>> [row.site.tensor for row in stopped.rows]
+    ['linear', 'relu']
+    >>> stopped.close()
+    """
+    settings = options or CheckOptions()
+    with modes_kept(network):
+        loaded, feed, specs = prepare(network, inputs, _named(twin), settings)
+        if len(specs) != 1:
+            raise UsageError("the debugger takes one twin at a time", hint="name a single --twin")
+        reference = parse_spec(settings.as_spec or default_spec(loaded, specs[0]), REGISTRY)
+        chosen = _session(twin, feed) or specs[0]
+        held = Held(loaded, feed, reference, chosen, settings)
+        try:
+            result = run_judgement(held, settings, None, "")
+        except BaseException:
+            held.release()
+            raise
+    if held.kept is None:
+        held.release()
+        raise EngineError(result.error, stage=result.stage, log=result.log)
+    seen, judged = held.kept
+    return Stopped(
+        trace=seen.trace,
+        twin_trace=seen.twin_trace,
+        rows=judged,
+        pairs={pair.site.tensor: pair for pair in seen.pairing.pairs},
+        inputs=seen.sample,
+        unit="pixels" if is_lut(held) else "",
+        result=result,
+        held=held,
+        seen=seen,
+        folder=folder,
+    )
+
+
+def stop_at_traces(
+    trace: Mapping[str, Any], twin_trace: Mapping[str, Any], *, unit: str = "", folder: Path | None = None
+) -> Stopped:
+    """Two sets of tensors by name; names that both have are compared, in the order of the first.
+
+    Nested mappings are one site per tensor, their keys joined by dots.
+
+    >>> stopped = stop_at_traces({"conv": np.zeros(3)}, {"conv": np.ones(3), "other": np.ones(3)})
+    >>> stopped.rows[0].difference.max_abs
+    1.0
+    """
+    ours, theirs = _flat(trace), _flat(twin_trace)
+    rows: list[PairResult] = []
+    pairs: dict[str, Pair] = {}
+    for name, array in ours.items():
+        if name not in theirs:
+            continue
+        pair = pairs[name] = Pair(Site(name, name), Site(name, name), "stated")
+        other = theirs[name]
+        same = array.shape == other.shape and dtype_class(array.dtype) == dtype_class(other.dtype)
+        reason = "" if same else f"shape {other.shape} where the network has {array.shape}"
+        difference = compare(array, other) if same else Difference()
+        status = "not judged" if same else "fail"
+        rows.append(
+            PairResult(pair.site, pair.twin_site, status, "stated", reason=reason, difference=difference)
+        )
+    if not rows:
+        raise UsageError(
+            "the two traces have no name in common",
+            hint=f"one has {', '.join(list(ours)[:3])}, the other {', '.join(list(theirs)[:3])}",
+        )
+    stopped = Stopped(ours, theirs, tuple(rows), pairs, unit=unit)
+    if folder is not None:
+        stopped.folder = folder
+    return stopped
+
+
+def stop_with(names: Mapping[str, Any], folder: Path) -> Stopped:
+    """What the given names allow: a check of `network` and `twin`, a comparison of two traces, or neither.
+
+    >>> stop_with({"x": 3}, Path("runs")).rows
+    ()
+    """
+    if names.get("network") is not None and names.get("twin") is not None:
+        return stop_at_check(names["network"], names.get("inputs"), names["twin"], folder=folder)
+    for ours, theirs, unit in (("trace", "twin_trace", ""), ("model_dbg", "lut_dbg", "pixels")):
+        if names.get(ours) is not None and names.get(theirs) is not None:
+            return stop_at_traces(names[ours], names[theirs], unit=unit, folder=folder)
+    return Stopped(folder=folder)
+
+
+def _named(twin: Any) -> Any:
+    """What `prepare` can read; a twin that is an object already needs no reading."""
+    return twin if isinstance(twin, str) or callable(twin) else "lut"
+
+
+def _session(twin: Any, feed: Any) -> Any:
+    """Tables that are at hand as objects: a plan, a loaded model, a LUT network in table mode."""
+    from twinnet.lut.plan import Plan
+
+    plan = twin if isinstance(twin, Plan) else getattr(twin, "plan", None)
+    if not isinstance(plan, Plan):
+        from twinnet.lut import LutNet, lower
+
+        if not isinstance(twin, LutNet):
+            return None
+        plan = lower(twin)
+    from twinnet.engines.lut import LutEngine, TableSession
+
+    return TableSession(plan, "numpy", None, Job(feed.samples[0]), LutEngine())
+
+
+def is_lut(held: Held) -> bool:
+    """Whether the network is one of tables: its sites are in pixel units then, whatever runs the twin."""
+    from twinnet.engines.lut import NetworkSites, TableSession
+
+    return isinstance(held.sides.net, NetworkSites | TableSession)
+
+
+def _flat(tensors: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    for key, value in tensors.items():
+        name = f"{prefix}{str(key).lstrip('.')}"
+        if isinstance(value, Mapping):
+            found.update(_flat(value, f"{name}."))
+            continue
+        if hasattr(value, "detach"):
+            value = value.detach().cpu().numpy()
+        found[name] = np.asarray(value)
+    return found

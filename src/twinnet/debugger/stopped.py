@@ -1,0 +1,120 @@
+"""Both sides as they stand when the program is stopped: tensors, pairs, and what can be done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from twinnet.errors import UsageError
+from twinnet.judge.metrics import compare, dtype_class
+from twinnet.pairing import Pair
+from twinnet.report.show import find_pair
+from twinnet.result import Difference, PairResult, Result
+
+if TYPE_CHECKING:
+    from twinnet.debugger.held import Held
+    from twinnet.judge.seen import Seen
+
+__all__ = ["Side", "Stopped", "differences"]
+
+Side = str
+"""`network` or `twin`."""
+
+
+def differences(
+    rows: tuple[PairResult, ...], pairs: Mapping[str, Pair], trace: Mapping[str, Any], twin: Mapping[str, Any]
+) -> tuple[PairResult, ...]:
+    """The rows with the plain differences of other traces; what was judged before does not hold for them."""
+    found = []
+    for row in rows:
+        pair = pairs[row.site.tensor]
+        ours = np.asarray(trace[pair.site.tensor])
+        theirs = pair.transform.to_network(np.asarray(twin[pair.twin_site.tensor]))
+        same = ours.shape == theirs.shape and dtype_class(ours.dtype) == dtype_class(theirs.dtype)
+        difference = compare(ours, theirs) if same else Difference()
+        bare = replace(row, status="not judged", reason="", born=None, floor=None, ratio=None)
+        if not same:
+            bare = replace(bare, status="fail", reason=f"shape {theirs.shape}, the network has {ours.shape}")
+        found.append(replace(bare, difference=difference))
+    return tuple(found)
+
+
+@dataclass
+class Stopped:
+    """The state that commands read and change. `rows` are the pairs in the network's order, worst figures included."""
+
+    trace: Mapping[str, np.ndarray] = field(default_factory=dict)
+    twin_trace: Mapping[str, np.ndarray] = field(default_factory=dict)
+    rows: tuple[PairResult, ...] = ()
+    pairs: Mapping[str, Pair] = field(default_factory=dict)
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    unit: str = ""
+    result: Result | None = None
+    held: Held | None = None
+    seen: Seen | None = None
+    folder: Path = Path("runs") / "debugger"
+    patches: dict[tuple[Side, str], np.ndarray] = field(default_factory=dict)
+    """What is put in place of a tensor at the next rerun, by side and network name."""
+    first: Stopped | None = None
+    """The state before the first rerun; None before it."""
+
+    @cached_property
+    def by_tensor(self) -> dict[str, PairResult]:
+        """Rows by the network's tensor name."""
+        return {row.site.tensor: row for row in self.rows}
+
+    @property
+    def now(self) -> Seen | None:
+        """The sample with the tensors as they are now, patches included."""
+        if self.seen is None:
+            return None
+        return replace(self.seen, trace=self.trace, twin_trace=self.twin_trace)  # type: ignore[arg-type]
+
+    def row(self, asked: str) -> PairResult:
+        """The pair a person means by a name, with or without the leading dot, or by a pattern."""
+        if not isinstance(asked, str):
+            raise UsageError(f"a site is named by text, not by {type(asked).__name__}")
+        if not self.rows:
+            raise UsageError(
+                "nothing to compare: no network and no twin were handed over",
+                hint="set_trace(network=..., twin=..., inputs=...), or trace=... and twin_trace=...",
+            )
+        exact = self.by_tensor.get(asked) or self.by_tensor.get(asked.removeprefix("."))
+        return exact if exact is not None else find_pair(self.rows, asked)
+
+    def both(self, row: PairResult) -> tuple[np.ndarray, np.ndarray]:
+        """The tensors of a pair: the network's, and the twin's in the network's form."""
+        pair = self.pairs[row.site.tensor]
+        twin = np.asarray(self.twin_trace[pair.twin_site.tensor])
+        return np.asarray(self.trace[row.site.tensor]), pair.transform.to_network(twin)
+
+    def same_shape(self, row: PairResult) -> tuple[np.ndarray, np.ndarray]:
+        """Likewise, where they can be subtracted."""
+        ours, theirs = self.both(row)
+        if ours.shape != theirs.shape:
+            raise UsageError(
+                f"{row.site.tensor}: the twin has shape {theirs.shape}, the network {ours.shape}",
+                hint="show(site) describes both",
+            )
+        return ours, theirs
+
+    @property
+    def outputs(self) -> list[PairResult]:
+        """The pairs of the network's outputs; the last pair where none is marked."""
+        found = [row for row in self.rows if row.site.role == "output"]
+        return found or list(self.rows[-1:])
+
+    def replaced(self, new: Stopped) -> None:
+        """Become `new`; what was patched and where it started is kept."""
+        self.trace, self.twin_trace, self.rows = new.trace, new.twin_trace, new.rows
+        self.__dict__.pop("by_tensor", None)
+
+    def close(self) -> None:
+        """Let both sides go."""
+        if self.held is not None:
+            self.held.release()
