@@ -17,8 +17,9 @@ import pytest
 
 from tests.debugger.running import PATIENCE, Debugger, thread
 from tests.needs import absent
+from twinnet.debugger.attach import Client
 from twinnet.debugger.settings import Settings
-from twinnet.errors import UsageError
+from twinnet.errors import EngineError, UsageError
 
 
 @pytest.fixture
@@ -101,6 +102,9 @@ def test_with_tls_nothing_is_said_in_clear(tmp_path: Path) -> None:
                 return response.read()
 
         assert ask(b"6 * 7") == b"42\n"
+        assert Client(url, debugger.token, str(cert)).ask("6 * 7")["text"] == "42"
+        with pytest.raises(EngineError, match="certificate"):
+            Client(url, debugger.token).ask("6 * 7")
         with socket.create_connection(("127.0.0.1", debugger.port), timeout=PATIENCE) as bare:
             bare.sendall(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Token: x\r\nContent-Length: 1\r\n\r\n1")
             try:
