@@ -132,10 +132,14 @@ def _check(
         Result.load(settings.baseline)  # a wrong path is said before anything has run
     results = []
     taken: set[str] = set()
+    # One twin that cannot be read does not stop the others; if none can, it is the call that is wrong.
+    refused: list[UsageError] | None = [] if len(specs) > 1 else None
     for spec in specs:
         folder = _folder(out, spec, taken, several=len(specs) > 1)
         reference = parse_spec(settings.as_spec or default_spec(loaded, spec), REGISTRY)
-        results.append(_check_one(loaded, feed, reference, spec, settings, folder, command))
+        results.append(_check_one(loaded, feed, reference, spec, settings, folder, command, refused))
+    if refused and len(refused) == len(specs):
+        raise refused[0]
     if len(results) == 1:
         return results[0]
     together = ResultSet(tuple(results))
@@ -202,14 +206,25 @@ def _check_one(
     settings: CheckOptions,
     folder: Path | None,
     command: str,
+    refused: list[UsageError] | None,
 ) -> Result:
     from twinnet.judge.judgement import Judgement
 
-    return run_judgement(Judgement(network, feed, reference, spec, settings), settings, folder, command)
+    judgement = Judgement(network, feed, reference, spec, settings)
+    return run_judgement(judgement, settings, folder, command, refused)
 
 
-def run_judgement(judgement: Judgement, settings: CheckOptions, folder: Path | None, command: str) -> Result:
-    """Carry a judgement out, turn an engine's failure into ERROR, and write the run folder."""
+def run_judgement(
+    judgement: Judgement,
+    settings: CheckOptions,
+    folder: Path | None,
+    command: str,
+    refused: list[UsageError] | None = None,
+) -> Result:
+    """Carry a judgement out, turn an engine's failure into ERROR, and write the run folder.
+
+    With a list in `refused`, a twin that cannot be read is an ERROR as well, and is noted there.
+    """
     from twinnet.environment import environment
 
     start = time.perf_counter()
@@ -220,6 +235,12 @@ def run_judgement(judgement: Judgement, settings: CheckOptions, folder: Path | N
     except EngineError as error:
         result = _error_result(judgement, judgement.feed.info, error)
         seeds = _error_seeds(judgement, error)
+    except UsageError as error:
+        if refused is None:
+            raise
+        refused.append(error)
+        unread = EngineError(error.what, stage="read", hint=error.hint)
+        result = _error_result(judgement, judgement.feed.info, unread)
     finally:
         judgement.close()
     result = replace(

@@ -403,7 +403,8 @@ def _matrix_cells(one: Result) -> tuple[str, str, str, str, str]:
     seconds = words.total_time(one)
     ratio = words.worst_ratio(one)
     site = one.findings[0].site if one.findings else one.first_failing if one.verdict == "FAIL" else None
-    place = f"({words.clean(one.stage)})" if one.verdict == "ERROR" and one.stage else "-"
+    reason = words.clean((one.error or "").partition("\n")[0])
+    place = f"({words.clean(one.stage)}) {reason}".rstrip() if one.verdict == "ERROR" and one.stage else "-"
     cause = one.findings[0].cause if one.findings else None
     return (
         words.clean(one.twin.spec or one.twin.name),
