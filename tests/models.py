@@ -88,6 +88,20 @@ MODELS: dict[str, Real] = {
             {"serving_default_input_2:0": (1, 43844, 1)},
             {"serving_default_input_2:0": "sound"},
         ),
+        Real(
+            "ddddocr",
+            "ddddocr==1.6.1",
+            "ddddocr/common_old.onnx",
+            {"input1": (1, 1, 64, 128)},
+            {"input1": "picture"},
+        ),
+        Real(
+            "smart-turn",
+            "pipecat-ai==1.14.0",
+            "pipecat/audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
+            {"input_features": (1, 80, 800)},
+            {"input_features": "picture"},
+        ),
         _vad("vad", "silero_vad.onnx", {"input": (1, 576), "state": _STATE, "sr": ()}),
         _vad("vad-op15", "silero_vad_16k_op15.onnx", {"input": (1, 576), "state": _STATE, "sr": ()}),
         _vad(

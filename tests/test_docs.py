@@ -320,6 +320,8 @@ def test_run_folder_page_names_every_field() -> None:
         "Difference": result.Difference,
         "Finding": result.Finding,
         "Cause": result.Cause,
+        "Advice": result.Advice,
+        "Advice step": result.AdviceStep,
         "Task metric": result.TaskMetric,
         "Stage": result.Stage,
         "Step": result.Step,

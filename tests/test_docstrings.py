@@ -13,8 +13,8 @@ from tests.needs import absent
 from twinnet.errors import EngineError, MissingExtra
 
 _FOUND = (m.name for m in pkgutil.walk_packages(twinnet.__path__, "twinnet."))
-# The native table engine is a library for ctypes that only looks like a module.
-MODULES = ["twinnet", *(name for name in _FOUND if not name.endswith("native._engine"))]
+# Native parts are libraries for ctypes that only look like modules.
+MODULES = ["twinnet", *(name for name in _FOUND if not name.endswith(("native._engine", "native._fit")))]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -25,7 +25,7 @@ def test_docstrings(name: str) -> None:
         if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("twinnet"):
             raise
         absent(f"{name} needs what is not installed: {error}")
-    if name == "twinnet.lut.native":
+    if name in ("twinnet.lut.native", "twinnet.restore.native"):
         try:
             module.library()
         except EngineError as error:

@@ -15,7 +15,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.faults", description=__doc__)
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--networks", default="", help="only these, separated by commas")
+    parser.add_argument(
+        "--networks", default="", help="only these, separated by commas (tables: lookup tables)"
+    )
     parser.add_argument("--faults", default="", help="only faults whose name contains one of these")
     parser.add_argument("--no-clean", action="store_true", help="skip the clean pairs")
     parser.add_argument("--out", default="bench-results/faults.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from benchmarks.faults.networks import Subject
 from benchmarks.faults.trial import judged, twin_of
@@ -11,7 +12,7 @@ from twinnet.engines import REGISTRY, parse_spec
 from twinnet.errors import EngineError
 from twinnet.result import Result
 
-__all__ = ["Clean", "clean_pairs"]
+__all__ = ["Clean", "clean_pair", "clean_pairs"]
 
 _TWINS = {
     "optimisation off": "onnxruntime?opt=off:{}",
@@ -41,19 +42,21 @@ def clean_pairs(known: Sequence[Subject]) -> Iterator[Clean]:
     for subject in known:
         for what, pattern in _TWINS.items():
             spec = parse_spec(pattern.format(subject.path), REGISTRY)
-            yield _pair(subject.name, what, lambda s=subject, t=spec: judged(s, t))
+            yield clean_pair(subject.name, what, lambda s=subject, t=spec: judged(s, t))
         opaque = twin_of(subject.path, "opaque", subject)
-        yield _pair(subject.name, "a function", lambda s=subject, t=opaque: judged(s, t))
+        yield clean_pair(subject.name, "a function", lambda s=subject, t=opaque: judged(s, t))
         if subject.module is not None:
-            yield _pair(subject.name, "PyTorch and ONNX Runtime", lambda s=subject: _torch(s, "onnxruntime"))
-            yield _pair(
+            yield clean_pair(
+                subject.name, "PyTorch and ONNX Runtime", lambda s=subject: _torch(s, "onnxruntime")
+            )
+            yield clean_pair(
                 subject.name,
                 "float16 with a stated tolerance",
                 lambda s=subject: _torch(s, "torch?dtype=float16", **_FLOAT16),
             )
 
 
-def _torch(subject: Subject, twin: str, **tolerance: float) -> Result:
+def _torch(subject: Subject, twin: str, **tolerance: Any) -> Result:
     """The module itself as the network."""
     from twinnet import check
 
@@ -62,7 +65,8 @@ def _torch(subject: Subject, twin: str, **tolerance: float) -> Result:
     return result
 
 
-def _pair(network: str, what: str, run: Callable[[], Result]) -> Clean:
+def clean_pair(network: str, what: str, run: Callable[[], Result]) -> Clean:
+    """Check one pair and see what it says."""
     try:
         result = run()
     except EngineError as error:

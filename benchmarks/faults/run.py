@@ -15,11 +15,14 @@ from benchmarks.bar import Bar
 from benchmarks.faults.clean import Clean, clean_pairs
 from benchmarks.faults.edit import INJECTORS
 from benchmarks.faults.networks import Subject, subjects
+from benchmarks.faults.tables import run_tables
 from benchmarks.faults.trial import Outcome, plant, run_trial
 
 __all__ = ["Report", "run_all"]
 
 _TWINS = ("file", "opaque", "fused", "opaque")
+_TABLES = 4
+"""One trial in so many is planted in a network of lookup tables."""
 _MOST = 3
 """Rounds for each trial that is wanted: some faults change nothing, or give a network that does not run."""
 
@@ -41,7 +44,10 @@ class Report:
         ]
         groups = [
             ("all", self.scored),
-            *((t, [o for o in self.scored if o.twin == t]) for t in dict.fromkeys(_TWINS)),
+            *(
+                (t, [o for o in self.scored if o.twin == t])
+                for t in dict.fromkeys(o.twin for o in self.scored)
+            ),
         ]
         for name, rows in groups:
             if rows:
@@ -122,16 +128,26 @@ def run_all(
     clean: bool = True,
     show=None,
 ) -> Report:
-    """Faults in turn, networks at random, every second twin opaque, until so many trials count."""
+    """Faults in turn, networks at random, every second twin opaque, until so many trials count.
+
+    A quarter of them are faults in lookup tables; `only` names networks ("tables" among them), `faults` kinds.
+    """
     rng = np.random.default_rng(seed)
     outcomes: list[Outcome] = []
+    pairs: list[Clean] = []
+    takes_tables = not faults and (not only or "tables" in only)
     with tempfile.TemporaryDirectory(prefix="twinnet-faults-") as name:
         folder = Path(name)
-        known = list(subjects(folder, only))
+        if takes_tables:
+            share = trials if list(only) == ["tables"] else trials // _TABLES
+            found, checked = run_tables(share, seed, folder, clean, show)
+            outcomes += found
+            pairs += checked
+        known = [] if list(only) == ["tables"] else list(subjects(folder, only))
         names = [n for n in INJECTORS if not faults or any(f in n for f in faults)]
-        counted = 0
-        for number in range(_MOST * trials):
-            if counted == trials:
+        counted = sum(o.state == "scored" for o in outcomes)
+        for number in range(_MOST * trials if known and names else 0):
+            if counted >= trials:
                 break
             # The same fault meets another kind of twin in the next round.
             twin = _TWINS[(number + number // len(names)) % len(_TWINS)]
@@ -142,8 +158,8 @@ def run_all(
                 counted += outcome.state == "scored"
                 if show is not None:
                     show(outcome)
-        pairs = tuple(clean_pairs(known)) if clean else ()
-    return Report(tuple(outcomes), pairs, trials, not only)
+        pairs += clean_pairs(known) if clean else ()
+    return Report(tuple(outcomes), tuple(pairs), trials, not only)
 
 
 def _one(

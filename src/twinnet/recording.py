@@ -289,13 +289,19 @@ def compare(
 
 
 def _same_inputs(ours: Recording, theirs: Recording) -> None:
+    """Refuse recordings of different data; the same data prepared otherwise is a finding."""
+    from twinnet.judge.inputs import input_cause, inputs_differ
+
     for index in range(len(ours.samples)):
         a, b = ours.sample(index), theirs.sample(index)
         mine, yours = list(a.values()), list(b.values())
         if len(mine) != len(yours):
             continue
         for name, x, y in zip(a, mine, yours, strict=True):
-            if x.shape != y.shape or not np.array_equal(x, y, equal_nan=x.dtype.kind == "f"):
+            if not inputs_differ(x, y):
+                continue
+            cause, reason = input_cause(name, x, y)
+            if cause is None and "same picture" not in reason:
                 raise UsageError(
                     f"sample {index}: input {name} is not the same in both recordings",
                     hint="record both sides on the same inputs (the same --inputs, --shape and --seed)",

@@ -206,7 +206,7 @@ class Advice:
     @property
     def chosen(self) -> AdviceStep:
         """The step that is advised."""
-        return next(step for step in self.steps if step.kept == self.best)
+        return next((s for s in self.steps if s.kept == self.best), AdviceStep(0, (), (), 0.0, 0.0, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,6 @@ class Result:
     first_failing: Site | None = None
     findings: tuple[Finding, ...] = ()
     contributors: tuple[Finding, ...] = ()
-    advice: Advice | None = None
     metrics: tuple[TaskMetric, ...] = ()
     tolerance: str = "automatic"
     known: tuple[str, ...] = ()
@@ -314,6 +313,7 @@ class Result:
     command: str = ""
     folder: str = ""
     schema: int = SCHEMA
+    advice: Advice | None = None
 
     @property
     def exit_code(self) -> int:

@@ -110,16 +110,17 @@ def test_what_only_happens_in_context_is_said_so(
     tied: tuple[nn.Module, torch.Tensor, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An engine that goes wrong only when the whole network runs: its trace is off, its parts are not."""
-    from twinnet.engines.onnxruntime import OnnxRuntimeSession
+    from twinnet.engines import onnxruntime
 
     module, image, file = tied
-    true_call = OnnxRuntimeSession._call
+    true_call = onnxruntime._Loaded.__call__
 
-    def call(self: Any, session: Any, names: list[str], feeds: Any) -> list[np.ndarray]:
-        results = true_call(self, session, names, feeds)
-        return [r + 0.25 if n in self.output_tensors else r for n, r in zip(names, results, strict=True)]
+    def call(self: Any, feeds: Any) -> list[np.ndarray]:
+        results = true_call(self, feeds)
+        return [r + 0.25 if n == "linear_2" else r for n, r in zip(self.outputs, results, strict=True)]
 
-    monkeypatch.setattr(OnnxRuntimeSession, "_call", call)
+    assert onnx.load(file).graph.output[0].name == "linear_2"
+    monkeypatch.setattr(onnxruntime._Loaded, "__call__", call)
     result = _result(module, image, str(file))
     (finding,) = result.findings
     assert (finding.confirmed, finding.confirmation) == (False, CONTEXT)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from twinnet.blame.causes.nondeterminism import unsteady
 from twinnet.blame.impact import impact_of, output_error
 from twinnet.blame.problem import Problem
 from twinnet.blame.search import Explanation, solve
@@ -21,6 +22,7 @@ from twinnet.result import Cause, Finding
 
 if TYPE_CHECKING:
     from twinnet.judge.born import Frontier
+    from twinnet.judge.declared import Declared
 
 __all__ = ["Blame", "Context", "attribute", "blame", "explain", "impact_and_share", "problem_of"]
 
@@ -31,7 +33,9 @@ class Context:
 
     `frontier` gives for a pair the network's layers of its segment, the twin's inputs of it and their error
     bounds (`BornTest.on(...).frontier`). `outputs` are pairs of output names, (network, twin);
-    `twin_inputs` maps the twin graph's inputs to the network graph's.
+    `twin_inputs` maps the twin graph's inputs to the network graph's. `varying` marks the elements in which two equal
+    runs of the twin differ, `spread` says by how much, for the tensors where they do. `declared`
+    knows the steps of a quantised twin.
     """
 
     graph: Graph
@@ -44,6 +48,9 @@ class Context:
     twin_graph: Graph | None = None
     twin_inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Sequence[tuple[str, str]] = ()
+    varying: Mapping[str, np.ndarray] = field(default_factory=dict)
+    spread: Mapping[str, float] = field(default_factory=dict)
+    declared: Declared | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,22 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
     read = {n for layer in layers for n in layer.inputs if n is not None}
     constants = {n: context.graph.constants[n] for n in read if n in context.graph.constants}
     got = to_tensor(pair.transform.to_network(context.twin_trace[pair.twin_site.tensor]))
+    kept = None
+    if context.declared is not None:
+        own = context.trace.get(tensor)
+        kept = context.declared.kept(pair, indices, values, context.twin_trace, own, context.unit)
+    if kept is not None:
+        # Judged with the twin's own weights and by its steps, and so explained.
+        return Problem(
+            kept.graph.layers,
+            {n: v for n, v in kept.graph.constants.items() if any(n in layer.inputs for layer in kept.graph)},
+            values,
+            tensor,
+            got,
+            unit=context.unit,
+            kept=kept,
+            graph_inputs=frozenset(context.inputs),
+        )
     return Problem(
         layers,
         constants,
@@ -148,12 +171,21 @@ def blame(pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int
             problem = problem_of(pair, context)
             if problem is None:
                 continue
-            explanation = solve(problem)
+            explanation = _unsteady(pair, problem, context) or solve(problem)
             impact, share = _impact(problem, context) if number < impacts else (None, None)
         except EngineError:
             continue
         found[pair.site.tensor] = Blame(ratio, explanation.cause, explanation.reason, impact, share)
     return found
+
+
+def _unsteady(pair: Pair, problem: Problem, context: Context) -> Explanation | None:
+    """What changes from run to run has no other cause to look for."""
+    tensor = pair.site.tensor
+    if tensor not in context.varying:
+        return None
+    cause = unsteady(problem, context.varying[tensor], context.spread.get(tensor, 0.0))
+    return None if cause is None else Explanation(cause)
 
 
 def _twin_part(pair: Pair, context: Context) -> Graph | None:

@@ -19,7 +19,7 @@ __all__ = ["ENOUGH", "Group", "merge_until_explained", "tied"]
 ENOUGH = 0.9
 """The share of the output error that findings must explain; below it segments are merged."""
 
-_MOST = 16
+_MOST = 8
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,15 @@ def merge_until_explained(
     share = explained(context, findings) if findings else 0.0
     if share >= ENOUGH:
         return None
-    group = list(findings)
-    for tensor in rank(others, context, most=_MOST):
-        group.append(tensor)
+    more = list(rank(others, context, most=_MOST))
+    best = Group(tuple(findings), share)
+    count = 1
+    while more and best.explains < ENOUGH:
+        group = (*findings, *more[:count])
         share = explained(context, group)
-        if share >= ENOUGH:
+        if share > best.explains:
+            best = Group(group, share)
+        if count >= len(more):
             break
-    if len(group) == len(findings):
-        return None
-    return Group(tuple(group), share)
+        count *= 2
+    return best if len(best.tensors) > len(findings) else None

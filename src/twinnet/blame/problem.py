@@ -11,13 +11,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from twinnet.errors import EngineError
 from twinnet.layers import evaluate_with_error, kinds
 from twinnet.layers.graph import Graph, Layer
+
+if TYPE_CHECKING:
+    from twinnet.judge.declared import Kept
 
 __all__ = ["Patch", "Problem", "Score"]
 
@@ -54,6 +57,7 @@ class Problem:
 
     `errors` bound what each input may be off by its own rounding. `twin` is the twin's own graph of the
     same segment, its values renamed to the network's where they correspond; None if it is not known.
+    `kept` is what a quantised twin declares of the segment: its steps are then part of the floor.
     """
 
     layers: tuple[Layer, ...]
@@ -65,6 +69,7 @@ class Problem:
     errors: Mapping[str, torch.Tensor] = field(default_factory=dict)
     twin: Graph | None = None
     graph_inputs: frozenset[str] = frozenset()
+    kept: Kept | None = None
 
     # -- the network's own way -----------------------------------------------------------------------------
 
@@ -84,8 +89,9 @@ class Problem:
 
     @cached_property
     def floor(self) -> torch.Tensor:
-        """What rounding may change in it."""
-        return self._bound(self.layers, self.constants, self.expected)
+        """What rounding may change in it, and the steps of a quantised twin."""
+        floor = self._bound(self.layers, self.constants, self.expected)
+        return floor if self.kept is None else torch.maximum(floor, self.kept.allowed)
 
     @cached_property
     def wanted(self) -> torch.Tensor:
@@ -150,6 +156,10 @@ class Problem:
         except EngineError:
             return None
         found = known.get(self.target)
+        if self.kept is not None and self.kept.step is not None and isinstance(found, torch.Tensor):
+            found = found.clamp(
+                *self.kept.step.range
+            )  # whatever is computed, the last quantiser holds no more
         return found if isinstance(found, torch.Tensor) else None
 
     def score(self, patch: Patch) -> Score | None:

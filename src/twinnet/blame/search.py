@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twinnet.blame.causes import FAMILIES, Candidate
-from twinnet.blame.causes._tables import fewer_sites, is_table
+from twinnet.blame.causes._tables import cells_words, fewer_sites, is_table
 from twinnet.blame.evidence import describe
 from twinnet.blame.lean import fewer_channels
 from twinnet.blame.problem import Problem, Score
@@ -47,12 +47,12 @@ class Explanation:
 def solve(problem: Problem) -> Explanation:
     """The one cause that explains the error of a segment, if there is one."""
     if len(problem.layers) > _LONGEST and not is_table(problem):
-        return Explanation(None, describe(problem))
+        return Explanation(None, _evidence(problem))
     if problem.agrees:
         return Explanation(None)
     confirmed = list(_confirmed(problem))
     if not confirmed:
-        return Explanation(None, describe(problem))
+        return Explanation(None, _evidence(problem))
     best, score = min(confirmed, key=lambda c: (not c[0].static, c[0].cost, -c[1].explains))
     rivals = [
         c
@@ -61,7 +61,7 @@ def solve(problem: Problem) -> Explanation:
     ]
     if rivals:
         reason = (
-            f"either {best.sentence}, or {rivals[0].sentence}: this data cannot tell; {describe(problem)}"
+            f"either {best.sentence}, or {rivals[0].sentence}: this data cannot tell; {_evidence(problem)}"
         )
         return Explanation(None, reason)
     sentence = best.sentence
@@ -73,6 +73,11 @@ def solve(problem: Problem) -> Explanation:
         best.twin_value,
     )
     return Explanation(cause)
+
+
+def _evidence(problem: Problem) -> str:
+    """Where the error is and which way it goes, and from which cells of a table it comes."""
+    return ", ".join(part for part in (describe(problem), cells_words(problem)) if part)
 
 
 def _other(a: Candidate, b: Candidate) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from twinnet.result import Result, ResultSet
 
-__all__ = ["answer", "command_line", "progress"]
+__all__ = ["answer", "command_line", "exit_code", "progress", "write_repro"]
 
 
 def command_line() -> str:
@@ -68,6 +68,22 @@ def answer(
     print_result(result, console, verbose)
     if unmatched:
         typer.echo(render_unmatched(result))
+
+
+def write_repro(result: Result | ResultSet, *, silent: bool) -> None:
+    """The repro of a result that did not pass, in its run folder; what cannot be made is said, not raised."""
+    import typer
+
+    from twinnet.errors import UsageError
+    from twinnet.shrink import repro
+
+    try:
+        with progress(quiet=silent) as report:
+            made = str(repro(result, progress=report))
+    except UsageError as error:
+        made = f"repro    {error}"
+    if not silent:
+        typer.echo(f"\n{made}")
 
 
 def exit_code(result: Any, *, strict: bool = False) -> int:

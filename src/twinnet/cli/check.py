@@ -104,6 +104,12 @@ def command(
             "--advise-out", metavar="FILE.onnx", help="Write the twin with those segments in float."
         ),
     ] = None,
+    repro: Annotated[
+        bool,
+        typer.Option(
+            "--repro", help="After FAIL or ERROR also write the repro, as `twinnet repro RUN` would."
+        ),
+    ] = False,
     out: o.Out = None,
     quiet: o.Quiet = False,
     verbose: o.Verbose = False,
@@ -114,7 +120,7 @@ def command(
     Example: twinnet check model.py:build --twin onnxruntime --inputs photos/
     """
     from twinnet.check import check, run_folder
-    from twinnet.cli._screen import answer, command_line, exit_code, progress
+    from twinnet.cli._screen import answer, command_line, exit_code, progress, write_repro
     from twinnet.errors import UsageError
     from twinnet.network.shapes import parse_shapes
     from twinnet.recording import read_name_map
@@ -168,4 +174,6 @@ def command(
             progress=report,
         )
     answer(result, quiet=quiet, verbose=verbose, as_json=as_json, unmatched=unmatched)
+    if repro and result.verdict != "PASS":
+        write_repro(result, silent=quiet or as_json)
     raise typer.Exit(exit_code(result, strict=strict))

@@ -41,7 +41,8 @@ _TOLERANCE = "Stated tolerances (default: the noise floor decides)"
 Network = Annotated[
     str,
     typer.Argument(
-        metavar="NETWORK", help="file.py:factory, package.module:factory, an .onnx or a .pt2 file."
+        metavar="NETWORK",
+        help="file.py:factory, package.module:factory, an .onnx or .pt2 file, or an experiment.",
     ),
 ]
 Inputs = Annotated[

@@ -17,6 +17,7 @@ __all__ = [
     "said_problem",
     "tensor_files",
     "write_feeds",
+    "write_files",
 ]
 
 
@@ -99,6 +100,19 @@ def write_feeds(files: list[Any], feeds: dict[str, Any], form: str) -> None:
             numpy.save(file["file"], arrays[file["name"]], allow_pickle=False)
         else:
             arrays[file["name"]].tofile(file["file"])
+
+
+def write_files(
+    files: dict[str, Any], folder: str, values: dict[str, str], inputs: Any, outputs: Any
+) -> None:
+    """Files that a program wants beside its tensors, such as a list of them."""
+    from pathlib import Path
+
+    for name, part in files.items():
+        texts = command_lines([[{**part, "join": None}]], values, inputs, outputs)[0]
+        before = filled(part.get("before") or "", values)
+        join = "\n" if part.get("join") is None else part["join"]
+        Path(folder, name).write_text(before + join.join(texts) + "\n", encoding="utf-8")
 
 
 def read_results(files: list[Any], types: dict[str, Any], form: str, raw_dtype: str) -> dict[str, Any]:
@@ -220,6 +234,7 @@ def run_command(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> d
         }
         values["artefact"] = str(Path(folder, told["artefact"])) if told["compile"] else path
         values.update({f"inputs[{f['name']}]": f["file"] for f in ins})
+        write_files(told["files"], folder, values, ins, outs)
         path_list = f"{Path(sys.executable).parent}{os.pathsep}" + os.environ.get("PATH", "")
         more = {k: filled(v, values) for k, v in told["environment"].items()}
         for line in command_lines(told["compile"] + told["run"], values, ins, outs):
@@ -234,7 +249,7 @@ def run_command(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> d
                 env={**os.environ, "PATH": path_list, **more},
             )
             if done.returncode:
-                said = said_problem(done.stderr + "\n" + done.stdout, told["problem"], folder)
+                said = said_problem(done.stdout + "\n" + done.stderr, told["problem"], folder)
                 raise RuntimeError(f"{Path(line[0]).name} ended with {done.returncode}: {said}")
         results = read_results(outs, types, told["output_form"], told["raw_dtype"])
         missing = [f["name"] for f in outs if f["name"] not in results]

@@ -100,9 +100,20 @@ class Compile(Step):
 
 
 class Run(Step):
-    """From {inputs} to {outputs}; `watch` are arguments added when inner tensors are asked for."""
+    """From {inputs} to {outputs}.
+
+    `watch` are arguments added when inner tensors are asked for; `files` are written into {folder} first.
+    """
 
     watch: list[Argument] = []
+    files: dict[str, Each] = {}
+
+    @field_validator("files")
+    @classmethod
+    def _inside(cls, value: dict[str, Each]) -> dict[str, Each]:
+        if any("/" in name or name in (".", "..") for name in value):
+            raise ValueError("a file of [run.files] is a name, without a folder")
+        return value
 
 
 class Tensors(_Strict):
@@ -136,11 +147,15 @@ class Version(_Strict):
 
 
 class Option(_Strict):
-    """A free option of the toolchain, such as a chip; without `values` anything goes."""
+    """A free option of the toolchain, such as a chip; without `values` anything goes.
+
+    `precision` says for which of its values the twin computes in another format.
+    """
 
     default: str = ""
     values: list[str] = []
     about: str = ""
+    precision: dict[str, Precision] = {}
 
     @model_validator(mode="after")
     def _allowed(self) -> Option:
@@ -178,6 +193,8 @@ class Description(_Strict):
                     )
         for part in self.run.watch:
             yield "run.watch", part if isinstance(part, str) else part.text, not isinstance(part, str)
+        for name, part in self.run.files.items():
+            yield f"run.files.{name}", part.text, True
         for key, value in self.environment.items():
             yield f"environment.{key}", value, False
 

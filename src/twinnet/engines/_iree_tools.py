@@ -123,6 +123,7 @@ class Compiler:
         if show is None:
             yield []
             return
+        show = show.absolute()  # the compiler is started elsewhere
         final = show / self.ir
         if final.exists() and not (final / _MARK).exists():
             raise UsageError(f"{final} holds other files", hint="give --debug-ir another folder")

@@ -46,9 +46,10 @@ def typed_model(
                 info.CopyFrom(onnx.helper.make_tensor_value_info(info.name, kind, feeds[info.name].shape))
         # Shapes that were stored for open dimensions would stand in the way of the fixed ones.
         del graph.value_info[:]
-        for info in graph.output:
-            if info.type.HasField("tensor_type"):
-                info.type.tensor_type.ClearField("shape")
+    declared = {info.name: onnx.ValueInfoProto.FromString(info.SerializeToString()) for info in graph.output}
+    for info in graph.output:
+        if static and info.type.HasField("tensor_type"):
+            info.type.tensor_type.ClearField("shape")
     try:
         inferred = onnx.shape_inference.infer_shapes(own, data_prop=True).graph
     except Exception:  # an inconsistent model: the compiler has the better words for it
@@ -57,9 +58,9 @@ def typed_model(
     known = {
         i.name: i
         for i in (*inferred.value_info, *inferred.output)
-        if i.type.HasField("tensor_type") and i.type.tensor_type.elem_type not in untold
+        if i.type.tensor_type.elem_type not in untold and i.type.tensor_type.HasField("shape")
     }
     for info in graph.output:
-        if info.name in known:
-            info.CopyFrom(known[info.name])
+        # Of what cannot be inferred, what was declared is all there is.
+        info.CopyFrom(known.setdefault(info.name, declared[info.name]))
     return own, known, converted

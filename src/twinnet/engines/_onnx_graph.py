@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-__all__ = ["OnnxGraph", "Piece"]
+__all__ = ["OnnxGraph", "Piece", "holds_steps"]
 
 _LARGE_WEIGHT = 1 << 14
 _RANDOM = frozenset(
@@ -32,6 +32,14 @@ def _reads(node: onnx.NodeProto) -> set[str]:
                 inner |= set(child.output)
             names |= {o.name for o in body.output} - inner
     return names
+
+
+def holds_steps(model: onnx.ModelProto) -> bool:
+    """Whether a model has operators that quantise, or that read quantised values."""
+    return any(
+        n.op_type.lower().endswith("quantizelinear") or n.op_type.startswith("QLinear")
+        for n in model.graph.node
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +40,6 @@ class PlanJudge:
         slack: int,
         image: str,
         tabulate: Tabulate | None = None,
-        spread: Mapping[str, float] | None = None,
     ) -> None:
         self.graph = read_plan(plan, image, slack=slack, tabulate=tabulate)
         self.inputs: dict[str, str] = {image: image}

@@ -7,6 +7,7 @@ whatever happens to it is an `EngineError` with the end of its log.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -82,7 +83,7 @@ def start_program(
     if code == 0:
         return Finished(*texts)
     log = last_words("\n".join(filter(None, texts))) or ending(code)
-    sentence = (said or _first_problem)("\n".join(reversed(texts)))
+    sentence = (said or _first_problem)("\n".join(texts))
     how = ending(code) if code < 0 or not sentence else ""
     words = "; ".join(filter(None, (how, sentence)))
     raise EngineError(f"{name} could not {stage}: {words[:400]}", stage=stage, log=log)
@@ -102,10 +103,15 @@ def ending(code: int) -> str:
     return f"it ended with exit code {code}"
 
 
-def last_words(text: str, lines: int = 40, width: int = 400) -> str:
-    """The end of a log: its last lines, each cut to a length that a person reads."""
-    kept = [line if len(line) <= width else line[:width] + " ..." for line in text.strip().splitlines()]
-    return "\n".join(kept[-lines:])[-_KEPT:]
+def last_words(text: str, lines: int = 25, width: int = 300) -> str:
+    """What to keep of a log: its end and, where that is further up, the first mention of an error."""
+    every = [line if len(line) <= width else line[:width] + " ..." for line in text.strip().splitlines()]
+    end = "\n".join(every[-lines:])[-_KEPT:]
+    first = next((i for i, line in enumerate(every) if re.search(r"\berror\b", line, re.I)), len(every))
+    if first >= len(every) - lines and every[first:] and "\n".join(every[first:]) in end:
+        return end
+    start = "\n".join(every[first : min(first + 8, len(every) - lines)])[: _KEPT // 3]
+    return f"{start}\n...\n{end[-(_KEPT - _KEPT // 3) :]}" if start else end
 
 
 def _first_problem(text: str) -> str:

@@ -96,6 +96,8 @@ class TableView(Session):
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         found = self.twin.run(self._given(inputs))
+        if not self.output_tensors:
+            return {}
         tensor = self.output_tensors[0]
         name = tensor if tensor in found else next(iter(found))
         return {name: self._pixels(tensor, np.asarray(found[name]))}

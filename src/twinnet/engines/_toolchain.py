@@ -55,6 +55,7 @@ class Toolchain:
             "compile": found.compile.plain() if found.compile else [],
             "artefact": found.compile.artefact if found.compile else "",
             "run": found.run.plain(),
+            "files": {name: part.model_dump() for name, part in found.run.files.items()},
             "time_limit": max(found.run.time_limit, found.compile.time_limit if found.compile else 0.0),
             "input_form": tensors.inputs,
             "output_form": tensors.outputs,
@@ -82,7 +83,7 @@ class Toolchain:
     def start(self, line: list[str], stage: str, limit: float, folder: Path | None) -> str:
         """Run one program; everything it printed."""
         name = Path(line[0]).name
-        here = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+        here = self._path()
         line = [self._program(line[0], here), *line[1:]]
         more = {k: filled(v, self.values) for k, v in self.found.environment.items()}
         longest = limit if self._job.time_limit is None else min(limit, self._job.time_limit)
@@ -110,11 +111,25 @@ class Toolchain:
         return found
 
     def fingerprint(self) -> list[str]:
-        """What decides whether a compiled artefact is still good: the description, its options, the programs."""
-        here = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
-        parts = [self.told(), self.version()]
-        for command in self.found.compile.run if self.found.compile else ():
-            program = Path(self._program(filled(str(command[0]), self.values), here)).resolve()
+        """What decides whether a compiled artefact is still good: how it is compiled, and by which programs."""
+        step = self.found.compile
+        if step is None:
+            return []
+        told = [step.plain(), step.artefact, self.values, self.found.environment]
+        parts = [json.dumps(told, sort_keys=True), self.version()]
+        for command in step.run:
+            program = Path(self._program(filled(str(command[0]), self.values), self._path())).resolve()
             stat = program.stat()
             parts.append(f"{program} {stat.st_size} {stat.st_mtime_ns}")
         return parts
+
+    @property
+    def precision(self) -> str:
+        """What the twin computes in: as described, or as one of the options says."""
+        stated = (o.precision.get(self.options[k]) for k, o in self.found.options.items())
+        return next(filter(None, stated), self.found.precision)
+
+    @staticmethod
+    def _path() -> str:
+        """Programs that came with this Python count, whether or not its environment is active."""
+        return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))

@@ -33,6 +33,7 @@ class Worker:
         self._name = name
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         self._rest = b""
+        self._words = ""
         try:
             self._child = subprocess.Popen(
                 list(arguments),
@@ -92,8 +93,10 @@ class Worker:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(10)
         code = self._child.poll()
-        self._log.seek(0)
-        log = last_words(self._log.read().decode(errors="replace"))
+        if not self._log.closed:
+            self._log.seek(0)
+            self._words = last_words(self._log.read().decode(errors="replace"))
+        log = self._words
         how = "it does not answer" if code is None else ending(code)
         self.close()
         said = log.splitlines()[-1][:300] if log else ""

@@ -192,6 +192,13 @@ class Session(ABC):
         """Which operator draws random numbers without a seed, where the engine can tell; empty if none does."""
         return ""
 
+    def prepared(self, inputs: Arrays) -> Arrays:
+        """The inputs as this side prepared them itself, by their names in a sample; none where it takes them as given.
+
+        Asked after a `trace` of the same inputs.
+        """
+        return {}
+
     def graph(self) -> Graph | None:
         """The canonical layers of what this session runs, value names equal to `Site.tensor`; None if unknown."""
         return None

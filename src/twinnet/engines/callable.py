@@ -6,6 +6,8 @@ A twin in five lines (`--twin callable:my_twin.py:run`, or `twin=run` in Python)
         features = my_library.encode(x)
         return {"output": my_library.decode(features),   # the network's outputs by name (or just the array)
                 "encoder": features}                     # and, if it likes, what a module or site should hold
+
+A function that prepares its input itself shows it under the input's own name; it is then compared first.
 """
 
 from __future__ import annotations
@@ -71,6 +73,7 @@ class CallableSession(Session):
             network.signature.inputs if network else (), tuple(TensorSpec(n) for n in self._outputs)
         )
         # What the function shows is known only after a call.
+        self._prepared: dict[str, np.ndarray] = {}
         first = self._call(job.inputs)
         self._outputs = self._outputs or tuple(first)
         self._output_order = self._output_names(first)
@@ -117,7 +120,14 @@ class CallableSession(Session):
             named = dict(zip(names or (f"output_{i}" for i in range(len(several))), several, strict=True))
             if names is None and len(several) == 1:
                 named = {"output": several[0]}
-        return {str(name): _array(name, value) for name, value in named.items()}
+        found = {str(name): _array(name, value) for name, value in named.items()}
+        # What is named like an input is that input as the function prepared it.
+        shown = [name for name in inputs if name in found and name not in self._outputs]
+        self._prepared = {name: found.pop(name) for name in shown} if len(shown) < len(found) else {}
+        return found
+
+    def prepared(self, inputs: Arrays) -> Arrays:
+        return self._prepared
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         results = self._call(inputs)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from twinnet.cache import cached_folder, content_key
-from twinnet.engines._command_alone import command_lines, read_results, tensor_files, write_feeds
+from twinnet.engines._command_alone import command_lines, read_results, tensor_files, write_feeds, write_files
 from twinnet.engines._compiled_model import tensor_types
 from twinnet.engines._compiled_session import CompiledSession
 from twinnet.engines._process import last_words
@@ -84,7 +84,7 @@ class CommandSession(CompiledSession["_Built"]):
         )
         self._tools = tools
         self.version = tools.version()
-        self.precision = found.precision
+        self.precision = tools.precision
         self._module(artefact.feeds(job.inputs), frozenset())
 
     # -- compiling -----------------------------------------------------------------------------------------------
@@ -161,7 +161,9 @@ class CommandSession(CompiledSession["_Built"]):
             }
             log = ""
             commands = found.run.plain(found.run.watch if written else ())
+            files = {name: part.model_dump() for name, part in found.run.files.items()}
             try:
+                write_files(files, scratch, values, ins, outs)
                 for line in command_lines(commands, values, ins, outs):
                     log += self._tools.start(line, "run the network", found.run.time_limit, home)
                 results = read_results(outs, dict(module.types), form.outputs, form.raw_dtype)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from twinnet.engines._plan_judge import PlanJudge
+from twinnet.engines._plan_like import plan_like
 from twinnet.engines._table_view import TableView, planes_of
 from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
 from twinnet.errors import TwinnetError, UsageError
@@ -52,9 +53,11 @@ class LutEngine(Engine):
     ) -> Session:
         chosen = read_options(self, options, executor=_executor, threads=int)
         plan = plan_of(network, file, job)
-        return TableSession(
+        session = TableSession(
             plan, chosen.get("executor", self.executor), chosen.get("threads", job.threads), job, self
         )
+        session.tuned, session.net = is_tuned(file), lut_net(network)
+        return session
 
 
 class LutNativeEngine(LutEngine):
@@ -78,6 +81,8 @@ def plan_of(network: Any, file: str | None, job: Job) -> Plan:
 
     if file is not None:
         return open_tables(Path(file)).plan
+    if isinstance(tables := getattr(network, "tables", None), Path):
+        return open_tables(tables).plan
     net = lut_net(network)
     if net is None:
         tables = getattr(network, "plan", None)
@@ -88,6 +93,13 @@ def plan_of(network: Any, file: str | None, job: Job) -> Plan:
             hint="a factory that returns a twinnet.lut.LutNet, a .lut.safetensors file, or --twin lut:FILE",
         )
     return exported_plan(net, job)
+
+
+def is_tuned(file: str | None) -> bool:
+    """Whether the entries in a file were trained on their own, so that they need not be near any network."""
+    from twinnet.lut.file import read
+
+    return file is not None and file.endswith(".safetensors") and read(Path(file)).tuned
 
 
 def exported_plan(net: Any, job: Job) -> Plan:
@@ -116,6 +128,10 @@ class TableSession(Session):
     """A plan behind the session contract. Traces are in pixel units, one leading axis for the planes."""
 
     precision = "float32"
+    tuned = False
+    """Whether the tables were fine-tuned: scored beside their network, never judged by it."""
+    net: Any = None
+    """The LUT network these tables belong to, if there is one."""
 
     def __init__(self, plan: Plan, executor: str, threads: int | None, job: Job, engine: LutEngine) -> None:
         from twinnet.lut.executors import make
@@ -206,7 +222,15 @@ class TableSession(Session):
 
     def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> Any:
         """Judges a twin that runs tables: against these tables, exactly."""
-        return PlanJudge(self.plan, pairs, twin, slack=0, image=next(iter(self._inputs)))
+        plan = self.plan if self.net is None else judged_plan(self.net, self.plan, twin)
+        return PlanJudge(plan, pairs, twin, slack=0, image=next(iter(self._inputs)))
+
+
+def judged_plan(net: Any, own: Plan, twin: Session) -> Plan:
+    """The tables a twin must hold: the network's own, in the form of the twin's; fine-tuned ones are their own."""
+    if not isinstance(twin, TableSession):
+        return own
+    return twin.plan if twin.tuned else plan_like(net, own, twin.plan)
 
 
 class TorchTables:
@@ -333,5 +357,6 @@ class NetworkSites(Session):
 
     def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> Any:
         """Judges tables against the exact interpolation of this network sampled at its nodes."""
-        image = next(iter(self._inputs))
-        return PlanJudge(self.plan, pairs, twin, slack=1, image=image, tabulate=self._tabulate)
+        plan, image = judged_plan(self.net, self.plan, twin), next(iter(self._inputs))
+        slack = 0 if plan is getattr(twin, "plan", None) else 1
+        return PlanJudge(plan, pairs, twin, slack=slack, image=image, tabulate=self._tabulate)

@@ -104,6 +104,12 @@ class RecordedSession(Session):
             )
         return {name: np.asarray(trace[name]) for name in self.output_tensors}
 
+    def prepared(self, inputs: Arrays) -> Arrays:
+        if not self._second:
+            return {}
+        own = self.recording.sample(self._index(inputs))
+        return dict(zip(inputs, own.values(), strict=False)) if len(own) == len(inputs) else {}
+
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
         return self.recording.trace(self._index(inputs))
 

@@ -44,7 +44,7 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
 
 def restated(pair: PairResult, tolerances: Tolerances) -> PairResult:
     """One pair under these tolerances, by the figures it has; without any, by the noise floor."""
-    if pair.rule == "structure":
+    if pair.rule in ("structure", "inputs"):
         return pair
     automatic = pair.automatic or Judged(pair.status, pair.reason, pair.rule)
     if not tolerances:

@@ -166,7 +166,7 @@ def with_merged(
 
 
 def _creates(pair: PairResult) -> bool:
-    if pair.rule in ("noise floor", "structure", "plain") or pair.ratio is None:
+    if pair.rule in ("noise floor", "structure", "plain", "inputs") or pair.ratio is None:
         return pair.status == "fail"
     return pair.ratio > pair.limit
 

@@ -67,7 +67,7 @@ class BornTest:
         declared: Declared | None = None,
     ) -> None:
         self._graph = graph
-        self._declared = declared
+        self._declared = self.declared = declared
         self._observable = observable
         self._pairs = {p.site.tensor: p for p in pairs}
         self._unit = unit

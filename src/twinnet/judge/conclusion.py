@@ -51,6 +51,7 @@ class Conclusion:
         # Judged unwatched: the deployed outputs themselves must agree, whatever the tapped run showed.
         outputs = self._outputs(failed=verdict == "FAIL")
         pairs = self._unexplained(pairs, outputs) if verdict == "PASS" else pairs
+        pairs = [*self._inputs(), *pairs]
         if any(p.status == "fail" for p in (*outputs, *pairs)):
             verdict = "FAIL"
         visibly = [p for p in pairs if visible(p.difference, self.check.plain_unit, p.site.op)]
@@ -89,6 +90,25 @@ class Conclusion:
             timings=dict(check.timings),
         )
 
+    def _inputs(self) -> list[PairResult]:
+        """Inputs that the twin prepared otherwise, as pairs that fail."""
+        found = []
+        for tensor, (name, ours, theirs, _, reason) in self.check.inputs_found.items():
+            same = ours.shape == theirs.shape and dtype_class(ours.dtype) == dtype_class(theirs.dtype)
+            site = Site(tensor, name, "input", shape=tuple(ours.shape), dtype=dtype_name(ours.dtype))
+            base = PairResult(site, Site(name, name, "input"), "fail", "input", rule="inputs", reason=reason)
+            if same:
+                difference = compare(ours, theirs)
+                base = replace(
+                    base, difference=difference, born=difference.max_abs, ratio=math.inf, floor=0.0
+                )
+            found.append(base)
+        return found
+
+    def _with_input_cause(self, finding: Finding) -> Finding:
+        found = self.check.inputs_found.get(finding.site.tensor)
+        return finding if found is None else replace(finding, cause=found[3])
+
     def _twin_info(self) -> SideInfo:
         info = self.check.sides.twin_info()
         return replace(info, precision="int8") if self.check.quantised else info
@@ -99,7 +119,8 @@ class Conclusion:
         A floor is slack behind long segments and whole subgraphs. What the network's own rounding does to an output
         tells whether rounding can have done this.
         """
-        if self.check.tolerances or self.check.by_network or self.check.quantised:
+        check = self.check
+        if check.tolerances or check.by_network or check.quantised or check.inputs_found:
             return pairs
         wrong: set[str] = set()
         for index, output in enumerate(outputs):
@@ -119,6 +140,8 @@ class Conclusion:
         """Where the twin differs within its budget, by impact; a table's approximation by its size, worst first."""
         if not self.check.by_network:
             return self._ranked()
+        if self.net.engine.startswith("lut"):  # tables beside tables approximate nothing
+            return ()
         ranked = sorted(
             (
                 p
@@ -156,6 +179,7 @@ class Conclusion:
         keeper = self.check.keeper
         blamed = keeper.blamed
         known = [blamed[f.site.tensor].on(f) if f.site.tensor in blamed else f for f in findings]
+        known = [self._with_input_cause(f) for f in known]
         return tuple(with_merged(with_tied(known, keeper.tied), keeper.together, self.pairs))
 
     def _outputs(self, *, failed: bool) -> list[PairResult]:

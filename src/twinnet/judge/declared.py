@@ -19,15 +19,17 @@ import numpy as np
 import torch
 
 from twinnet.errors import EngineError
+from twinnet.judge.verdicts import LIMIT
 from twinnet.layers import evaluate_with_error
 from twinnet.layers.graph import Graph, Layer
+from twinnet.layers.integer import in_real_numbers
 from twinnet.layers.simplify import simplified
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair, Transform
 from twinnet.pairing.quantised import folded, steps
-from twinnet.pairing.weights import agreeing, same_weights
+from twinnet.pairing.weights import agreeing, corresponding, same_weights
 
-__all__ = ["CLIPPED", "Declared", "Expectation"]
+__all__ = ["CLIPPED", "Declared", "Expectation", "Kept", "KeptWeight"]
 
 CLIPPED = 0.01
 """The share of the network's own values that a declared range may clip; above it the range is too small."""
@@ -46,12 +48,42 @@ class Expectation:
     clipped: float = 0.0
 
 
+@dataclass(frozen=True)
+class KeptWeight:
+    """A weight of the network's segment beside the twin's: `layer` and `place` of it, half a step of each element,
+    and where the twin's whole number is the smallest or the largest there is."""
+
+    layer: int
+    place: int
+    ours: torch.Tensor
+    theirs: torch.Tensor
+    half: torch.Tensor
+    ends: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A segment as a quantised twin should compute it: what is looked at when it does not.
+
+    `graph` is the network's segment with the twin's weights where these are its own; `allowed` how far steps and
+    rounding may move its result; `own` what the network has there in its own run.
+    """
+
+    graph: Graph
+    allowed: torch.Tensor
+    weights: tuple[KeptWeight, ...]
+    step: Transform | None
+    own: np.ndarray | None
+    read: tuple[tuple[str, Transform, Transform], ...] = ()
+    """Inputs of the segment that are read in other steps than they were written in: name, written, read."""
+
+
 class Declared:
     """The quantised graph of one twin beside the network's. `inputs` maps its inputs to those of the network."""
 
     def __init__(self, graph: Graph, twin: Graph, pairs: Sequence[Pair], inputs: Mapping[str, str]) -> None:
         self._graph = graph
-        self._original = twin
+        self._original, self._halves = in_real_numbers(twin)
         self._inputs = inputs
         self._pairs = {p.twin_site.tensor: p for p in pairs}
 
@@ -108,7 +140,7 @@ class Declared:
         known = self._known(target)
         part, frontier = self.part(target)
         weights = self.weight_steps(part)
-        if not weights and not any(layer.kind == "quantize_linear" for layer in part):
+        if not weights and not any(layer.kind in ("quantize_linear", "dynamic_step") for layer in part):
             return None
         try:
             given = {n: self._value(n, known[n], twin_trace, values) for n in frontier}
@@ -122,6 +154,70 @@ class Declared:
         if moved.shape != value.shape or not value.is_floating_point():
             return None
         return self._clip(pair, Expectation(value, floor, moved), own)
+
+    def kept(
+        self,
+        pair: Pair,
+        layers: Sequence[int],
+        values: Mapping[str, torch.Tensor],
+        twin_trace: Mapping[str, np.ndarray],
+        own: np.ndarray | None,
+        unit: float,
+    ) -> Kept | None:
+        """What there is to say about a segment that its steps do not explain; arguments as for `expect`."""
+        expected = self.expect(pair, layers, values, twin_trace, own, unit)
+        if expected is None:
+            return None
+        tensor, target = pair.site.tensor, pair.twin_site.tensor
+        part, _ = self.part(target)
+        steps_of = self.weight_steps(part)
+        network, _ = self._with_declared_weights(layers, values, tensor, part, steps_of)
+        allowed = expected.steps.double()
+        if expected.floor is not None:
+            allowed = allowed + LIMIT * expected.floor
+        weights = []
+        for i, place, twin in corresponding(network, part, steps_of):
+            name = network.layers[i].inputs[place]
+            mine, other = network.constants[name or ""].double(), self._twin.constants[twin].double()
+            if mine.shape == other.shape:
+                weights.append(
+                    KeptWeight(i, place, mine, other, steps_of[twin], self._at_an_end(twin, other))
+                )
+        read = self._reread(part, pair)
+        held = None if any(name == tensor for name, _, _ in read) else self.quantiser(target)
+        return Kept(network, allowed, tuple(weights), held, own, read)
+
+    def _at_an_end(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        turned = name.endswith(".T") and name not in self._original.producer
+        index = self._original.producer.get(name.removesuffix(".T") if turned else name)
+        q = (
+            self._original.constants.get(self._original.layers[index].inputs[0] or "")
+            if index is not None
+            else None
+        )
+        if q is None or q.is_floating_point():
+            return torch.zeros(like.shape, dtype=torch.bool)
+        info = torch.iinfo(q.dtype)
+        ends = (q == info.min) | (q == info.max) | (q == -info.max)
+        return ends.t() if turned else ends
+
+    def _reread(self, part: Sequence[Layer], own: Pair) -> tuple[tuple[str, Transform, Transform], ...]:
+        """Quantised inputs, or the result, of a segment that are read in other steps, by the network's name."""
+        found = []
+        for layer in part:
+            held = layer.inputs[0] if layer.inputs else None
+            if layer.kind != "dequantize_linear" or held not in self._quantisers:
+                continue
+            written, read = self._quantisers[held], steps(self._twin, layer)
+            made = layer.outputs[0]
+            pair = own if made == own.twin_site.tensor else self._pairs.get(held) or self._pairs.get(made)
+            if (
+                pair is not None
+                and read is not None
+                and (written.scale, written.zero) != (read.scale, read.zero)
+            ):
+                found.append((pair.site.tensor, written, read))
+        return tuple(found)
 
     def _known(self, target: str) -> dict[str, str | None]:
         """Values of the twin that were captured, to the captured tensor that holds them; None for its inputs."""
@@ -169,6 +265,10 @@ class Declared:
                 if name is None or name not in self._twin.constants:
                     continue
                 weight, turned = self._twin.constants[name], name not in makers and name.endswith(".T")
+                half = self._halves.get(name.removesuffix(".T") if turned else name)
+                if half is not None:
+                    found[name] = half.t() if turned else half
+                    continue
                 maker = makers.get(name.removesuffix(".T") if turned else name)
                 if maker is None:
                     continue
@@ -198,9 +298,21 @@ class Declared:
             value, off = self._at(graph, layer.outputs[0], known, errors, unit)
             half = torch.as_tensor(step.along(step.scale or (0.0,), value.dim()) / 2, dtype=torch.float32)
             known[layer.outputs[0]] = value
+            if layer.outputs[0] != self._integers.get(target, target) and layer.inputs[0] is not None:
+                half = half + self._cut_off(self._at(graph, layer.inputs[0], known, errors, unit)[0], step)
             errors[layer.outputs[0]] = (torch.zeros(value.shape) if off is None else off) + half
         value, off = self._at(graph, target, known, errors, unit)
         return torch.zeros(value.shape) if off is None else off.expand(value.shape).contiguous()
+
+    @staticmethod
+    def _cut_off(value: torch.Tensor, step: Transform) -> torch.Tensor:
+        """What a quantiser inside a segment clips; nothing where it clips so much that its range is too small."""
+        low, high = step.range
+        margin = BEYOND * (high - low)
+        outside = (value < low - margin) | (value > high + margin)
+        if not value.numel() or float(outside.double().mean()) > CLIPPED:
+            return torch.zeros(value.shape)
+        return (value - value.clamp(low, high)).abs().float()
 
     @staticmethod
     def _at(

@@ -27,7 +27,7 @@ from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
 from twinnet.pairing.quantised import is_quantised
 from twinnet.pairing.transforms import candidates
-from twinnet.result import Guard, PairResult, Result, TaskMetric
+from twinnet.result import Cause, Guard, PairResult, Result, TaskMetric
 from twinnet.site import Site
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
@@ -51,6 +51,8 @@ class Judgement:
         # Whether the twin computes in a coarser format than the network: its small errors are then ranked.
         self.narrow = False
         self.quantised = False
+        # Inputs that the twin prepares otherwise, by tensor: name, both arrays, cause and evidence.
+        self.inputs_found: dict[str, tuple[str, np.ndarray, np.ndarray, Cause | None, str]] = {}
         # A metric that cannot be loaded is said before anything has run.
         self._metric = load_metric(settings.metric)
         self.scores: list[TaskMetric] = []
@@ -60,6 +62,7 @@ class Judgement:
         self.watched: dict[str, np.ndarray] = {}
         # How far two equal runs of the twin are apart, by network tensor; empty for a deterministic twin.
         self.spread: dict[str, float] = {}
+        self.varying: dict[str, np.ndarray] = {}
         # Samples are made when asked for; the first is asked for often.
         self.first: Mapping[str, np.ndarray] = feed.samples[0]
         flags = Tolerance(
@@ -94,9 +97,9 @@ class Judgement:
         twin_plain = twin.run(self.first)
         refuse_other(net, twin, None if self.sides.derived else graph, plain, twin_plain)
         self.aligned = align_outputs(net, plain, twin, twin_plain)
+        self.quantised = not is_quantised(graph) and is_quantised(self._steps_of(twin, self.sides.derived))
         pairing = self._pair(net, twin, graph)
         unit = UNITS.get(twin.precision, UNITS["float32"])
-        self.quantised = not self.sides.derived and is_quantised(twin.graph())
         self.narrow = self.quantised or unit > UNITS.get(net.precision, UNITS["float32"])
         # What a segment creates is measured at the twin's precision; end to end the coarser side shows as well.
         self.plain_unit = UNITS.get(coarser(net.precision, twin.precision), UNITS["float32"])
@@ -125,7 +128,8 @@ class Judgement:
                 theirs = {row.twin_name: twin_trace[row.twin_tensor] for row in self.aligned}
                 self._score(sample, ours, theirs)
             test = self._test(graph, pairing, unit)
-            seen = Seen(number, sample, trace, twin_trace, pairing, graph, test, unit)
+            prepared = self._prepared(net, twin, sample)
+            seen = Seen(number, sample, trace, twin_trace, pairing, graph, test, unit, prepared)
             judged = judge_sample(self, seen)
             for pair in judged:
                 before = results.get(pair.site.tensor)
@@ -144,6 +148,20 @@ class Judgement:
         seen.trace.close()
         seen.twin_trace.close()
 
+    def _prepared(
+        self, net: Session, twin: Session, sample: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Inputs that the twin prepared otherwise: compared before anything else, since all the rest inherits it."""
+        from twinnet.judge.inputs import input_cause, inputs_differ
+
+        shown = {n: np.asarray(a) for n, a in twin.prepared(sample).items() if n in sample}
+        found = {n: a for n, a in shown.items() if inputs_differ(np.asarray(sample[n]), a)}
+        for name, array in found.items():
+            tensor, ours = net.inputs.get(name, name), np.asarray(sample[name])
+            if tensor not in self.inputs_found:
+                self.inputs_found[tensor] = (name, ours, array, *input_cause(name, ours, array))
+        return found
+
     def close(self) -> None:
         """Free both sessions."""
         self.sides.close()
@@ -161,7 +179,7 @@ class Judgement:
             provenance=twin.provenance,
             names=settings.names,
             graph=graph,
-            twin_graph=None if derived else twin.graph(),
+            twin_graph=None if derived and not self.quantised else twin.graph(),
             outputs=outputs,
             inputs=inputs,
         )
@@ -176,6 +194,15 @@ class Judgement:
         if not pairing.pairs:
             raise EngineError("no site of the twin could be paired with the network", stage="pair")
         return pairing
+
+    @staticmethod
+    def _steps_of(twin: Session, derived: bool) -> Graph | None:
+        """The twin's layers where some may be quantised; reading those of a large file takes its time."""
+        if twin.artefact is None:
+            return None if derived else twin.graph()
+        from twinnet.engines._onnx_graph import holds_steps
+
+        return twin.graph() if holds_steps(twin.artefact.model) else None
 
     def _watched(self, site: Site) -> bool:
         def fits(patterns: Sequence[str]) -> bool:
@@ -289,12 +316,16 @@ class Judgement:
         """How far a second run of the twin is from the first, at each pair: this much is chance."""
         watch = {p.twin_site.tensor for p in pairing.pairs}
         again = twin.trace(sample, watch, TraceBuilder(self.settings.memory or DEFAULT_MEMORY))
-        found = {
-            p.site.tensor: guards.distance(seen[p.twin_site.tensor], again[p.twin_site.tensor])
-            for p in pairing.pairs
-        }
+        found: dict[str, float] = {}
+        for p in pairing.pairs:
+            one, two = seen[p.twin_site.tensor], again[p.twin_site.tensor]
+            far = guards.distance(one, two)
+            if far > 0:
+                found[p.site.tensor] = far
+                if one.shape == two.shape:
+                    self.varying[p.site.tensor] = p.transform.to_network(one != two)
         again.close()
-        return {tensor: far for tensor, far in found.items() if far > 0}
+        return found
 
     def _score(
         self, sample: Mapping[str, np.ndarray], ours: Mapping[str, Any], theirs: Mapping[str, Any]

@@ -13,7 +13,7 @@ import numpy as np
 
 from twinnet.engines import Spec
 from twinnet.errors import UsageError
-from twinnet.judge.aggregate import visible
+from twinnet.judge.aggregate import VISIBLE, visible
 from twinnet.judge.seen import Seen
 from twinnet.pairing import Pair
 from twinnet.result import PairResult
@@ -31,6 +31,7 @@ _KEPT = 8
 _KEPT_BYTES = 32 << 20
 _BLAMED = 8
 _RANKED = 16
+_SAYS_SOMETHING = 8.0
 _ADVISED = 64
 
 
@@ -94,7 +95,9 @@ class Keeper:
             p for p in failed if p.site.tensor not in known or (p.ratio or 0.0) > known[p.site.tensor].ratio
         ]
         worse = [p for p in worse if p.site.tensor in known or len(known) < _BLAMED][:_BLAMED]
-        unclear = not failed and self._visibly_different(judged)
+        # No segment was caught, and yet the output is plainly different.
+        hidden = not failed and not self._check.narrow and not self._check.tolerances
+        unclear = hidden and self._off(judged, 16 * VISIBLE)
         if not (worse or unclear) or (context := self.context(seen)) is None:
             return
         from twinnet.blame.context import blame
@@ -107,19 +110,19 @@ class Keeper:
             known.update({t: self._confirmed(by_tensor[t], b, context, seen) for t, b in found.items()})
             tensors = [p.site.tensor for p in failed]
             self.tied = tied(tensors, context, known) or self.tied
-            if not self._merged:
+            # The share of an output error that is itself no more than rounding would say nothing.
+            if not self._merged and self._off(judged, 0.25 if self._check.narrow else _SAYS_SOMETHING):
                 self._merged = True
                 within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
                 rest = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
                 self.together = merge_until_explained(tensors, rest, context, known)
 
-    def _visibly_different(self, judged: Sequence[PairResult]) -> bool:
-        """Whether an output is off by more than rounding piles up to, though no segment was caught."""
+    def _off(self, judged: Sequence[PairResult], units: float) -> bool:
+        """Whether an output is off by so many units of rounding, relative to its range."""
         check = self._check
-        if check.narrow or check.tolerances:
-            return False
         outputs = (p for p in judged if p.site.role == "output")
-        return any(visible(p.difference, 16 * check.plain_unit, p.site.op) for p in outputs)
+        unit = check.plain_unit * units / VISIBLE
+        return any(visible(p.difference, unit, p.site.op) for p in outputs)
 
     def _confirmed(self, pair: Pair, found: Blame, context: Context, seen: Seen) -> Blame:
         """The blame with whether the twin's segment alone shows it."""
@@ -131,7 +134,7 @@ class Keeper:
         threads = self._check.settings.threads
         options = ({"threads": str(threads)} if threads else {}) | options
         yes, why = confirm(
-            pair, context, twin, options, lambda p, trace: test.on(seen.sample, seen.trace, trace)(p)
+            pair, context, twin, options, lambda p, trace: test.on(seen.twin_sample, seen.trace, trace)(p)
         )
         return replace(found, confirmed=yes, confirmation=why)
 
@@ -176,8 +179,9 @@ class Keeper:
             return None
         outputs = tuple(zip(net.output_tensors, twin.output_tensors, strict=False))
         own = getattr(test, "context", None)
+        chance = {"varying": self._check.varying, "spread": self._check.spread}
         if own is not None:  # a network with a meaning of its own has steps of its own
-            return own(seen.sample, seen.twin_trace, outputs)
+            return replace(own(seen.sample, seen.twin_trace, outputs), **chance)
         if seen.graph is None:
             return None
         from twinnet.blame.context import Context
@@ -189,7 +193,7 @@ class Keeper:
         return Context(
             seen.graph,
             seen.pairing.pairs,
-            test.frontiers(seen.sample, seen.trace, seen.twin_trace),
+            test.frontiers(seen.twin_sample, seen.trace, seen.twin_trace),
             seen.trace,
             seen.twin_trace,
             {t: to_tensor(np.asarray(seen.sample[n])) for n, t in net.inputs.items() if n in seen.sample},
@@ -197,6 +201,8 @@ class Keeper:
             twin.graph(),
             {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs},
             outputs,
+            declared=test.declared,
+            **chance,
         )
 
     def _keep_seeds(self, judged: Sequence[PairResult], seen: Seen) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +31,8 @@ __all__ = ["Seen", "judge_sample"]
 class Seen:
     """What is at hand while one sample is judged: its inputs, both traces, the pairs, and who judges them.
 
-    `unit` is the unit roundoff of the twin's declared precision; `graph` the network's canonical layers, if known.
+    `unit` is the unit roundoff of the twin's declared precision; `graph` the network's canonical layers, if known;
+    `prepared` are inputs that the twin prepared itself, and otherwise than the network's.
     """
 
     number: int
@@ -42,6 +43,12 @@ class Seen:
     graph: Graph | None
     test: SiteJudge | None
     unit: float
+    prepared: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def twin_sample(self) -> Mapping[str, np.ndarray]:
+        """The inputs as the twin had them."""
+        return {**self.sample, **self.prepared} if self.prepared else self.sample
 
     def tensors(self, pair: Pair) -> tuple[np.ndarray, np.ndarray]:
         """The tensor of a pair on both sides, the twin's in the network's form."""
@@ -60,7 +67,7 @@ class _Judge:
         self._seen = seen
         self._born: Callable[[Pair], Born] | None = None
         if seen.test is not None:
-            self._born = seen.test.on(seen.sample, seen.trace, seen.twin_trace)
+            self._born = seen.test.on(seen.twin_sample, seen.trace, seen.twin_trace)
         self._equal: dict[str, bool] = {}
 
     def all(self) -> list[PairResult]:
@@ -93,7 +100,7 @@ class _Judge:
         tensor, graph, test, equal = pair.site.tensor, self._seen.graph, self._seen.test, self._equal
         if test is None or not equal[tensor] or (graph is not None and tensor not in graph.producer):
             return None
-        known = test.inputs
+        known = {tensor for tensor, name in test.inputs.items() if name not in self._seen.prepared}
         if not all(equal.get(n, n in known or n in test.shape_values) for n in test.segment(tensor)[1]):
             return None
         array = self._seen.trace[tensor]

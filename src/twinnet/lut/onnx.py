@@ -179,7 +179,8 @@ class _Writer:
                 stacked = self.op("Concat", *turned, axis=0) if len(turned) > 1 else turned[0]
                 numerators = self.lookup(term, table, stacked)
                 for k, r in enumerate(term.rotations):
-                    numerator = self.share(numerators, k, registers) if len(turned) > 1 else numerators
+                    source = registers[term.sample.planes[0].register]
+                    numerator = self.share(numerators, k, source) if len(turned) > 1 else numerators
                     site = f"{stage.name}.{term.name}.rot{r}"
                     if self.recording:
                         raw = self.op("Transpose", numerator, perm=[0, 3, 1, 2])
@@ -196,9 +197,9 @@ class _Writer:
         assert total is not None
         return self.note(stage.name, self.requant(stage, total), np.int64)
 
-    def share(self, stacked: str, k: int, registers: dict[str, str]) -> str:
-        """The k-th rotation of stacked numerators."""
-        planes = self.once("planes", lambda: self.op("Shape", registers[INPUT], start=0, end=1))
+    def share(self, stacked: str, k: int, source: str) -> str:
+        """The k-th rotation of stacked numerators; `source` has as many planes as one of them."""
+        planes = self.once(("planes", source), lambda: self.op("Shape", source, start=0, end=1))
         start = self.op("Mul", planes, self.constant([k]))
         return self.op("Slice", stacked, start, self.op("Add", start, planes), self.constant([0]))
 

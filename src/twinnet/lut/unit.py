@@ -153,7 +153,9 @@ class Unit(nn.Module):
         if self._network:
             if self.body is None:
                 raise UsageError("this Unit has neither a network nor a table")
-            return self.body(x).clamp(-1, 1)
+            out = self.body(x)
+            # Mixed precision is for the body: sums of several lookups need all digits.
+            return (out if out.dtype == x.dtype else out.to(x.dtype)).clamp(-1, 1)
         one = 1 << self.value_bits
         values = ste_round((x.to(torch.float64) * 255).clamp(0, 255) * one)
         exact = self.numerators(values, self.value_bits)

@@ -3,8 +3,8 @@
 Every model is a folder here with its tables, a card (data, terms, recipe, scores) and the log of its making;
 `python -m twinnet.models.build` makes them again. This module imports nothing heavy.
 
->>> find("sr", scale=4, quality="fast").name
-'sr-x4-fast.lut.safetensors'
+>>> name_of("sr", scale=4, quality="fast")
+'sr-x4-fast'
 """
 
 from __future__ import annotations

@@ -35,9 +35,8 @@ def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bo
     target = HERE / name / f"{name}.lut.safetensors"
     log = HERE / name / "log.json"
     recipe = json.loads(json.dumps(values["fit"]))
-    if target.is_file() and log.is_file() and not force:
-        if json.loads(log.read_text())["recipe"] == recipe:
-            return target
+    if target.is_file() and log.is_file() and not force and json.loads(log.read_text())["recipe"] == recipe:
+        return target
     folder = work / name
     if (folder / "config.toml").is_file():
         (folder / "config.toml").unlink()

@@ -30,7 +30,9 @@ _THREE = [
     [[1, 1], [-2, 1], [-1, 1], [0, 1]],
 ]
 _FEWER = {"shares": [0.02, 0.1, 0.2, 0.4], "half": False}
-"""For scales whose inputs have many more pixels."""
+"""For scales whose inputs have several times as many pixels."""
+_FEWEST = {"shares": [0.01, 0.03, 0.1, 0.15], "half": False}
+"""For inputs of full size."""
 
 
 def _stage(
@@ -49,7 +51,7 @@ def _own(*stages: dict, **more: Any) -> dict[str, Any]:
 def _restore(levels: int) -> dict[str, Any]:
     """Denoising and deblocking: a first image, improved with a look at the input."""
     later = [_stage(_SAME, sources=[f"stage{k}", "input"]) for k in range(1, levels)]
-    return _own(_stage("P1+P2+P4"), *later, **_FEWER)
+    return _own(_stage("P1+P2+P4"), *later, **_FEWEST)
 
 
 RECIPES: dict[str, Values] = {
@@ -58,7 +60,7 @@ RECIPES: dict[str, Values] = {
             _stage("P1+P2+P3", 2),
             _stage("Q1+Q2+Q3", 2, 2),
             _stage("Q1+Q2+Q3", 4, 2),
-        )  # fmt: skip
+        )
     },
     "sr-x4-fast": {"fit": _own(_stage("P1+P2", 4, band=1))},
     "sr-x4-best": {
@@ -67,7 +69,7 @@ RECIPES: dict[str, Values] = {
             _stage("R1+R2+R3+R4", 2, 2),
             _stage("R1+R2+R3+R4", 2, 2),
             _stage("R1+R2+R3+R4+R5", 4, 2),
-        )  # fmt: skip
+        )
     },
     "sr-x2-strong": {"fit": _own(_stage("P1+P2+P3", 2), _stage("Q1+Q2+Q3", 2, 2), **_FEWER)},
     "sr-x3-strong": {"fit": _own(_stage("P1+P2+P3", 3), _stage(_THREE, 3, 3), **_FEWER)},

@@ -27,7 +27,8 @@ def load_network(
     """The network that `ref` means.
 
     `ref` is an `nn.Module`, `(module, example inputs)`, an `ExportedProgram`, an `onnx.ModelProto`, or a
-    string or path: `file.py:factory`, `package.module:factory`, an .onnx or a .pt2 file (known by content).
+    string or path: `file.py:factory`, `package.module:factory`, an .onnx or a .pt2 file (known by content), or the
+    folder of an experiment.
     `shape` states input shapes, `{"x": (1, 3, 640, 640)}`, or one shape for a single input. `example` stands
     in for a missing example of a module.
 
@@ -86,7 +87,14 @@ def _unwrap(module: torch.nn.Module) -> torch.nn.Module:
 def _from_text(ref: str, example: Any, name: str) -> Network:
     path = Path(ref)
     if path.is_dir():
-        raise UsageError(f"{ref} is a folder, not a network", hint="name a file, or file.py:factory")
+        if not (path / "config.toml").is_file():
+            raise UsageError(
+                f"{ref} is a folder, not a network",
+                hint="name a file, file.py:factory, or the folder of an experiment (`twinnet lut new`)",
+            )
+        from twinnet.network.experiment import ExperimentNetwork
+
+        return ExperimentNetwork.load(path, name=name, example=example)
     if path.is_file():
         return _from_file(path, name)
     if is_reference(ref):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from twinnet.layers.graph import Graph
 from twinnet.pairing.provenance import by_module, by_name
-from twinnet.pairing.quantised import carriers, folded, is_quantised, raw_values
+from twinnet.pairing.quantised import carriers, folded, is_quantised, quantised_names, raw_values
 from twinnet.pairing.topology import by_topology, walk
 from twinnet.pairing.transforms import IDENTITY, Transform
 from twinnet.site import Site
@@ -81,7 +81,7 @@ def pair_sites(
     twin_known = {s.tensor: s for s in twin_sites}
     taken: set[str] = set()
     # In a quantised twin what goes into a quantiser is not what the next operator reads.
-    quantised = not derived and graph is not None and is_quantised(twin_graph)
+    quantised = graph is not None and is_quantised(twin_graph)
     hidden = raw_values(twin_graph) if quantised and twin_graph is not None else set()
     seen: dict[str, str] = {}
 
@@ -107,6 +107,11 @@ def pair_sites(
     if provenance is None or not derived:
         for tensor, twin, confidence in by_name(sites, twin_sites, derived=derived):
             take(tensor, twin, "provenance", confidence)
+    if derived and quantised and twin_graph is not None:
+        # The tools keep the names of what they quantise.
+        own = {n: n for n in known} if provenance is None else provenance
+        for tensor, twin, transform in carriers(twin_graph, quantised_names(twin_graph, own)):
+            take(tensor, twin, "provenance", 1.0, transform)
     if graph is not None and twin_graph is not None and not derived:
         start = {twin: tensor for tensor, twin in inputs}
         start.update({twin: tensor for tensor, (twin, _, _) in found.items()})

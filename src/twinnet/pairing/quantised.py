@@ -9,15 +9,16 @@ from typing import Any
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing.transforms import IDENTITY, Transform
 
-__all__ = ["carriers", "clamped", "folded", "is_quantised", "raw_values", "steps"]
+__all__ = ["carriers", "clamped", "folded", "is_quantised", "quantised_names", "raw_values", "steps"]
 
 QUANTISERS = ("quantize_linear", "dequantize_linear")
 _FOLDED = {"dequantize_linear", "mul", "identity"}
 
 
 def is_quantised(graph: Graph | None) -> bool:
-    """Whether a graph quantises values that depend on its inputs."""
-    return graph is not None and any(layer.kind == "quantize_linear" for layer in graph)
+    """Whether a graph holds weights or values in steps."""
+    held = {*QUANTISERS, "dynamic_quantize_linear"}
+    return graph is not None and any(layer.kind in held for layer in graph)
 
 
 def folded(graph: Graph) -> Graph:
@@ -95,6 +96,20 @@ def raw_values(graph: Graph) -> set[str]:
         for name, readers in graph.consumers.items()
         if name not in graph.outputs and all(graph.layers[i].kind == "quantize_linear" for i in readers)
     }
+
+
+def quantised_names(graph: Graph, names: Mapping[str, str]) -> dict[str, str]:
+    """Values in whole numbers to the network's tensors that they stand for, by what is quantised or read again."""
+    found: dict[str, str] = {}
+    for layer in graph:
+        if layer.kind != "quantize_linear":
+            continue
+        held = layer.outputs[0]
+        read = (graph.layers[i].outputs[0] for i in graph.consumers.get(held, ()))
+        known = next((names[n] for n in (layer.inputs[0] or "", *read) if n in names), None)
+        if known is not None:
+            found[held] = known
+    return found
 
 
 def carriers(graph: Graph, names: Mapping[str, str]) -> Iterator[tuple[str, str, Transform]]:

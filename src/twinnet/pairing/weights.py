@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["agreeing", "same_weights"]
+__all__ = ["agreeing", "corresponding", "same_weights"]
 
 _WEIGHTED = {"conv", "conv_transpose", "matmul", "gemm", "linear"}
 _MOST = 0.75
 _SLACK = 1 + 2.0**-10  # a weight on a tie was divided in float32
+
+
+def corresponding(
+    ours: Graph, theirs: Sequence[Layer], names: Collection[str]
+) -> Iterator[tuple[int, int, str]]:
+    """(index of a layer in `ours`, place of an operand, name in the twin) of weights, where it is one of `names`.
+
+    `ours` is the network's segment and `theirs` the twin's, both simplified: layers with weights correspond in order.
+    """
+    weighted = [i for i, layer in enumerate(ours.layers) if layer.kind in _WEIGHTED]
+    twins = [layer for layer in theirs if layer.kind in _WEIGHTED]
+    if [ours.layers[i].kind for i in weighted] != [layer.kind for layer in twins]:
+        return
+    for i, other in zip(weighted, twins, strict=True):
+        for place, (name, twin) in enumerate(zip(ours.layers[i].inputs, other.inputs, strict=False)):
+            if name is not None and twin is not None and name in ours.constants and twin in names:
+                yield i, place, twin
 
 
 def same_weights(
@@ -19,22 +36,13 @@ def same_weights(
 ) -> Iterator[tuple[str, str]]:
     """(name in `ours`, name in the twin) of weights that agree to within `allowed` in most of their elements.
 
-    `allowed` is given by the twin's name. `ours` is the network's segment and `theirs` the twin's, both simplified:
-    layers with weights correspond in order.
+    `allowed` is given by the twin's name.
     """
-    weighted = [layer for layer in ours if layer.kind in _WEIGHTED]
-    twins = [layer for layer in theirs if layer.kind in _WEIGHTED]
-    if [layer.kind for layer in weighted] != [layer.kind for layer in twins]:
-        return
-    for a, b in zip(weighted, twins, strict=True):
-        for name, twin in zip(a.inputs, b.inputs, strict=False):
-            if name is None or twin is None or name not in ours.constants or twin not in allowed:
-                continue
-            mine, other = ours.constants[name], constants[twin]
-            if mine.shape != other.shape:
-                continue
-            if float(agreeing(mine, other, allowed[twin]).double().mean()) > _MOST:
-                yield name, twin
+    for i, place, twin in corresponding(ours, theirs, allowed):
+        name = ours.layers[i].inputs[place] or ""
+        mine, other = ours.constants[name], constants[twin]
+        if mine.shape == other.shape and float(agreeing(mine, other, allowed[twin]).double().mean()) > _MOST:
+            yield name, twin
 
 
 def agreeing(ours: Any, theirs: Any, allowed: Any) -> Any:

@@ -30,6 +30,8 @@ def advice_words(advice: Advice) -> str:
     >>> advice_words(Advice(steps, 1, "run", 3)).replace("\\u00a0", " ")
     'keep 1 segment in float: SNR 40.0 dB becomes 52.0 dB (run that way on 3 samples)'
     """
+    if not advice.steps:
+        return "nothing was tried"
     before, after = advice.steps[0], advice.chosen
     if advice.how == "run":
         how = f"run that way on {words.count(advice.samples, 'sample')}"
@@ -64,7 +66,10 @@ def next_with_advice(result: Result) -> tuple[str, str]:
     advice = result.advice
     if advice is None or not advice.best or not result.command or result.findings:
         return "", ""
-    typed = shlex.split(result.command)
+    try:
+        typed = shlex.split(result.command)
+    except ValueError:  # not what a shell was given
+        return "", ""
     if advice.file:
         said: list[str] = []
         skip = False

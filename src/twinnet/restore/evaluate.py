@@ -80,12 +80,13 @@ def evaluate(
             f"none of the test sets of this task is there: {', '.join(missing)}",
             hint=f"name their folder in {experiment.config_file}, [data] bench",
         )
+    if not first_process():
+        return Evaluation(task.describe(), [], missing, experiment.text)
     models = [*candidates(experiment, task, network=network), *(compared(spec, task) for spec in compare)]
-    with watching(quiet=quiet or not first_process()) as watch:
+    with watching(quiet=quiet) as watch:
         rows, shown = score(task, found, models, watch)
     result = Evaluation(task.describe(), rows, missing, experiment.text, shown)
-    if first_process():
-        write_results(result, experiment.folder / "eval" if out is None else Path(out))
+    write_results(result, experiment.folder / "eval" if out is None else Path(out))
     return result
 
 
@@ -107,9 +108,7 @@ def score(
                 began = time.perf_counter()
                 results[model.name] = model.restore(low)
                 seconds[model.name] += time.perf_counter() - began
-                scores[model.name][name] = {
-                    key: metric(results[model.name], good) for key, metric in task.metrics.items()
-                }
+                scores[model.name][name] = _scored(task, results[model.name], good, f"{bench.name}/{name}")
                 if watch is not None:
                     watch(f"{bench.name}/{name}: {model.name}", number / count)
             first = next(iter(scores[models[0].name][name].values()))
@@ -127,6 +126,13 @@ def score(
                 Row(bench.name, model.name, means, seconds[model.name] / megapixels, model.bytes, every)
             )
     return rows, shown
+
+
+def _scored(task: Task, restored: np.ndarray, good: np.ndarray, where: str) -> dict[str, float]:
+    try:
+        return {key: metric(restored, good) for key, metric in task.metrics.items()}
+    except UsageError as error:
+        raise UsageError(f"{where} cannot be scored: {error.what}", hint=error.hint) from error
 
 
 def main() -> None:

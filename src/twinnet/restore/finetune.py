@@ -24,7 +24,7 @@ def finetune(folder: str | Path, *, quiet: bool = False) -> Path:
     from twinnet.lut.file import LutFile, write
     from twinnet.restore import state
     from twinnet.restore.benchmarks import hashes_of_tests
-    from twinnet.restore.data import Crops, training_data
+    from twinnet.restore.data import training_crops, training_data
     from twinnet.restore.export import read_tables
     from twinnet.restore.loop import Work, accelerator, run
     from twinnet.restore.screen import watching
@@ -43,14 +43,12 @@ def finetune(folder: str | Path, *, quiet: bool = False) -> Path:
     step = TableStep(net, s.kernel)
     compressed = s.table == "compressed"
     name = "finetune-compressed" if compressed else "finetune"
-    crops = Crops(
-        data.train, config.data.crop_size, seed=s.seed, weigh=config.data.weigh, augment=config.data.augment
-    )
+    crops, notes = training_crops(experiment, data, s.seed)
     work = Work(
         name, experiment.folder / name, step, net, s, s.batch_size or config.data.batch_size, crops,
-        Validation(data.valid, s.validate_images, s.validate_crop), deployed,
+        Validation.of(data.valid, s.validate_images, s.validate_crop), deployed,
         source=tables_hash(source.plan),
-        notes=(*data.notes, f"{s.table} tables, {step.kernel} kernel"),
+        notes=(*notes, f"{s.table} tables, {step.kernel} kernel"),
     )  # fmt: skip
     scores = run(work, experiment, processes, quiet)
     best = state.best_of(scores)

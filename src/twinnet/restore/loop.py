@@ -58,8 +58,11 @@ def accelerator(precision: str = "no") -> Any:
     """The processes and devices of this run, as `accelerate launch` set them up; one process without it."""
     try:
         from accelerate import Accelerator
+        from accelerate.state import AcceleratorState
     except ImportError as error:
         raise MissingExtra("accelerate", "train") from error
+    # An earlier run of this process may have had another precision.
+    AcceleratorState._reset_state()
     # Started as several processes on a machine without accelerators, they must still know of each other.
     several = os.environ.get("WORLD_SIZE", "1") != "1"
     return Accelerator(mixed_precision=precision, cpu=several and not torch.accelerator.is_available())

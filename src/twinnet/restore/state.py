@@ -100,7 +100,9 @@ def newest(folder: Path) -> Checkpoint | None:
 
 
 def prune(folder: Path, keep: int, best: int | None) -> None:
-    """Delete all but the latest `keep` and the best; 0 keeps all."""
+    """Delete all but the latest `keep` and the best (0 keeps all), and what a killed writer left behind."""
+    for left in folder.glob(".iter_*"):
+        left.unlink(missing_ok=True)
     if keep == 0:
         return
     found = checkpoints(folder)

@@ -13,7 +13,7 @@ def train(folder: str | Path, *, quiet: bool = False) -> list[dict[str, float]]:
     """Train the network of an experiment, from its last checkpoint on; returns its validations."""
     from twinnet.restore.benchmarks import hashes_of_tests
     from twinnet.restore.building import build
-    from twinnet.restore.data import Crops, training_data
+    from twinnet.restore.data import training_crops, training_data
     from twinnet.restore.loop import Work, accelerator, run
     from twinnet.restore.screen import watching
     from twinnet.restore.validate import Validation
@@ -23,19 +23,12 @@ def train(folder: str | Path, *, quiet: bool = False) -> list[dict[str, float]]:
     processes = accelerator(config.train.precision)
     with watching(quiet=quiet or not processes.is_main_process) as watch:
         data = training_data(experiment, hashes_of_tests(experiment, watch), watch)
-    crops = Crops(
-        data.train,
-        config.data.crop_size,
-        seed=config.train.seed,
-        weigh=config.data.weigh,
-        augment=config.data.augment,
-    )
+    crops, notes = training_crops(experiment, data, config.train.seed)
     net = build(config)
-    small = (f"left out {len(crops.small)} images smaller than a crop",) if crops.small else ()
     work = Work(
         "train", experiment.folder / "checkpoints", net, net, config.train, config.data.batch_size, crops,
-        Validation(data.valid, config.train.validate_images, config.train.validate_crop),
-        notes=(*data.notes, *small),
+        Validation.of(data.valid, config.train.validate_images, config.train.validate_crop),
+        notes=notes,
     )  # fmt: skip
     return run(work, experiment, processes, quiet)
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from twinnet.errors import UsageError
 from twinnet.restore.data import Pairs
+from twinnet.restore.data.split import SMALLEST
 
 __all__ = ["Validation", "middle"]
 
@@ -33,6 +35,17 @@ class Validation:
     pairs: Pairs
     images: int
     side: int
+
+    @classmethod
+    def of(cls, pairs: Pairs, images: int, side: int) -> Validation:
+        """Of the images that are large enough to be scored."""
+        which = [k for k in range(len(pairs)) if min(pairs.good[k].shape[:2]) >= SMALLEST]
+        if not which:
+            raise UsageError(
+                f"no validation image has {SMALLEST} x {SMALLEST} pixels, so none can be scored",
+                hint="use larger images, or name other ones in [data] valid",
+            )
+        return cls(pairs.chosen(which), images, side)
 
     def count(self) -> int:
         """How many images are used."""

@@ -109,7 +109,8 @@ def _program(contents: Contents) -> str:
             "Exit code: 1 while the fault exists, 0 when it is gone, 3 if a side cannot run.",
             '"""',
             "",
-            *(["from __future__ import annotations", ""] if contents.sources else []),
+            "from __future__ import annotations",
+            "",
             *(further if contents.sources else []),
             "import sys",
             "from pathlib import Path",
@@ -143,7 +144,9 @@ def start(folder: Path) -> tuple[int, str]:
     """Run the `repro.py` of a folder as anyone would: its exit code and what it says."""
     command = [sys.executable, "-I", str(folder / "repro.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    return done.returncode, (done.stdout + done.stderr).strip()
+    # A file that does not even load ends with 1 as well, and shows nothing.
+    broken = done.returncode == 1 and "Traceback (most recent call last)" in done.stderr
+    return 3 if broken else done.returncode, (done.stdout + done.stderr).strip()
 
 
 def describe(model: onnx.ModelProto, limit: int = 12) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
-from twinnet.result import Result, ResultSet
+from twinnet.result import Result, ResultSet, StagedResult
 from twinnet.shrink.folder import check_target, start, write_folder
 from twinnet.shrink.live import smallest_live
 from twinnet.shrink.refused import refused_network
@@ -101,11 +101,26 @@ def repro(
     write_folder(target, contents)
     exit_code, said = start(target)
     place = "" if confidential else seed.place.label
-    return Repro(target, seed.kind, place=place, said=said, confirmed=exit_code == 1, **made)
+    # A file that Python itself cannot run ends with 1 as well.
+    shown = exit_code == 1 and "the fault exists" in said
+    return Repro(target, seed.kind, place=place, said=said, confirmed=shown, **made)
+
+
+def _entered(run: Any) -> Any:
+    """Of a network followed through its stages: the step where the difference enters, else the one that broke."""
+    staged = run if isinstance(run, ResultSet) else None
+    if not isinstance(run, (Result, ResultSet)):
+        loaded = Result.load(run)
+        staged = loaded if isinstance(loaded, StagedResult) else None
+    if not isinstance(staged, StagedResult) or staged.verdict == "PASS":
+        return run
+    stage = staged.entered or next(s for s in staged.stages if s.state == "error")
+    return staged.result_of(stage)
 
 
 def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, str]]:
     """The seeds of a run, its folder, and the causes of its findings by tensor."""
+    run = _entered(run)
     if isinstance(run, ResultSet):
         failing = [r for r in run if r.verdict != "PASS"]
         if not failing:

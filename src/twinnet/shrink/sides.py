@@ -16,6 +16,7 @@ from twinnet.engines._command_alone import (
     said_problem,
     tensor_files,
     write_feeds,
+    write_files,
 )
 from twinnet.engines._iree_alone import iree_flags, iree_problem, run_iree
 from twinnet.engines._onnx_alone import typed_model
@@ -53,9 +54,7 @@ def run_onnxruntime(model: Any, options: dict[str, str], feeds: dict[str, Any]) 
     return dict(zip(names, session.run(names, {n: v for n, v in feeds.items() if n in taken})))
 
 
-def run_elsewhere(
-    side: Callable[..., Any], model: Any, options: dict[str, str], feeds: dict[str, Any]
-) -> dict[str, Any]:
+def run_elsewhere(side: Any, model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
     """Call a side in the interpreter that `options["python"]` names, with the packages that are installed there."""
     import inspect
     import json
@@ -162,6 +161,7 @@ HELPERS: dict[str, tuple[Callable[..., Any], ...]] = {
         command_lines,
         tensor_files,
         write_feeds,
+        write_files,
         read_results,
         said_problem,
     ),

@@ -134,8 +134,8 @@ class _Walk:
         self._files = self._placed(files)
         held.mkdir(parents=True, exist_ok=True)
         job = Job(
-            self._samples[0],
-            self._samples,
+            inputs=self._samples[0],
+            samples=self._samples,
             threads=settings.threads,
             time_limit=settings.time_limit,
             memory=settings.memory,

@@ -124,3 +124,34 @@ def test_given_bad_images_are_matched_by_name(photos, tmp_path):
     (bad / "scene001x2.png").unlink()
     with pytest.raises(UsageError, match="no bad image goes with scene001"):
         open_pairs(task, [photos], [bad])
+
+
+def test_folders_are_matched_one_by_one(tmp_path):
+    """Two collections that use the same names."""
+    rng = np.random.default_rng(0)
+    good, bad = [], []
+    for part in ("a", "b"):
+        image = rng.integers(0, 256, (24, 24, 3), dtype=np.uint8)
+        for folder, pixels in (
+            (tmp_path / part / "good", image),
+            (tmp_path / part / "bad", shrink(image, 2)),
+        ):
+            folder.mkdir(parents=True)
+            Image.fromarray(pixels).save(folder / "0001.png")
+        good.append(tmp_path / part / "good")
+        bad.append(tmp_path / part / "bad")
+    pairs = open_pairs(SuperResolution(2), good, bad)
+    assert len(pairs) == 2 and pairs.names == ("0001", "0001")
+    for k in range(2):
+        low, high = pairs.pair(k)
+        assert np.array_equal(low, shrink(np.asarray(high), 2))
+    with pytest.raises(UsageError, match="2 folders of good images, but 1 of bad"):
+        open_pairs(SuperResolution(2), good, bad[:1])
+
+
+def test_gray_against_colours(tmp_path):
+    for name, shape in (("good", (8, 8, 3)), ("bad", (4, 4))):
+        (tmp_path / name).mkdir()
+        Image.fromarray(np.zeros(shape, np.uint8)).save(tmp_path / name / "x.png")
+    with pytest.raises(UsageError, match="one image of the pair is gray"):
+        open_pairs(SuperResolution(2), [tmp_path / "good"], [tmp_path / "bad"])

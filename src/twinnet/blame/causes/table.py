@@ -72,7 +72,9 @@ def _sampling(group: Group) -> Iterator[Idea]:
     step = group.step
     sample = step.term.sample
     single = len(group.where) == 1
-    for padding in ("edge", "reflect", "zero", "symmetric", "wrap"):
+    # One pixel outside, the mirror image that repeats the border is the border itself.
+    far = max(max(abs(y), abs(x)) for y, x in sample.offsets) > 1
+    for padding in ("edge", "reflect", "zero", *(["symmetric"] if far else []), "wrap"):
         said = f"pads {padding} where the network pads {sample.padding}"
         yield "padding", said, lambda s, p=padding: s.but(padding=p), (sample.padding, padding), 1.0
     if single:
@@ -241,6 +243,11 @@ def _interpolation(group: Group) -> Iterator[Idea]:
             continue
         said = f"{said} where the network uses {own}"
         yield "interpolation", said, lambda s, w=way: s.but(interpolation=w), (own, way), 1.0
+        if way == "multilinear" and term.interpolation == "simplex":
+            # Its whole numbers are over the product of all units, not over one.
+            more = float(term.units(group.step.table) ** (group.step.table.axes - 1))
+            change = lambda s, f=more: s.but(interpolation="multilinear", factor=f)  # noqa: E731
+            yield "interpolation", said, change, (own, way), 1.0
     if term.interpolation == "simplex" and group.step.table.axes == 4 and not group.step.table.banded:
         compat = "" if term.compat else "srlut-2021"
         said = f"uses {'simplex' if term.compat else 'the slip of SR-LUT 2021'} where the network uses {own}"

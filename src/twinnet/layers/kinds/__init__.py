@@ -144,6 +144,7 @@ An operand with a star may be given as attribute of that name (Python ints or fl
 | quantize_linear | x, scale*, zero?* | axis=1, block=0, to=torch.uint8 (if no zero), qmin, qmax (range of `to`), precision=None |
 | dequantize_linear | x, scale*, zero?* | axis=1, block=0 |
 | dynamic_quantize_linear | x | outputs y, scale, zero (uint8) |
+| dynamic_step | x | outputs x, 1, 0: the same in real numbers, x off by half a step |
 | unique | x | axis=None, sorted=True; outputs y, first?, inverse?, counts? |
 | **tables** (pixel units; `step` is one of `twinnet.lut.variants`) | | |
 | planes | image | the 8-bit planes of an image: [planes, 1, rows, columns] |

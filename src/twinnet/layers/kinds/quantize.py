@@ -149,3 +149,22 @@ def _dynamic_error(
 
 
 register(Kind("dynamic_quantize_linear", _dynamic, _dynamic_error, discrete=True))
+
+
+# dynamic_step: real data that dynamic_quantize_linear would hold in 255 steps: off by half of one; scale 1, zero 0
+
+
+def _dynamic_step(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return x, torch.ones((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
+
+
+def _dynamic_step_error(
+    attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
+) -> tuple[Error, ...]:
+    x = inputs[0]
+    half = (mag(x.max().clamp(min=0)) + mag(x.min().clamp(max=0))) / 510
+    own = None if u == 0 else half.expand(x.shape)
+    return (add_up(x, own, scaled(x, 2 * u), errors[0]), None, None)
+
+
+register(Kind("dynamic_step", _dynamic_step, _dynamic_step_error))

@@ -78,9 +78,9 @@ class FitSection(Section):
         from twinnet.errors import UsageError
 
         if any(n < 1 for n in self.iterations):
-            yield Problem(("fit", "iterations"), f"{self.iterations} are not possible", "numbers from 1")
+            yield Problem(("fit", "iterations"), f"not possible: {self.iterations}", "numbers from 1")
         if any(not 0 < share <= 1 for share in self.shares):
-            yield Problem(("fit", "shares"), f"{self.shares} are not possible", "numbers over 0, up to 1")
+            yield Problem(("fit", "shares"), f"not possible: {self.shares}", "numbers over 0, up to 1")
         if self.preset != "own":
             if self.stages:
                 yield Problem(("fit", "stages"), f"preset {self.preset} has stages of its own", "[]")

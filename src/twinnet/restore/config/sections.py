@@ -196,6 +196,8 @@ class _Loop(Section):
         name = next(n for n in type(config).model_fields if getattr(config, n) is self)
         if not all(0 <= beta < 1 for beta in self.betas):
             yield Problem((name, "betas"), f"{self.betas} are not possible", "two numbers in [0, 1)")
+        if 0 < self.validate_crop < 32:
+            yield Problem((name, "validate_crop"), "too small a part to be scored", "0, or 32 and more")
         if self.schedule == "cosine" and self.learning_rate_end > self.learning_rate:
             yield Problem((name, "learning_rate_end"), "it must not exceed learning_rate")
 

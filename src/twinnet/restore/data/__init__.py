@@ -3,7 +3,7 @@
 from twinnet.restore.data.crops import Crops, batches
 from twinnet.restore.data.images import ImageSet, open_images
 from twinnet.restore.data.pairs import Pairs, open_pairs
-from twinnet.restore.data.split import TrainingData, training_data
+from twinnet.restore.data.split import TrainingData, training_crops, training_data
 
 __all__ = [
     "Crops",
@@ -13,5 +13,6 @@ __all__ = [
     "batches",
     "open_images",
     "open_pairs",
+    "training_crops",
     "training_data",
 ]

@@ -49,7 +49,19 @@ class ImageSet(Sequence[np.ndarray]):
         self.skipped: dict[str, str] = listed["skipped"]
         """Files that could not be read, and why."""
         path = folder / "pixels.bin"
-        self._pixels = np.memmap(path, np.uint8, mode="r") if path.stat().st_size else np.empty(0, np.uint8)
+        mapped = np.memmap(path, np.uint8, mode="r") if path.stat().st_size else np.empty(0, np.uint8)
+        # A plain view: slices of the memmap class itself cost many times more.
+        self._pixels = mapped.view(np.ndarray)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Below their folders, without suffix."""
+        return tuple(entry.name for entry in self.entries)
+
+    @property
+    def hashes(self) -> tuple[str, ...]:
+        """Of their pixels."""
+        return tuple(entry.hash for entry in self.entries)
 
     def __len__(self) -> int:
         return len(self.entries)

@@ -68,17 +68,48 @@ def open_pairs(
     low_folders: Iterable[str | Path] = (),
     watch: Watch | None = None,
 ) -> Pairs:
-    """The pairs in folders of good images; bad ones are read from `low_folders` by name, else made."""
-    images = open_images(folders, watch)
-    names = tuple(entry.name for entry in images.entries)
-    hashes = tuple(entry.hash for entry in images.entries)
+    """The pairs in folders of good images; bad ones are read by name from the folder that goes with each, else made."""
     given = list(low_folders)
     if given:
-        good, low = _matched(task, images, open_images(given, watch))
-        return Pairs(task, good, low, names, hashes, images.skipped)
+        roots = list(folders)
+        if len(given) != len(roots):
+            raise UsageError(f"{len(roots)} folders of good images, but {len(given)} of bad ones")
+        return _joined([_given(task, root, low, watch) for root, low in zip(roots, given)])
+    images = open_images(folders, watch)
     good = _kept(task, "trained", images, watch)
     low = None if task.at_crop else _kept(task, "low", images, watch)
-    return Pairs(task, good, low, names, hashes, images.skipped)
+    return Pairs(task, good, low, images.names, images.hashes, images.skipped)
+
+
+def _given(task: Task, root: str | Path, low_root: str | Path, watch: Watch | None) -> Pairs:
+    images = open_images([root], watch)
+    good, low = _matched(task, images, open_images([low_root], watch))
+    return Pairs(task, good, low, images.names, images.hashes, images.skipped)
+
+
+def _joined(parts: Sequence[Pairs]) -> Pairs:
+    return Pairs(
+        parts[0].task,
+        _Chain([part.good for part in parts]),
+        _Chain([part.low for part in parts if part.low is not None]),
+        tuple(name for part in parts for name in part.names),
+        tuple(digest for part in parts for digest in part.hashes),
+        {name: why for part in parts for name, why in part.skipped.items()},
+    )
+
+
+class _Chain(Sequence[np.ndarray]):
+    """Several sequences one after the other."""
+
+    def __init__(self, parts: Sequence[Sequence[np.ndarray]]) -> None:
+        self._places = [(part, k) for part in parts for k in range(len(part))]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: int) -> np.ndarray:  # type: ignore[override]
+        part, k = self._places[index]
+        return part[k]
 
 
 def _kept(task: Task, part: str, images: ImageSet, watch: Watch | None) -> Sequence[np.ndarray]:

@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twinnet.errors import UsageError
+from twinnet.restore.data.crops import Crops
 from twinnet.restore.data.images import Watch
 from twinnet.restore.data.pairs import Pairs, open_pairs
 from twinnet.restore.experiment import Experiment
 from twinnet.restore.tasks import task_of
 
-__all__ = ["TrainingData", "training_data"]
+__all__ = ["SMALLEST", "TrainingData", "training_crops", "training_data"]
+
+SMALLEST = 32
+"""Side of an image below which scores say nothing, or cannot be computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +42,8 @@ def training_data(
     if data.valid:
         valid = open_pairs(task, experiment.paths(data.valid), experiment.paths(data.valid_low), watch)
     else:
-        valid = every.chosen(_held_out(every.hashes, data.valid_share))
+        large = [min(every.good[k].shape[:2]) >= SMALLEST for k in range(len(every))]
+        valid = every.chosen(_held_out(every.hashes, data.valid_share, large))
     held = set(valid.hashes)
     kept = [k for k, digest in enumerate(every.hashes) if digest not in held]
     if not kept:
@@ -55,13 +60,23 @@ def training_data(
     return TrainingData(train, valid, tuple(notes))
 
 
-def _held_out(hashes: Sequence[str], share: float) -> list[int]:
-    """At least one image, chosen by its pixels, whatever its name.
+def training_crops(experiment: Experiment, data: TrainingData, seed: int) -> tuple[Crops, tuple[str, ...]]:
+    """The crops to train on, and what was left out of them."""
+    d = experiment.config.data
+    crops = Crops(data.train, d.crop_size, seed=seed, weigh=d.weigh, augment=d.augment)
+    if not crops.small:
+        return crops, data.notes
+    shown = ", ".join(crops.small[:5]) + (" ..." if len(crops.small) > 5 else "")
+    return crops, (*data.notes, f"left out {len(crops.small)} images smaller than a crop: {shown}")
 
-    >>> _held_out(["c", "a", "b"], 0.3)
-    [1]
+
+def _held_out(hashes: Sequence[str], share: float, large: Sequence[bool]) -> list[int]:
+    """At least one image, chosen by its pixels, whatever its name; small ones only where there are no others.
+
+    >>> _held_out(["c", "a", "b"], 0.3, [True, False, True])
+    [2]
     """
-    ranked = sorted(range(len(hashes)), key=lambda k: hashes[k])
+    ranked = sorted(range(len(hashes)), key=lambda k: (not large[k], hashes[k]))
     return sorted(ranked[: max(1, math.floor(share * len(ranked)))])
 
 

@@ -51,7 +51,7 @@ def candidates(
 
     >>> found = candidates(window=1, limit=1000)
     >>> len(found), found[0]
-    (14, ((0, 0, 0), (-1, -1, 0), (-1, 0, 0), (0, -1, 0)))
+    (6, ((0, 0, 0), (-1, 0, 0), (0, -1, 0), (0, 1, 0)))
     """
     fixed: list[Tap] = [(0, 0, 0)] if (cell == 1 if centre is None else centre) else []
     span = range(-window, cell + window)
@@ -66,7 +66,7 @@ def candidates(
         alone = [t for t in places if reflect(t) == t]
         pairs = [(t, reflect(t)) for t in places if t < reflect(t)]
         for taps in _combine(alone, pairs, axes - len(fixed)):
-            whole = tuple([*fixed, *sorted(taps)])
+            whole = (*fixed, *sorted(taps))
             key = min(_turned(whole, cell), key=lambda s: sorted(s))
             found.setdefault(key, whole)
     ordered = [found[key] for key in sorted(found, key=lambda s: (_spread(s, cell), sorted(s)))]

@@ -225,7 +225,12 @@ class _Job:
 
     def entries(self, parameters: Sequence[Tensor]) -> Tensor:
         """All entries as whole numbers in -127..127, one after the other."""
-        flat = torch.empty(self.size)
+        # One buffer per stage for good: a fresh one each time costs more than filling it. Parameters that change
+        # before the backward pass are refused by autograd, so it never holds other entries than that pass expects.
+        flat = getattr(self.stage, "_entries", None)
+        if flat is None or flat.numel() != self.size:
+            flat = torch.empty(self.size)
+            object.__setattr__(self.stage, "_entries", flat)
         start = 0
         for parameter in parameters:
             plain = parameter.detach().to(torch.float32).contiguous()
