@@ -102,6 +102,20 @@ def test_everything_made_is_scored(finished, tmp_path):
     assert not any(row.model.startswith("network") for row in without.rows)
 
 
+def test_several_files_after_one_option_and_equal_names(finished, tmp_path):
+    from typer.testing import CliRunner
+
+    from twinnet.cli.main import app
+
+    file = str(finished / "lut" / "exported.lut.safetensors")
+    words = ["lut", "eval", "-e", str(finished), "--no-network", "-q", "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*words, "--compare", file, file])
+    assert done.exit_code == 0, done.output
+    names = [line.split("  ")[0] for line in done.output.splitlines()]
+    assert "exported" in names and "exported (2)" in names
+    assert "what is" in str(CliRunner().invoke(app, [*words, file]).exception)
+
+
 def test_no_test_set_at_all(make):
     with pytest.raises(UsageError, match=r"none of the test sets.*Scenes"):
         evaluate(make(data={"bench": ""}))

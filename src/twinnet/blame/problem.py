@@ -93,6 +93,11 @@ class Problem:
         floor = self._bound(self.layers, self.constants, self.expected)
         return floor if self.kept is None else torch.maximum(floor, self.kept.allowed)
 
+    @property
+    def slack(self) -> float:
+        """Floors that may be left over; the steps of a quantised twin are the largest error they can make."""
+        return 4.0 if self.kept is None else 1.0
+
     @cached_property
     def wanted(self) -> torch.Tensor:
         """The twin's output, floats in float64."""
@@ -190,7 +195,7 @@ class Problem:
         rest = _difference(self.wanted, found).abs()
         whole = _difference(self.wanted, self.expected).abs()
         floor = self.floor if self.is_float else torch.zeros_like(rest)
-        over = rest > 4 * floor
+        over = rest > self.slack * floor
         left = torch.where(over, rest, 0.0)
         top = float(whole.max())
         few = float(over.double().mean()) <= 0.01 and float(left.max()) <= 4 * top

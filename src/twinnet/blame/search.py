@@ -117,7 +117,7 @@ def _proposals(problem: Problem) -> Iterator[Candidate]:
 def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
     few = fewer_sites(problem) if is_table(problem) else fewer_channels(problem)
     off = (
-        int((problem.error.abs() > 4 * problem.floor).sum())
+        int((problem.error.abs() > problem.slack * problem.floor).sum())
         if problem.same_shape and problem.is_float
         else None
     )

@@ -51,7 +51,8 @@ class BornTest:
 
     `unit` is the unit roundoff of the twin's declared precision; `inputs` maps the graph's input names to those of
     the samples; `observable` are the values the network's side can show; `spread` is how far two equal runs of
-    the twin are apart, where it is not deterministic; `declared` knows the steps of a quantised twin.
+    the twin are apart, where it is not deterministic; `declared` knows the steps of a quantised twin;
+    `half` says that it computes in float16.
     """
 
     def __init__(
@@ -65,9 +66,12 @@ class BornTest:
         observable: Collection[str] | None = None,
         spread: Mapping[str, float] | None = None,
         declared: Declared | None = None,
+        half: bool = False,
     ) -> None:
         self._graph = graph
         self._declared = self.declared = declared
+        # A float16 twin that hands its results on as float32 has still lost what float16 cannot hold.
+        self._smallest = _TINY_HALF if half else 0.0
         self._observable = observable
         self._pairs = {p.site.tensor: p for p in pairs}
         self._unit = unit
@@ -276,7 +280,7 @@ class _Sample:
         if expected.numel() == 0:
             return Born("pass", 0.0, 0.0, 0.0, segment=labels)
         spread = test._spread.get(pair.site.tensor, 0.0)
-        sizes = _Sizes(got, expected, error, test._unit, spread)
+        sizes = _Sizes(got, expected, error, test._unit, spread + test._smallest)
         if not sizes.finite:
             reason = _nonfinite(expected, got, pair, self._network)
             if reason:

@@ -143,11 +143,6 @@ class Judgement:
         conclusion = Conclusion(self, net, twin, graph, pairing, ordered, plain, twin_plain, outputs_seen)
         return conclusion.result(found)
 
-    def _done(self, seen: Seen, judged: Sequence[PairResult]) -> None:
-        """A sample is judged: its tensors go."""
-        seen.trace.close()
-        seen.twin_trace.close()
-
     def _prepared(
         self, net: Session, twin: Session, sample: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
@@ -161,6 +156,11 @@ class Judgement:
             if tensor not in self.inputs_found:
                 self.inputs_found[tensor] = (name, ours, array, *input_cause(name, ours, array))
         return found
+
+    def _done(self, seen: Seen, judged: Sequence[PairResult]) -> None:
+        """A sample is judged: its tensors go."""
+        seen.trace.close()
+        seen.twin_trace.close()
 
     def close(self) -> None:
         """Free both sessions."""
@@ -274,6 +274,7 @@ class Judgement:
             observable=observable,
             spread=self.spread,
             declared=declared,
+            half=twin.precision == "float16",
         )
 
     def _may_search(self, twin: Session) -> bool:

@@ -370,7 +370,7 @@ def _cells(text: str) -> int:
 
 
 def _matrix(result: ResultSet, width: int) -> list[_Row]:
-    """One line per twin: verdict, worst ratio, time, birthplace; paragraphs where that is too narrow."""
+    """One line per twin: verdict, worst ratio, time, birthplace and cause; paragraphs where that is too narrow."""
     head = ("twin", "verdict", "worst", "time", "born in")
     body = [_matrix_cells(one) for one in result.results]
     fixed = [max(_cells(row[i]) for row in (head, *body)) for i in (1, 2, 3)]
@@ -404,10 +404,11 @@ def _matrix_cells(one: Result) -> tuple[str, str, str, str, str]:
     ratio = words.worst_ratio(one)
     site = one.findings[0].site if one.findings else one.first_failing if one.verdict == "FAIL" else None
     place = f"({words.clean(one.stage)})" if one.verdict == "ERROR" and one.stage else "-"
+    cause = one.findings[0].cause if one.findings else None
     return (
         words.clean(one.twin.spec or one.twin.name),
         one.verdict + (" (weak)" if one.evidence == "weak" else ""),
         "-" if one.verdict == "ERROR" or ratio is None else words.times(ratio),
         "-" if seconds is None else f"{seconds:.1f}{words.NBSP}s",
-        words.clean(site.label) if site else place,
+        words.clean(site.label) + (f": {words.clean(cause.sentence)}" if cause else "") if site else place,
     )

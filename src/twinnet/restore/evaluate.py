@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,12 +83,25 @@ def evaluate(
         )
     if not first_process():
         return Evaluation(task.describe(), [], missing, experiment.text)
-    models = [*candidates(experiment, task, network=network), *(compared(spec, task) for spec in compare)]
+    models = _told_apart(
+        [*candidates(experiment, task, network=network), *(compared(spec, task) for spec in compare)]
+    )
     with watching(quiet=quiet) as watch:
         rows, shown = score(task, found, models, watch)
     result = Evaluation(task.describe(), rows, missing, experiment.text, shown)
     write_results(result, experiment.folder / "eval" if out is None else Path(out))
     return result
+
+
+def _told_apart(models: Sequence[Candidate]) -> list[Candidate]:
+    """Names that come again get a number."""
+    seen: Counter[str] = Counter()
+    found = []
+    for model in models:
+        seen[model.name] += 1
+        again = seen[model.name] > 1
+        found.append(replace(model, name=f"{model.name} ({seen[model.name]})") if again else model)
+    return found
 
 
 def score(

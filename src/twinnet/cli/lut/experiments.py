@@ -99,17 +99,24 @@ def evaluate(
     exp_dir: _Experiment,
     compare: Annotated[
         list[str] | None,
-        typer.Option(help="Tables, .onnx or .pb (OpenCV) of others in the same table; repeat it."),
+        typer.Option(
+            metavar="FILE...", help="Tables, .onnx or .pb (OpenCV) of others in the same table; one or more."
+        ),
     ] = None,
+    # An option takes one value: the files after the first arrive here.
+    more: Annotated[list[str] | None, typer.Argument(metavar="FILE", hidden=True)] = None,
     network: Annotated[bool, typer.Option(help="Also the network itself, which is slow.")] = True,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to write (DIR/eval).")] = None,
     quiet: _Quiet = False,
 ) -> None:
     """Score everything made so far on the test sets, beside doing nothing and beside others."""
+    from twinnet.errors import UsageError
     from twinnet.restore.evaluate import evaluate as run
     from twinnet.restore.results import lines
 
-    result = run(exp_dir, compare=compare or (), network=network, out=out, quiet=quiet)
+    if more and not compare:
+        raise UsageError(f"what is {more[0]} for?", hint="files to compare with come after --compare")
+    result = run(exp_dir, compare=[*(compare or ()), *(more or ())], network=network, out=out, quiet=quiet)
     typer.echo("\n".join(lines(result)))
     typer.echo(f"\nwritten   {out or exp_dir / 'eval'}/index.html")
 

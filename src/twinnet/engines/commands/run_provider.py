@@ -38,7 +38,7 @@ def main() -> int:
         feeds[name] = np.load(file, allow_pickle=False)
     wanted = [text.rpartition("=") for text in given.outputs]
     for (_, _, file), array in zip(wanted, session.run([n for n, _, _ in wanted], feeds), strict=True):
-        np.save(file, array)
+        np.save(file, np.asarray(array))
     return 0
 
 
