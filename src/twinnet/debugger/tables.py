@@ -19,13 +19,18 @@ def plans_of(stopped: Stopped) -> tuple[Plan, Plan] | None:
     """
     if stopped.held is None:
         return None
-    from twinnet.engines.lut import NetworkSites, TableSession
+    from twinnet.engines.lut import NetworkSites, TableSession, judged_plan
 
-    net = stopped.held.sides.net
+    net, twin = stopped.held.sessions["network"], stopped.held.sessions["twin"]
     if not isinstance(net, TableSession | NetworkSites):
         return None
-    plan = getattr(stopped.held.sides.twin, "plan", None)
-    return net.plan, plan if isinstance(plan, Plan) else net.plan
+    if not isinstance(twin, TableSession):
+        return net.plan, net.plan
+    if stopped.held.plans is None:
+        # Compressed tables are looked at beside the network's own in the same form, which takes a while to make.
+        own = net.plan if net.net is None else judged_plan(net.net, net.plan, twin)
+        stopped.held.plans = (own, twin.plan)
+    return stopped.held.plans
 
 
 def stage_at(plan: Plan, site: str) -> Stage:
