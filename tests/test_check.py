@@ -175,12 +175,13 @@ def test_a_twin_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> 
     bad = tmp_path / "bad.onnx"
     bad.write_text("no model")
     net, sample = torch.nn.Linear(4, 4), torch.linspace(-1, 1, 8).reshape(2, 4)
-    found = check(net, sample, f"torch?dtype=float64,onnxruntime:{bad}", out=tmp_path / "run")
+    found = twinnet.check(net, sample, f"torch?dtype=float64,onnxruntime:{bad}", out=tmp_path / "run")
     assert isinstance(found, ResultSet) and found.verdict == "ERROR"
     assert [r.verdict for r in found] == ["PASS", "ERROR"]
     assert "bad.onnx is not an ONNX model" in repr(found)
     with pytest.raises(UsageError, match="bad.onnx"):
-        check(net, sample, f"onnxruntime:{bad},onnxruntime:{bad}")
+        twinnet.check(net, sample, f"onnxruntime:{bad},onnxruntime:{bad}")
+
 
 NET = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 4)).eval()
 X = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
