@@ -178,8 +178,8 @@ def test_a_twin_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> 
     found = twinnet.check(net, sample, f"torch?dtype=float64,onnxruntime:{bad}", out=tmp_path / "run")
     assert isinstance(found, ResultSet) and found.verdict == "ERROR"
     assert [r.verdict for r in found] == ["PASS", "ERROR"]
-    assert "bad.onnx is not an ONNX model" in repr(found)
-    with pytest.raises(UsageError, match="bad.onnx"):
+    assert "is not an ONNX model" in " ".join(repr(found).split())
+    with pytest.raises(UsageError, match="is not an ONNX model"):
         twinnet.check(net, sample, f"onnxruntime:{bad},onnxruntime:{bad}")
 
 
