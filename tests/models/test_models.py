@@ -80,6 +80,14 @@ def test_shipped_tables_reach_the_scores_of_their_card(name: str) -> None:
 
 
 @pytest.mark.skipif("sr-x4-strong" not in models.available(), reason="no tables in this checkout")
+def test_the_verb_names_the_result_after_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Image.fromarray(scene(1, 12, 14)).save("in.png")
+    done = CliRunner().invoke(app, ["lut", "run", "in.png", "--task", "sr", "--quality", "fast"])
+    assert done.exit_code == 0, done.output
+    assert Image.open("in-sr-x4-fast.png").size == (56, 48)
+
+
 def test_the_verb_needs_no_file(tmp_path: Path) -> None:
     Image.fromarray(scene(1, 30, 40)).save(tmp_path / "in.png")
     out = tmp_path / "out.png"

@@ -123,7 +123,14 @@ def compress(
 
 def run(
     source: Annotated[Path, typer.Argument(help="An image, a folder of images, or a video.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder, or a file name for a single image.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            help="Folder, or a file name for a single image (default: beside you, named after the source).",
+        ),
+    ] = None,
     table: Annotated[
         Path | None, typer.Option("--table", help="Tables: ours, a published file, or a folder.")
     ] = None,
@@ -155,6 +162,9 @@ def run(
         raise UsageError("which tables?", hint="name a file with --table, or a task with --task")
     if table is None:
         table = find(str(task), scale=scale, quality=quality, level=level)
+    if out is None:
+        # photo.png becomes photo-sr-x4-strong.png, a folder of photos a folder of that name.
+        out = Path(f"{source.stem}-{table.name.partition('.')[0]}{source.suffix}")
     outcome = run_with_bar(load(table, executor=executor, threads=threads), source, out, quiet)
     for path, why in outcome.failed.items():
         typer.echo(f"skipped   {path}: {why}", err=True)
