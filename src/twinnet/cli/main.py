@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from typing import Annotated, Any
@@ -89,6 +90,9 @@ def main() -> None:
     if not sys.warnoptions:
         # Advice of libraries to each other; `python -W default -m twinnet.cli.main` shows it.
         warnings.simplefilter("ignore", FutureWarning)
+    if len(sys.argv) == 3 and sys.argv[1] in ("--show-completion", "--install-completion"):
+        # A shell that is named is taken, also where a package is installed that could guess it.
+        os.environ.setdefault("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     try:
         app(prog_name="twinnet")
     except TwinnetError as error:

@@ -102,7 +102,8 @@ class OnnxRuntimeEngine(Engine):
         session = OnnxRuntimeSession(
             artefact, chosen.get("opt", "all"), threads, entries, job, version, elsewhere
         )
-        session.precision = "float32" if way is None else way.precision
+        if way is not None:
+            session.precision = way.precision
         return session
 
     def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:

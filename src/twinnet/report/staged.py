@@ -17,7 +17,7 @@ def cells(stage: Stage) -> tuple[str, str, str, str]:
     """One row of the table.
 
     >>> cells(Stage("onnx", before=Step("exported", "FAIL", 0.5, 9400.0), network=Step("eager", "PASS", 0.0, 0.0)))[1:3]
-    ('FAIL', '9\\xa0400\\xa0x the noise floor')
+    ('FAIL', '9\\xa0400\\xa0x\\xa0the noise floor')
     """
     name = words.clean(stage.name)
     if stage.state == "start":
