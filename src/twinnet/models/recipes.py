@@ -65,10 +65,10 @@ RECIPES: dict[str, Values] = {
     "sr-x4-fast": {"fit": _own(_stage("P1+P2", 4, band=1))},
     "sr-x4-best": {
         "fit": _own(
-            _stage("P1+P2+P3+P4", 2),
-            _stage("R1+R2+R3+R4", 2, 2),
-            _stage("R1+R2+R3+R4", 2, 2),
-            _stage("R1+R2+R3+R4+R5", 4, 2),
+            _stage("P1+P2+P3+P4", 2, band=3),
+            _stage("R1+R2+R3+R4+R5", 2, 2, band=3),
+            _stage("R1+R2+R3+R4+R5", 2, 2, band=3),
+            _stage("R1+R2+R3+R4+R5", 4, 2, band=3),
         )
     },
     "sr-x2-strong": {"fit": _own(_stage("P1+P2+P3", 2), _stage("Q1+Q2+Q3", 2, 2), **_FEWER)},
