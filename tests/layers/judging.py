@@ -56,7 +56,7 @@ def judge(
     only: tuple[str, ...] = (),
     tiny: float = TINY,
 ) -> list[Ratio]:
-    """The largest ratio per tensor, worst first, with one level of carry; or of `only` some, without."""
+    """The largest ratio per tensor, worst first, with one level of carry; or of `only` some, carried from one to the next."""
     carry: dict[str, torch.Tensor | None] = {}
     found: list[Ratio] = []
     for name in only or tensors:
@@ -66,9 +66,15 @@ def judge(
         layers, frontier = graph.segment([name], known)
         layer = graph.layers[graph.producer[name]]
         given = {n: tensors[n] for n in frontier}
-        floor = evaluate_with_floor(
-            graph, given, {n: carry.get(n) for n in frontier}, unit=unit, layers=layers, keep=[name]
-        )[name]
+        floors = evaluate_with_floor(
+            graph,
+            given,
+            {n: carry.get(n) for n in frontier},
+            unit=unit,
+            layers=layers,
+            keep=[n for n in layer.outputs if n],
+        )
+        floor = floors[name]
         carry[name] = floor.carry
         value, got = floor.value, tensors[name]
         assert value is not None
@@ -76,7 +82,9 @@ def judge(
         if not got.is_floating_point():
             inputs = [_operand(graph, tensors, n) for n in layer.inputs]
             errors = [carry.get(n) if n else None for n in layer.inputs]
-            (allowed, *_) = kinds.get(layer.kind).flips(layer.attrs, inputs, errors, [value], unit)
+            made = [floors[n].value for n in layer.outputs if n in floors]
+            flips = kinds.get(layer.kind).flips(layer.attrs, inputs, errors, made, unit)
+            allowed = flips[layer.outputs.index(name)]
             excused = value == got if allowed is None else allowed.excuses(value, got)
             found.append(Ratio(0.0 if bool(excused.all()) else float("inf"), layer, name))
             continue
