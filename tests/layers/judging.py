@@ -56,7 +56,7 @@ def judge(
     only: tuple[str, ...] = (),
     tiny: float = TINY,
 ) -> list[Ratio]:
-    """The largest ratio per tensor, worst first, with one level of carry; or of `only` some, carried from one to the next."""
+    """The largest ratio per tensor, worst first, with one level of carry; `only` of some, in their order."""
     carry: dict[str, torch.Tensor | None] = {}
     found: list[Ratio] = []
     for name in only or tensors:
