@@ -152,6 +152,18 @@ def test_threads_and_config_entries_reach_the_session(file: Path) -> None:
     assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
 
 
+@pytest.mark.parametrize("level", ["off", "all"])
+def test_times_of_layers_name_the_tensors_they_make(file: Path, level: str) -> None:
+    session = _open(file, opt=level)
+    times = session.profile(X, repeats=3)
+    sites = {s.tensor for s in session.sites}
+    convs = [t for t in times if t.op in ("Conv", "FusedConv")]
+    assert convs and all(t.tensors and set(t.tensors) <= sites for t in convs), times
+    assert sum(t.seconds for t in times) > 0
+    if level == "off":
+        assert [t.tensors for t in times] == [tuple(n.output) for n in onnx.load(file).graph.node]
+
+
 def test_what_it_cannot_run_is_an_engine_error(tmp_path: Path) -> None:
     node = helper.make_node("NoSuchOperator", ["x"], ["y"], domain="com.microsoft")
     model = make_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (1, 3, 48, 40)}, ["y"])

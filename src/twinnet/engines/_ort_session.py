@@ -24,7 +24,8 @@ LEVELS = {
 def make_session(model: Any, settings: dict[str, Any]) -> Any:
     """An `InferenceSession` of a file or of a model's bytes.
 
-    `settings`: level, threads (None: all cores), entries, and save_to where the optimised graph is to be written.
+    `settings`: level, threads (None: all cores), entries, save_to where the optimised graph is to be written, and
+    profile_to, the beginning of the name of a file for times.
     """
     import onnxruntime as ort
 
@@ -45,6 +46,9 @@ def make_session(model: Any, settings: dict[str, Any]) -> Any:
         options.add_session_config_entry(
             "session.optimized_model_external_initializers_min_size_in_bytes", "1024"
         )
+    if settings.get("profile_to"):
+        options.enable_profiling = True
+        options.profile_file_prefix = settings["profile_to"]
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 

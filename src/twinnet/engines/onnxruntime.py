@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import statistics
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,6 +22,7 @@ from twinnet.engines.base import (
     Arrays,
     Engine,
     Job,
+    LayerTime,
     Session,
     failed,
     one_of,
@@ -134,7 +137,14 @@ class OnnxRuntimeSession(TappedSession):
         self._entries = entries
         self._runner = _Loaded(self._load(artefact.path or artefact.model), job)
 
-    def _load(self, model: Any, *, level: str | None = None, save_to: Path | None = None) -> Any:
+    def _load(
+        self,
+        model: Any,
+        *,
+        level: str | None = None,
+        save_to: Path | None = None,
+        profile_to: Path | None = None,
+    ) -> Any:
         entries = dict(self._entries)
         if self._artefact.base_dir is not None:
             entries["session.model_external_initializers_file_folder_path"] = str(
@@ -145,6 +155,7 @@ class OnnxRuntimeSession(TappedSession):
             "threads": self._threads,
             "entries": entries,
             "save_to": None if save_to is None else str(save_to),
+            "profile_to": None if profile_to is None else str(profile_to),
         }
         source = str(model) if isinstance(model, str | Path) else model.SerializeToString()
         try:
@@ -165,17 +176,46 @@ class OnnxRuntimeSession(TappedSession):
         """
         if self._level == "off":
             return self._cut.observable
+        # Where it has no kernel for a narrow format it computes in float32, under a name of its own.
+        alive = {name.removeprefix(_WIDENED) for node in self._optimised.node for name in node.output}
+        # ONNX Runtime keeps the names of graph outputs, whatever it does inside.
+        alive.update(self._cut.outputs)
+        return tuple(name for name in self._cut.observable if name in alive)
+
+    @cached_property
+    def _optimised(self) -> onnx.GraphProto:
+        """The graph that is left after optimisation, at most at level "extended"; without large weights."""
         import onnx
 
         with tempfile.TemporaryDirectory(prefix="twinnet-ort-") as folder:
             saved = Path(folder) / "optimised.onnx"
             self.save_optimised(saved)
-            graph = onnx.load(str(saved), load_external_data=False).graph
-        # Where it has no kernel for a narrow format it computes in float32, under a name of its own.
-        alive = {name.removeprefix(_WIDENED) for node in graph.node for name in node.output}
-        # ONNX Runtime keeps the names of graph outputs, whatever it does inside.
-        alive.update(self._cut.outputs)
-        return tuple(name for name in self._cut.observable if name in alive)
+            return onnx.load(str(saved), load_external_data=False).graph
+
+    def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
+        if self._elsewhere is not None:
+            raise EngineError(
+                "times per layer are not taken in another interpreter",
+                stage="profile",
+                hint="leave out python=",
+            )
+        feeds = self._artefact.feeds(inputs)
+        with tempfile.TemporaryDirectory(prefix="twinnet-ort-") as folder:
+            model = self._artefact.path or self._artefact.model
+            timed = self._load(model, profile_to=Path(folder) / "times")
+            run = _Loaded(timed, self._job)
+            for _ in range(max(repeats, 1) + 1):  # the first run also prepares memory
+                run(feeds)
+            events = json.loads(Path(timed.end_profiling()).read_text(encoding="utf-8"))
+        known = set(self._cut.observable)
+        made = {n.name: tuple(t for t in n.output if t in known) for n in self._optimised.node if n.name}
+        # Nodes without a name are called after their operator and place.
+        for place, node in enumerate(self._artefact.model.graph.node):
+            if not node.name:
+                made[f"{node.op_type}_{place}"] = tuple(t for t in node.output if t in known)
+        # A convolution in ONNX Runtime's own layout is named after the tensor it makes.
+        made.update({f"{tensor}_nchwc": (tensor,) for tensor in known})
+        return layer_times(events, made)
 
     def save_optimised(self, target: Path) -> None:
         """Write the model as it is optimised here, at most at level "extended": "all" is for one processor only."""
@@ -222,3 +262,31 @@ class _Loaded:
             raise
         except Exception as error:
             raise failed("run the network", "onnxruntime", error) from error
+
+
+def layer_times(
+    events: Sequence[Mapping[str, Any]], made: Mapping[str, tuple[str, ...]]
+) -> tuple[LayerTime, ...]:
+    """Steps of a profile of ONNX Runtime, the median of all runs but the first.
+
+    `made` names the tensors each node makes; nodes that only change a layout make none that the network knows.
+
+    >>> node = {"cat": "Node", "name": "c1_kernel_time", "args": {"op_name": "Conv", "provider": "CPU"}}
+    >>> layer_times([{**node, "dur": 900}, {**node, "dur": 40}, {**node, "dur": 60}], {"c1": ("y",)})
+    (LayerTime(name='c1', op='Conv', seconds=5e-05, tensors=('y',), kernel='CPU'),)
+    """
+    taken: dict[str, list[Mapping[str, Any]]] = {}
+    for event in events:
+        name, _, kind = str(event.get("name", "")).rpartition("_kernel_")
+        if event.get("cat") == "Node" and kind == "time":
+            taken.setdefault(name, []).append(event)
+    return tuple(
+        LayerTime(
+            name,
+            seen[0]["args"]["op_name"],
+            statistics.median(float(e["dur"]) for e in seen[1:] or seen) / 1e6,
+            made.get(name, ()),
+            seen[0]["args"].get("provider", ""),
+        )
+        for name, seen in taken.items()
+    )
