@@ -64,8 +64,9 @@ def test_other_calibrations_pass_where_they_cut_off_next_to_nothing(narrow: File
     found = _check(narrow.module, narrow.image, f"onnxruntime?quantize=static&calibrate={calibrate}")
     plain = _check(narrow.module, narrow.image, "onnxruntime?quantize=static")
     assert found.verdict == plain.verdict == "PASS", found
-    # It is another twin: the ranges differ, and so do the outputs.
-    assert found.outputs[0].difference.max_abs != plain.outputs[0].difference.max_abs
+    # Percentiles cut a little off, so that it is another twin; entropy keeps the ranges of so little data.
+    same = found.outputs[0].difference.max_abs == plain.outputs[0].difference.max_abs
+    assert same == (calibrate == "entropy")
 
 
 def test_all_inputs_calibrate(narrow: Files) -> None:
