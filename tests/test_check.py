@@ -171,6 +171,15 @@ def test_a_fault_that_one_of_several_samples_shows(tmp_path: Path) -> None:
 # -- several twins, errors, guards -------------------------------------------------------------------
 
 
+def test_complex_numbers_are_pairs_of_real_ones_in_onnx(tmp_path: Path) -> None:
+    class Net(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.fft.fft(x).real + 1
+
+    found = twinnet.check(Net(), torch.linspace(-1, 1, 16).reshape(2, 8), "onnxruntime", out=tmp_path)
+    assert isinstance(found, Result) and found.verdict == "PASS", found
+
+
 def test_a_twin_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
     bad = tmp_path / "bad.onnx"
     bad.write_text("no model")

@@ -254,6 +254,7 @@ def run_judgement(
         from twinnet.judge.again import against_baseline
 
         result = against_baseline(result, settings.baseline)
+    object.__setattr__(result, "_seeds", tuple(seeds))  # for twinnet.repro; no part of result.json
     if folder is not None:
         from twinnet.report.files import write_run
         from twinnet.report.show import save_tensors
@@ -265,7 +266,6 @@ def run_judgement(
             from twinnet.shrink.seed import save_seeds
 
             save_seeds(folder, seeds)
-    object.__setattr__(result, "_seeds", tuple(seeds))  # for twinnet.repro; no part of result.json
     return result
 
 

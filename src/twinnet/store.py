@@ -20,7 +20,7 @@ import numpy as np
 
 from twinnet.errors import UsageError
 
-__all__ = ["TensorFile", "atomic_write", "dtype_name", "numpy_dtype", "write_tensors"]
+__all__ = ["TensorFile", "atomic_write", "dtype_name", "numpy_dtype", "storable_dtype", "write_tensors"]
 
 _CODES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -54,6 +54,15 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """The opposite of `numpy_dtype`."""
     return np.dtype(dtype).name
+
+
+def storable_dtype(dtype: np.dtype[Any]) -> bool:
+    """Whether `write_tensors` takes arrays of it.
+
+    >>> storable_dtype(np.dtype("float32")), storable_dtype(np.dtype("complex128"))
+    (True, False)
+    """
+    return dtype.newbyteorder("=") in _NAMES
 
 
 def atomic_write(path: str | Path, chunks: Iterable[bytes | memoryview]) -> Path:

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -187,3 +188,10 @@ def test_figures_have_two_digits(value: float | None, text: str) -> None:
 def test_a_share_is_never_rounded_up_to_everything(share: float) -> None:
     if share < 1 - 1e-10:
         assert not words.percent(share).startswith("100")
+
+
+def test_a_refusal_that_can_be_made_small_says_so(tmp_path: Path) -> None:
+    refused = replace(examples.error(), folder=str(tmp_path))
+    assert "twinnet repro" not in render_text(refused, width=200)
+    (tmp_path / "seeds").mkdir()
+    assert f"next     twinnet repro {tmp_path}" in render_text(refused, width=200)

@@ -354,6 +354,9 @@ def _settled(
         if pair.site.tensor not in trace or pair.twin_site.tensor not in twin_trace:
             continue
         ours, theirs = trace[pair.site.tensor], twin_trace[pair.twin_site.tensor]
+        if np.iscomplexobj(ours) != np.iscomplexobj(theirs) and pair.how not in ("output", "stated"):
+            # ONNX has complex numbers as pairs of real ones: the segment goes on to the next site with real numbers.
+            continue
         if ours.shape != theirs.shape and pair.transform.is_identity and pair.how not in ("output", "stated"):
             fitting = candidates(ours.shape, theirs.shape)
             if len(fitting) == 1:

@@ -10,6 +10,7 @@ import math
 import shlex
 import unicodedata
 from collections import Counter
+from pathlib import Path
 
 from twinnet.judge.verdicts import TOO_LARGE
 from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideInfo, TaskMetric
@@ -399,6 +400,8 @@ def next_command(result: Result) -> tuple[str, str]:
     """The command to type next, and what it does."""
     run = shlex.quote(clean(result.folder)) if result.folder else ""
     if result.verdict == "ERROR":
+        if run and (getattr(result, "_seeds", ()) or (Path(result.folder) / "seeds").is_dir()):
+            return f"twinnet repro {run}", "writes the smallest network that gives the same error"
         if result.command and result.log:
             return f"{clean(result.command)} -v", "shows the engine's whole log"
         return "twinnet env", "shows what is installed, for a bug report"

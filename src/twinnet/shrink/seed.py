@@ -12,7 +12,7 @@ import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.pairing import IDENTITY, Transform
-from twinnet.store import TensorFile, atomic_write, write_tensors
+from twinnet.store import TensorFile, atomic_write, storable_dtype, write_tensors
 
 if TYPE_CHECKING:
     import onnx
@@ -100,24 +100,33 @@ class Seed:
 
 
 def save_seeds(folder: Path, seeds: Sequence[Seed]) -> None:
-    """Keep seeds in a run folder; those of an earlier run there are removed first."""
+    """Keep seeds in a run folder; those of an earlier run there are removed first.
+
+    A seed whose tensors no file of ours can hold (complex numbers in double precision) is left out: a missing repro
+    must not cost a check its verdict.
+    """
     home = folder / FOLDER
     if home.is_dir():
         for old in sorted(home.glob("*/*")):
             if old.name in ("seed.json", "network.onnx", "twin.onnx", "tensors.safetensors"):
                 old.unlink()
-    for number, seed in enumerate(seeds):
+    storable = [s for s in seeds if all(storable_dtype(a.dtype) for a in _tensors(s).values())]
+    for number, seed in enumerate(storable):
         _save(home / str(number), seed)
 
 
-def _save(folder: Path, seed: Seed) -> None:
-    tensors = {f"input:{n}": a for n, a in seed.inputs.items()}
-    tensors |= {f"array:{n}": a for n, a in seed.arrays.items()}
+def _tensors(seed: Seed) -> dict[str, np.ndarray]:
+    tensors = {f"input:{n}": np.asarray(a) for n, a in seed.inputs.items()}
+    tensors |= {f"array:{n}": np.asarray(a) for n, a in seed.arrays.items()}
     for name in ("observed", "expected", "allowed"):
         array = getattr(seed, name)
         if array is not None:
-            tensors[name] = array
-    write_tensors(folder / "tensors.safetensors", tensors)
+            tensors[name] = np.asarray(array)
+    return tensors
+
+
+def _save(folder: Path, seed: Seed) -> None:
+    write_tensors(folder / "tensors.safetensors", _tensors(seed))
     if seed.network is not None:
         atomic_write(folder / "network.onnx", [seed.network.SerializeToString()])
     if seed.twin is not None and seed.twin is not seed.network:
