@@ -21,7 +21,9 @@ demo: $(VENV)/.demo
 	@$(BIN)/twinnet demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/restore
+	# Training forks: in processes of its own, into which no engine has brought its threads.
+	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/restore
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow

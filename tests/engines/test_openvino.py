@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import TensorProto, helper, numpy_helper
 
 import twinnet
@@ -274,3 +275,20 @@ def test_nothing_is_sent_and_nothing_written_at_home(tmp_path: Path) -> None:
     assert verdict == "PASS" and silent
     assert [e for e in opened if e in ("socket.connect", "socket.getaddrinfo", "socket.sendto")] == []
     assert list(home.rglob("*")) == []
+
+
+def test_it_leaves_the_numbers_of_this_process_alone(tmp_path: Path) -> None:
+    """Asked to, OpenVINO makes the thread that calls it flush subnormal numbers to zero, and leaves it so."""
+    from twinnet.engines._floats import flushing
+
+    path = save(_conv_relu(), tmp_path / "net.onnx")
+    session = _open(path, X, **{"config.CPU_DENORMALS_OPTIMIZATION": "YES"})
+    session.run(X)
+    _trace(session, X)
+    assert not flushing()
+    torch.set_flush_denormal(True)
+    try:
+        session.run(X)
+        assert flushing()  # whoever wants it keeps it
+    finally:
+        torch.set_flush_denormal(False)

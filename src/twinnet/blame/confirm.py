@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.blame.context import Context
+from twinnet.engines._floats import own_floats
 from twinnet.errors import TwinnetError
 from twinnet.pairing import Pair
 
@@ -47,7 +48,8 @@ def confirm(
         nodes, read = between(graph, [target], fed - {target})
         feeds = {n: np.asarray(context.twin_trace[n]) for n in read}
         model = build(graph, nodes, feeds, [target], artefact.network.weights())
-        found = SIDES[twin.engine](model.SerializeToString(), dict(options), feeds)[target]
+        with own_floats():
+            found = SIDES[twin.engine](model.SerializeToString(), dict(options), feeds)[target]
     except (TwinnetError, KeyError) as error:
         return None, f"its segment could not be cut out: {error}"
     except Exception as error:  # whatever the engine throws at a part it does not like

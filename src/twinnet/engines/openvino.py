@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from twinnet.engines._floats import own_floats
 from twinnet.engines._onnx_session import Runner, TappedSession
 from twinnet.engines._openvino_graph import Step, executed, survivors
 from twinnet.engines.base import (
@@ -183,7 +184,7 @@ class OpenVinoSession(TappedSession):
 
     def _compile(self, model: Any, names: Sequence[str], **config: Any) -> _Compiled:
         try:
-            with self._job.step("compile"):
+            with self._job.step("compile"), own_floats():
                 compiled = self._core.compile_model(model, "CPU", {**self._config, **config})
         except Exception as error:
             raise _refused("load the network", error) from error
@@ -275,7 +276,7 @@ class _Compiled:
     def __call__(self, feeds: Arrays) -> list[np.ndarray]:
         openvino = _openvino()
         try:
-            with self._job.step("run"):
+            with self._job.step("run"), own_floats():
                 taken = {
                     n: openvino.Tensor(np.array(a, order="C")) for n, a in feeds.items() if n in self.inputs
                 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twinnet.engines._floats import own_floats
 from twinnet.engines._table_view import TableView
 from twinnet.errors import EngineError
 from twinnet.layers.graph import Layer
@@ -232,7 +233,8 @@ def _onnx_side(site: str, twin: TableView, values: Values) -> _Side | None:
     content = model.SerializeToString()
 
     def run(given: Values) -> np.ndarray:
-        found = np.asarray(SIDES[twin.engine](content, spec["options"], feeds(given))[target])
+        with own_floats():
+            found = np.asarray(SIDES[twin.engine](content, spec["options"], feeds(given))[target])
         return (found.transpose(0, 3, 1, 2) if last else found) * (1.0 / denominator)
 
     return _Side(spec, (), run, {}, model)

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import torch
 
+from twinnet.engines._floats import own_floats
 from twinnet.judge.born import BornTest
 from twinnet.judge.verdicts import Born
 from twinnet.layers import Graph, evaluate_with_error
@@ -203,7 +204,8 @@ class Bench:
 
 def run(side: Runner, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The outputs of a model under an engine."""
-    return SIDES[side.engine](model.SerializeToString(), dict(side.options), dict(feeds))
+    with own_floats():
+        return SIDES[side.engine](model.SerializeToString(), dict(side.options), dict(feeds))
 
 
 def exact_values(
