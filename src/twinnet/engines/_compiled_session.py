@@ -48,9 +48,9 @@ class CompiledSession(OnnxSession, Generic[Module]):
     def _compile(self, model: onnx.ModelProto, prepared: Prepared, outputs: tuple[str, ...]) -> Module:
         """Compile a model; `outputs` are all of its outputs in order."""
 
+    @abstractmethod
     def _call(self, module: Module, feeds: Arrays, watch: frozenset[str]) -> dict[str, np.ndarray]:
         """Run a module: its outputs, and what else of `watch` it shows."""
-        raise NotImplementedError
 
     def _shape(self, feeds: Arrays) -> tuple[object, ...]:
         return tuple((n, feeds[n].shape) for n in sorted(feeds)) if self._static else ()
