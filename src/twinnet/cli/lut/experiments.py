@@ -125,7 +125,10 @@ def debug(
     exp_dir: _Experiment,
     image: Annotated[str, typer.Option(help="A file, or the name of a test image.")] = "butterfly",
     table: Annotated[
-        str, typer.Option(help="exported (made now if absent), compressed, finetuned, finetuned-compressed.")
+        str,
+        typer.Option(
+            help="exported (made now if absent), compressed, fitted, finetuned, finetuned-fitted ..."
+        ),
     ] = "",
     serve: Annotated[bool, typer.Option("--serve", help="Hand both sides to the live debugger.")] = False,
     most: Annotated[int, typer.Option("--most", min=1, help="Sites to list.")] = 8,
