@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from twinnet.errors import EngineError, UsageError
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing.layers import LayerMatch
-from twinnet.report.words import grouped
+from twinnet.report.figures import grouped
 
 if TYPE_CHECKING:
     import torch

@@ -28,7 +28,7 @@ def command(
     """
     from twinnet.cli._screen import progress
     from twinnet.recording import record
-    from twinnet.report.words import count
+    from twinnet.report.figures import count
 
     with progress(quiet=quiet) as report:
         made = record(network, running.inputs, out=out, level=level, **running.keywords(), progress=report)
