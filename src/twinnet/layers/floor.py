@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from twinnet.layers._blocks import BLOCK, blocks, part
 from twinnet.layers.evaluate import Walk, bound_of, run, wide
 from twinnet.layers.graph import Graph, Layer
@@ -144,7 +146,8 @@ def _common_shape(kind: Any, layer: Layer, inputs: tuple[Any, ...]) -> tuple[int
         or len(tensors) != sum(x is not None for x in inputs)
     ):
         return None
-    return tuple(torch.broadcast_shapes(*[x.shape for x in tensors]))
+    # torch.broadcast_shapes says the same, but imports sympy for it.
+    return np.broadcast_shapes(*(tuple(x.shape) for x in tensors))
 
 
 def _show(visit: Visit, name: str, value: Any, bound: Any) -> None:
