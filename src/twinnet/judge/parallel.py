@@ -9,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["mapping"]
+from twinnet.layers._threads import LONG
 
-_LONG = 1 << 20
-"""Elements of a tensor from which on threads pay: work on smaller ones is over before Python has changed hands."""
+__all__ = ["mapping"]
 
 
 def _cores() -> int:
@@ -24,29 +23,22 @@ def _cores() -> int:
 
 @contextmanager
 def mapping(elements: float) -> Iterator[Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]]:
-    """A `map` for work on tensors of about this many elements; torch operators do not spread over further threads.
+    """A `map` for work on tensors of about this many elements each.
+
+    Small ones are done before Python's lock has changed hands, so that threads would take longer than none.
 
     >>> with mapping(1000) as over:
     ...     list(over(abs, [-1, 2]))
     [1, 2]
     """
-    if elements >= _LONG and _cores() > 1:
-        with ThreadPoolExecutor(min(_cores(), 8), initializer=_threads, initargs=(1,)) as pool:
-            yield pool.map
-        return
-    before = _threads(1)
-    try:
+    if elements < LONG or _cores() == 1:
         yield map
-    finally:
-        _threads(before)
+        return
+    with ThreadPoolExecutor(min(_cores(), 8), initializer=_one_thread) as pool:
+        yield pool.map
 
 
-def _threads(count: int) -> int:
-    """Set the threads of torch's operators; how many they were."""
+def _one_thread() -> None:
     # Comparing recordings needs no torch, and then does not wait for its import.
-    if "torch" not in sys.modules:
-        return count
-    torch = sys.modules["torch"]
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    return before
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
