@@ -96,7 +96,11 @@ def test_all_others_have_their_known_scores_and_costs():
     data = need_data()
     task = SuperResolution(4)
     found, _ = benchmarks_in(need_data("images", "bench"), task, ["Set5"])
-    models = [Candidate("bicubic", task.plain), *classical(task), *(model for _, _, model in others(task, data))]
+    models = [
+        Candidate("bicubic", task.plain),
+        *classical(task),
+        *(model for _, _, model in others(task, data)),
+    ]
     rows = {row.model: row for row in score(task, found, models)[0]}
     for name, golden in GOLDEN.items():
         assert rows[name].scores["PSNR"] == pytest.approx(golden, abs=0.03), name
@@ -113,12 +117,17 @@ def test_a_folder_is_looked_through_and_what_does_not_run_says_why(finished, tmp
     (others / "notes.txt").write_text("text")
     copy = others / "mine.lut.safetensors"
     copy.write_bytes((finished / "lut" / "exported.lut.safetensors").read_bytes())
-    result = evaluate(finished, compare=[str(tmp_path / "others")], network=False, out=tmp_path / "o", quiet=True)
+    result = evaluate(
+        finished, compare=[str(tmp_path / "others")], network=False, out=tmp_path / "o", quiet=True
+    )
     rows = {row.model: row for row in result.rows}
     assert "not an ONNX model" in rows["broken_x2.onnx"].failed and not rows["broken_x2.onnx"].scores
     assert rows["mine"].scores == rows["tables"].scores and "other_x3.onnx" not in rows
     assert any(line.startswith("broken_x2.onnx") and "not run:" in line for line in lines(result))
-    assert (tmp_path / "o" / "results.csv").read_text().count("broken_x2.onnx") == 1
+    (line,) = (
+        x for x in (tmp_path / "o" / "results.csv").read_text().splitlines() if ",broken_x2.onnx," in x
+    )
+    assert line.startswith("Scenes,,broken_x2.onnx,,,") and "not an ONNX model" in line
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="holds no models for x2"):
         evaluate(finished, compare=[str(tmp_path / "empty")], out=tmp_path / "o", quiet=True)
@@ -226,7 +235,11 @@ def test_other_tasks_on_their_test_sets(make, task, data, bench, score):
     row, *filters = result.rows
     assert row.scores["PSNR"] == pytest.approx(score, abs=0.01)
     assert ("PSNR-B" in row.scores) == (task == "deblock")
-    assert [other.model.partition(",")[0] for other in filters] == ["Gaussian", "bilateral", "non-local means"]
+    assert [other.model.partition(",")[0] for other in filters] == [
+        "Gaussian",
+        "bilateral",
+        "non-local means",
+    ]
     assert all(other.scores["PSNR"] > row.scores["PSNR"] + 0.1 for other in filters)
 
 

@@ -36,7 +36,9 @@ def test_every_task_has_what_stands_beside_it():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", [Denoise(15.0), Denoise(25.0), Denoise(50.0), Deblock(10), Deblock(20), Deblock(40)])
+@pytest.mark.parametrize(
+    "task", [Denoise(15.0), Denoise(25.0), Denoise(50.0), Deblock(10), Deblock(20), Deblock(40)]
+)
 def test_settings_are_those_chosen_on_the_validation_images(task):
     images = []
     for path in sorted(need_data("images", "valid", "CID22").iterdir()):

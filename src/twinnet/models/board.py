@@ -23,7 +23,7 @@ from twinnet.restore.tasks.deblock import Deblock
 from twinnet.restore.tasks.denoise import Denoise
 from twinnet.restore.tasks.sr import SuperResolution
 
-__all__ = ["Line", "board_of", "fill", "lines", "task_of_board"]
+__all__ = ["Line", "board_of", "content_key", "fill", "lines", "task_of_board"]
 
 Watch = Callable[[str, float], None]
 
@@ -84,9 +84,7 @@ def lines(board: str, here: Path, data: Path) -> list[tuple[Line, Candidate]]:
     for name in available(here):
         if board_of(name) == board:
             path = here / name / f"{name}.lut.safetensors"
-            found.append(
-                (Line(name, "ours", _key(task.describe(), path)), tables_candidate(path, name, task))
-            )
+            found.append((Line(name, "ours", content_key(task, path)), tables_candidate(path, name, task)))
     return [
         (
             replace(
@@ -96,6 +94,11 @@ def lines(board: str, here: Path, data: Path) -> list[tuple[Line, Candidate]]:
         )
         for line, c in found
     ]  # fmt: skip
+
+
+def content_key(task: Task, path: Path) -> str:
+    """The key of tables in a file."""
+    return _key(task.describe(), path)
 
 
 def _key(*content: str | Path | None) -> str:
@@ -120,17 +123,18 @@ def fill(
     names = [b.name for b in benches]
     before = {row["key"]: row for row in (kept or {}).get("rows", ()) if list(row["scores"]) == names}
     every = lines(board, here, data)
-    stale = [c for line, c in every if line.key not in before]
-    if any(line.kind == "ours" and line.key not in before for line, _ in every):
-        plain = every[0][1]
-        stale = [plain, *(c for c in stale if c is not plain)]
-    scored = _scored(task, benches, stale, watch) if stale else {}
+    plain = every[0][1]
+    stale = [c for line, c in every if line.key not in before and not c.why_not and c is not plain]
+    # What all others are compared with, image by image, is needed beside any of them.
+    fresh = bool(stale) or every[0][0].key not in before
+    scored = _scored(task, benches, [plain, *stale], watch) if fresh else {}
     speed = ratios(task, [c for _, c in every], data, watch)
     rows = []
     for line, candidate in every:
+        new = line
         if candidate.name in scored:
             new = replace(line, **scored[candidate.name])
-        else:
+        elif not candidate.why_not:
             old = before[line.key]
             new = replace(line, scores=old["scores"], worst=old["worst"], failed=old["failed"])
         if line.kind != "ours":

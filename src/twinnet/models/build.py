@@ -127,7 +127,9 @@ def _show(data: Path, given: argparse.Namespace) -> None:
     from twinnet.models.refresh import refresh
 
     began = time.perf_counter()
-    found = refresh(HERE, data, [n for n in given.names if (HERE / n).is_dir()], quiet=given.quiet)
+    page = HERE.parents[2] / "docs" / "shipped-tables.md"
+    names = [name for name in given.names if (HERE / name).is_dir()]
+    found = refresh(HERE, data, names, page=page, quiet=given.quiet)
     for board in found["boards"].values():
         bench = next(iter(board["benchmarks"]))
         for row in board["rows"]:

@@ -12,7 +12,7 @@ from twinnet.models import available
 from twinnet.models.board import board_of, fill, task_of_board
 from twinnet.models.cards import card
 from twinnet.models.cases import cases, measured
-from twinnet.models.page import PAGE, rendered
+from twinnet.models.page import rendered
 from twinnet.models.recipes import RECIPES
 from twinnet.restore.candidates import tables_candidate
 from twinnet.restore.experiment import write_whole
@@ -28,12 +28,12 @@ def read_scores(here: Path) -> dict[str, Any]:
 
 
 def refresh(
-    here: Path, data: Path, names: Sequence[str] = (), *, page: Path | None = PAGE, quiet: bool = False
+    here: Path, data: Path, names: Sequence[str] = (), *, page: Path | None = None, quiet: bool = False
 ) -> dict[str, Any]:
     """Score the models in `here` (those named, with all others of their boards) and write everything about them.
 
-    What did not change since the last time is not scored again. Written after every board, so an interrupted refresh
-    loses one board at most.
+    `page` is written, too, once all models have scores. What did not change since the last time is not scored again.
+    Written after every board, so an interrupted refresh loses one board at most.
     """
     from twinnet.environment import environment
 

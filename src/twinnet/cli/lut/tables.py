@@ -143,7 +143,9 @@ def run(
     sigma: Annotated[
         int | None, typer.Option(help="denoise: strength of the noise, 15, 25 or 50 (25).")
     ] = None,
-    jpeg_quality: Annotated[int | None, typer.Option(help="deblock: 10, 20 or 40 (20).")] = None,
+    jpeg_quality: Annotated[
+        int | None, typer.Option(help="deblock: 10, 20 or 40 (nearest to the JPEG's own, else 20).")
+    ] = None,
     executor: Annotated[
         str, typer.Option(help="auto, native, numpy or reference: all give the same pixels.")
     ] = "auto",
@@ -161,15 +163,20 @@ def run(
     from twinnet.lut.model import load
     from twinnet.lut.pictures import is_picture
     from twinnet.models import TASKS, file_of, named
+    from twinnet.models.jpeg import nearest_level, quality_of
 
     if (table is None) == (task is None):
         raise UsageError(
             "which tables?",
             hint=f"name a file with --table, or a task with --task: {', '.join(TASKS)}",
         )
-    given = {"scale": scale, "quality": quality, "sigma": sigma, "jpeg_quality": jpeg_quality}
-    given = {key: value for key, value in given.items() if value is not None}
+    stated = {"scale": scale, "quality": quality, "sigma": sigma, "jpeg_quality": jpeg_quality}
+    given: dict[str, object] = {key: value for key, value in stated.items() if value is not None}
     if table is None:
+        if task == "deblock" and jpeg_quality is None and (found := quality_of(source)) is not None:
+            given["jpeg_quality"] = nearest_level(found)
+            note = ", which takes detail from a JPEG this good" if found > 80 else ""
+            typer.echo(f"quality   {found}: tables for {given['jpeg_quality']}{note}", err=True)
         table = file_of(named(str(task), **given))
     elif given:
         raise UsageError(
