@@ -78,30 +78,39 @@ struct NarrowJob {
     int n;
 };
 
-// Lookups in rows that hold all corners of their last two axes: see kernels_quads.inc.
-constexpr int QUAD_ROWS = 3;   // read per lookup
-constexpr int QUAD_TERMS = 8;  // blended in one pass
+// Lookups in rows that hold several corners of a cell: see kernels_corners.inc. Weights have a byte per corner, sites
+// are in an order that only the kernels know.
+constexpr int QUAD_ROWS = 3;     // read per lookup
+constexpr int CORNER_TERMS = 8;  // blended in one pass
 
-struct alignas(64) QuadBlock {  // sites in an order that only the kernels know
+struct alignas(64) QuadBlock {
     uint32_t at[QUAD_ROWS][TILE];
-    uint32_t weight[QUAD_ROWS][TILE];  // a byte per corner
+    uint32_t weight[QUAD_ROWS][TILE];
+};
+struct alignas(64) OctBlock {
+    uint32_t at[TILE];
+    uint64_t weight[2][TILE];
+};
+union CornerBlock {
+    QuadBlock quad;
+    OctBlock oct;
 };
 
-// Row of a cell: (bin 0 * first + bin 1) * second + bin 2 * third + bin 3 + origin; `second` in bytes, the rest in rows.
-struct QuadGrid {
+// Row of a cell: (a * first + b) * second + c * third + d + origin; `second` in bytes, the rest in rows. The axes
+// a, b, c, d are in order for quads, for octs the first comes last.
+struct CornerGrid {
     int32_t first, second, third, origin;
 };
 
-struct QuadIndexJob {
-    const uint8_t* pixel[AXES];
-    QuadGrid fine, coarse;
+struct CornerJob {
+    CornerGrid fine, coarse;
     int32_t row_bytes, units, shift;  // fractions << shift are weights, which add up to units
     int32_t near, limit;
 };
 
-struct QuadBlendJob {
-    const QuadBlock* blocks;  // SLOTS per term
-    const int8_t* table[QUAD_TERMS];
+struct CornerBlendJob {
+    const CornerBlock* blocks;  // SLOTS per term
+    const int8_t* table[CORNER_TERMS];
     void* sums;  // [n][lanes]
     int n, terms;
     bool first;  // store instead of adding up
@@ -126,8 +135,8 @@ using LinearIndexFn = void (*)(const IndexJob&, const IndexRows&, LinearBlock&);
 using LinearFn = void (*)(const LinearJob&);
 using BlendFn = void (*)(const BlendJob&);
 using NarrowFn = void (*)(const NarrowJob&);
-using QuadIndexFn = void (*)(const QuadIndexJob&, QuadBlock&);
-using QuadBlendFn = void (*)(const QuadBlendJob&);
+using CornerIndexFn = void (*)(const CornerJob&, const uint8_t* const* pixels, CornerBlock&);
+using CornerBlendFn = void (*)(const CornerBlendJob&);
 
 struct Kernels {
     const char* name;
@@ -137,8 +146,8 @@ struct Kernels {
     NarrowFn narrow[AXES][LANE_KINDS][2];                       // [axes - 1][..][payload - 1]
     LinearIndexFn linear_index[AXES];                           // [axes - 1]
     LinearFn linear[AXES][TURNS][2];                            // [axes - 1][..][8 or 16 lanes]
-    QuadIndexFn quad_index[2][2];                               // [steps of 16 or 32][plain or band], or null
-    QuadBlendFn quad_blend[2][2][TURNS];                        // [16 or 32-bit sums][4 or 16 lanes][..], or null
+    CornerIndexFn corner_index[2][2][2];                        // [steps of 16 or 32][octs or quads][plain or band], or null
+    CornerBlendFn corner_blend[2][3][TURNS];                    // [16 or 32-bit sums][1, 4 or 16 lanes][..], or null
     void (*window)(const WindowJob&);
     void (*mix)(int32_t* value, const int32_t* other, int32_t gain, int bits, bool small);
     // sums -> 8 bit as round_half_even(N / divisor) + offset, clipped

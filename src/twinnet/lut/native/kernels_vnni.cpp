@@ -17,12 +17,13 @@ namespace twl {
 namespace vnni {
 namespace {
 #include "kernels_turn.inc"
-#include "kernels_quads.inc"
+#include "kernels_bytes.inc"
+#include "kernels_corners.inc"
 }  // namespace
 }  // namespace vnni
 void fill_vnni(Kernels& kernels) {
     fill_avx512(kernels);
-    vnni::fill_quads(kernels);
+    vnni::fill_corners(kernels);
 }
 }  // namespace twl
 #pragma GCC pop_options

@@ -129,16 +129,13 @@ std::shared_ptr<Layout> lay_out(const Table& t, int channels, int upscale, bool 
             near_sum += stride;
             stride *= wide;
         }
-        // A few rows more than stride - near_sum, so that one step is a multiple of the next.
-        const int64_t cells = stride / rest;
-        layout->stride[0] = 2 * t.width * layout->stride[1];
-        stride = layout->stride[0] + near_sum;
+        layout->stride[0] = stride - near_sum;
         layout->origin = t.width * near_sum;
         one.assign(static_cast<size_t>(t.nodes * stride), 0);
         std::vector<int64_t> digits(t.near);
         const int64_t per_node = stride / rest;
         for (int64_t b = 0; b < t.nodes; b++)
-            for (int64_t cell = 0; cell < cells; cell++) {
+            for (int64_t cell = 0; cell < per_node; cell++) {
                 int64_t left = cell, from = 0, scale = 1;
                 for (int k = t.near - 1; k >= 0; k--) {
                     digits[k] = left % wide;

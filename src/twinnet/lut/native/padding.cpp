@@ -40,6 +40,10 @@ Strip::Strip(const Stage& stage, const std::vector<Table>& tables, const Kernels
     // Tiles are always read whole, so every row has a tile of slack to its right.
     pitch_ = up64(stage.left + site_columns_ + stage.right + TILE);
     tile_bytes_ = int64_t(TILE) * (stage.width == 1 ? stage.payload : stage.width) * stage.slices * (stage.lanes == SHORT ? 2 : 4);
+    if (stage.corners)
+        for (const Term& term : stage.terms)
+            for (const std::vector<Tap>& taps : term.taps)
+                for (const Tap& tap : taps) reach_.push_back(at(tap, 0, 0));
     for (int mode = 0; mode < 2; mode++) {
         bool used = false;
         for (const Source& s : stage.sources) used = used || s.reflect == (mode == 1);

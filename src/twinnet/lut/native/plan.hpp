@@ -93,15 +93,15 @@ struct Term {
     std::vector<float> window;                // [offset][AXES]
     int64_t units = 0;
     IndexJob jobs[4] = {};  // per rotation
-    QuadIndexJob quad = {};  // the same for quads, without the pixels
-    QuadIndexFn quad_index = nullptr;
+    CornerJob corner = {};  // the same where rows hold corners
+    CornerIndexFn corner_index = nullptr;
     int offset_count() const { return static_cast<int>(offsets.size() / 2); }
 };
 
-// Up to MAX_TERMS terms (QUAD_TERMS of quads), each with up to SLOTS rotations (-1: none), blended together.
+// Up to MAX_TERMS terms (CORNER_TERMS where rows hold corners), each with up to SLOTS rotations (-1: none), blended together.
 struct Pass {
-    int terms[QUAD_TERMS] = {};
-    int slots[QUAD_TERMS][SLOTS] = {};
+    int terms[CORNER_TERMS] = {};
+    int slots[CORNER_TERMS][SLOTS] = {};
     int count = 0;
     Lanes lanes = SHORT;
     bool linear = false;  // one multilinear term
@@ -120,7 +120,7 @@ struct Stage {
     int source_scale = 1, site_scale = 1, scale = 1;  // pixels per image pixel
     Lanes lanes = SHORT;
     bool scalar = false;  // 64-bit sums, no vector kernels
-    bool quads = false;   // rows hold the corners of their last two axes
+    int corners = 0;      // of a cell in one row: 4, 8, or 0 for plain rows
     int width = 16;       // lanes of a row vector; 1: rows of one or two bytes
     int slices = 1;       // vectors per row
     Turn turn = NONE;
@@ -147,10 +147,10 @@ namespace twl {
 void check_table(const Table&, const std::string& name);
 std::shared_ptr<Layout> lay_out(const Table&, int channels, int upscale, bool copies);
 
-// quads.cpp: lanes of a stage that can run on quads, 0 if it cannot; then a term's layout and index job.
-int quad_lanes(const twl_plan&, const Stage&);
-std::shared_ptr<Layout> lay_out_quads(const Table&, int lanes);
-void use_quads(const twl_plan&, const Stage&, Term&);
+// corners.cpp: whether a stage can run on rows of corners, its width and corners if so; then a term's layout and job.
+bool choose_corners(const twl_plan&, Stage&);
+std::shared_ptr<Layout> lay_out_corners(const Table&, int corners, int lanes);
+void use_corners(const twl_plan&, const Stage&, Term&);
 
 // finish.cpp: check everything and lay it out. Throws Error.
 void finish(twl_plan&, const Kernels*);

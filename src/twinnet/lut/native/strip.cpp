@@ -194,7 +194,7 @@ void Strip::run(int64_t image_first, int64_t image_last, int64_t first, int64_t 
     const size_t most = static_cast<size_t>(std::max<int64_t>(1, BLOCK_BYTES / tile_bytes_));
     sums_.get(tile_bytes_ * static_cast<int64_t>(most));
     auto flush = [&] {
-        for (const Pass& p : stage_.passes) stage_.quads ? quad_pass(p, tiles_) : pass(p, tiles_);
+        for (const Pass& p : stage_.passes) stage_.corners ? corner_pass(p, tiles_) : pass(p, tiles_);
         for (size_t i = 0; i < tiles_.size(); i++) {
             round(sums_.get(0) + static_cast<int64_t>(i) * tile_bytes_, tiles_[i].n);
             place(tiles_[i], out, out_first);
@@ -250,8 +250,8 @@ void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_
                 }
                 continue;
             }
-            if (stage_.quads) {
-                quad_lookup(term, rotation, {0, y, x, n}, denominator, plane, to);
+            if (stage_.corners) {
+                corner_lookup(number, rotation, {0, y, x, n}, denominator, plane, to);
                 continue;
             }
             if (term.multilinear) {
