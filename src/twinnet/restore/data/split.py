@@ -68,7 +68,7 @@ def training_data(
 def training_crops(experiment: Experiment, data: TrainingData, seed: int) -> tuple[Crops, tuple[str, ...]]:
     """The crops to train on, and what was left out of them."""
     d = experiment.config.data
-    crops = Crops(data.train, d.crop_size, seed=seed, weigh=d.weigh, augment=d.augment)
+    crops = Crops(data.train, d.crop_size, seed=seed, weigh=d.weigh, augment=d.augment, tones=d.tones)
     if not crops.small:
         return crops, data.notes
     shown = ", ".join(crops.small[:5]) + (" ..." if len(crops.small) > 5 else "")
