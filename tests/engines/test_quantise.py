@@ -21,6 +21,7 @@ from twinnet.engines.base import Job
 from twinnet.errors import UsageError
 from twinnet.network import load_network
 from twinnet.result import Result
+from twinnet.trace import TraceBuilder
 
 
 @pytest.fixture(autouse=True)
@@ -237,6 +238,24 @@ def test_a_fused_softmax_is_off_by_a_step(tmp_path: Path) -> None:
     found = _check(str(path), x, "onnxruntime")
     assert found.verdict == "FAIL", found
     assert found.findings[0].born is not None and found.findings[0].born <= 1.0
+
+
+@pytest.mark.parametrize("level", ["off", "basic", "extended", "all"])
+def test_float16_overflows_where_it_is_watched_and_not_where_it_is_used(level: str, tmp_path: Path) -> None:
+    """A sum of squares beyond 65504, as in the layer norm of a real classifier, and the product that reads it."""
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["squares"]),
+        helper.make_node("ReduceSum", ["squares", "axes"], ["sum"], keepdims=1),
+        helper.make_node("Mul", ["sum", "c"], ["y"]),
+    ]
+    held = {"axes": np.array([1]), "c": np.array([1 / 512], np.float32)}
+    path = save(make_model(nodes, {"x": (2, 512)}, ["y"], held), tmp_path / "squares.onnx")
+    x = {"x": np.full((2, 512), 16, np.float32)}
+    options = {"quantize": "float16", "opt": level}
+    session = find_engine("onnxruntime").open(load_network(str(path)), options, None, Job(x))
+    assert np.array_equal(session.run(x)["y"], np.full((2, 1), 256))
+    seen = session.trace(x, {"sum"}, TraceBuilder())
+    assert np.isinf(seen["sum"]).all() and np.array_equal(seen["y"], np.full((2, 1), 256))
 
 
 @pytest.mark.parametrize(
