@@ -103,8 +103,10 @@ def settings(name: str, images: str) -> Values:
         "valid": [f"{images}/valid/CID22"],
         "bench": f"{images}/bench",
     }
+    tuning = {"finetune_lut": recipe["finetune_lut"]} if "finetune_lut" in recipe else {}
     return {
         "model": {"task": task, "scale": scale},
         "data": {**data, **recipe.get("data", {})},
         "fit": recipe["fit"],
+        **tuning,
     }

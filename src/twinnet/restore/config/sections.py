@@ -260,7 +260,7 @@ class ExportSection(Section):
 class FinetuneSection(_Loop):
     """Tables as parameters."""
 
-    table: Literal["exported", "compressed"] = Field(
+    table: Literal["exported", "compressed", "fitted"] = Field(
         default="exported", description="Which tables are tuned."
     )
     iterations: int = Field(default=2000, ge=1, description="Steps of the optimiser.")
