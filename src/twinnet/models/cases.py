@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from twinnet.restore.benchmarks import benchmarks_in
 from twinnet.restore.bicubic import modcrop, shrink
 from twinnet.restore.candidates import Candidate
 from twinnet.restore.metrics import psnr, psnr_y
@@ -55,28 +56,23 @@ def measured(task: Task, model: Candidate, found: Sequence[Case]) -> list[dict[s
 def cases(task: Task, data: Path) -> list[Case]:
     """The cases of a task; none where its test images are not there."""
     sets = {"sr": "Set5", "denoise": "Set12", "deblock": "classic5"}
-    folder = data / "images" / "bench" / sets[task.name] / "HR"
-    images = [task.target(_opened(path)) for path in sorted(folder.glob("*"))]
+    images = [task.target(image) for image in _test_images(task, data, sets[task.name])]
     if not images:
         return []
     make = {"sr": _enlarging, "denoise": _denoising, "deblock": _deblocking}[task.name]
     found = [Case(what, [bad(good) for good in images]) for what, bad in make(task)]
     text = task.target(page_of_text(task.scale))
     found.append(Case("rendered text", [(task.low(text, _random()), text)]))
-    if task.scale == 1:
-        photos = sorted((data / "images" / "bench" / "Kodak24" / "HR").glob("*"))[:6]
-        if photos:
-            found.append(
-                Case("colour photographs (six of Kodak24)", [_colour(task, _opened(p)) for p in photos])
-            )
+    photos = _test_images(task, data, "Kodak24")[:6] if task.scale == 1 else []
+    if photos:
+        what = f"colour photographs ({len(photos)} of Kodak24)"
+        found.append(Case(what, [_colour(task, photo) for photo in photos]))
     return found
 
 
-def _opened(path: Path) -> np.ndarray:
-    from PIL import Image
-
-    with Image.open(path) as image:
-        return np.asarray(image if image.mode == "L" else image.convert("RGB"))
+def _test_images(task: Task, data: Path, name: str) -> list[np.ndarray]:
+    found, _ = benchmarks_in(data / "images" / "bench", task, [name])
+    return [np.asarray(image) for bench in found for image in bench.images()]
 
 
 def _random() -> np.random.RandomState:

@@ -132,9 +132,9 @@ def score(
                 if result is not None:
                     results[model.name] = result
                     runs[model.name].scores[name] = _scored(task, result, good, f"{bench.name}/{name}")
-            first = next(iter(next(iter(runs.values())).scores[name].values()))
-            if first < hardest:
-                hardest = first
+            first = next((run.scores[name] for run in runs.values() if name in run.scores), None)
+            if first is not None and next(iter(first.values())) < hardest:
+                hardest = next(iter(first.values()))
                 for other in [k for k in shown if k.startswith(f"{bench.name}/")]:
                     del shown[other]
                 shown[f"{bench.name}/{name}"] = {**results, "target": np.asarray(good)}
