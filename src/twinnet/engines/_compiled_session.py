@@ -105,10 +105,7 @@ class CompiledSession(OnnxSession, Generic[Module]):
     def retrace(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
     ) -> Trace:
-        feeds = self._artefact.feeds(inputs)
-        given = {name: np.asarray(array) for name, array in patches.items()}
-        for name, array in (*feeds.items(), *given.items()):
-            builder.add(name, array)
+        feeds, given = self._given(inputs, patches, builder)
         model = OnnxGraph(self._artefact.network.complete()).with_values(given, ())
         inner = frozenset(watch) - frozenset(self._cut.outputs) - frozenset(given)
         # What is given is an input: one module serves whatever is put in at these sites.

@@ -21,11 +21,21 @@ __all__ = ["Walk", "cast", "nodes_between"]
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
+_COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+"""Complex numbers of two such floats; of narrower ones torch can compute next to nothing."""
+
+
 def cast(value: Any, dtype: torch.dtype | None) -> Any:
-    """A float tensor in `dtype`; anything else, and with None everything, as it is."""
-    if dtype is not None and isinstance(value, torch.Tensor) and value.is_floating_point():
-        return value.to(dtype)
-    return value
+    """A float tensor in `dtype`, a complex one of two such floats; anything else, and with None everything, as it is.
+
+    >>> cast(torch.ones(1), torch.float64).dtype, cast(torch.ones(1) * 1j, torch.float64).dtype
+    (torch.float64, torch.complex128)
+    """
+    if dtype is None or not isinstance(value, torch.Tensor):
+        return value
+    if value.is_complex():
+        return value.to(_COMPLEX.get(dtype, value.dtype))
+    return value.to(dtype) if value.is_floating_point() else value
 
 
 def nodes_between(program: Any, targets: Collection[str], known: Collection[str]) -> frozenset[str]:

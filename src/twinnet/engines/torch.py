@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, positive, read_options
+from twinnet.engines.base import (
+    Abilities,
+    Arrays,
+    Engine,
+    Job,
+    Session,
+    failed,
+    one_of,
+    positive,
+    read_options,
+    switch,
+)
 from twinnet.errors import EngineError, UsageError
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -23,22 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["TorchEngine", "TorchSession"]
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
-
-
-def _dtype(text: str) -> str:
-    if text not in _DTYPES:
-        raise ValueError(text)
-    return text
-
-
-def _sites(text: str) -> str:
-    if text != "lut":
-        raise ValueError(text)
-    return text
-
-
-def _flag(text: str) -> bool:
-    return {"1": True, "0": False, "true": True, "false": False}[text]
 
 
 class TorchEngine(Engine):
@@ -64,7 +59,9 @@ class TorchEngine(Engine):
     def open(
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
-        chosen = read_options(self, options, dtype=_dtype, compile=_flag, threads=positive, sites=_sites)
+        chosen = read_options(
+            self, options, dtype=one_of(*_DTYPES), compile=switch, threads=positive, sites=one_of("lut")
+        )
         from twinnet.network import OnnxNetwork, load_network
 
         if file is not None:
@@ -281,8 +278,10 @@ def own_precision(network: Any) -> str:
 
 
 def _converted(network: Any, dtype: torch.dtype) -> Any:
-    module = copy.deepcopy(network.module)
-    return module.to(dtype)
+    from twinnet.engines._exported import cast
+
+    # Not `module.to(dtype)`: of complex parameters that keeps the real part only.
+    return copy.deepcopy(network.module)._apply(lambda tensor: cast(tensor, dtype))
 
 
 def _first_line(text: str | None) -> str:
