@@ -186,7 +186,7 @@ class _Sums:
         square = _dot(size, size)
         self.square += square
         self.abs += float(size.sum(dtype=np.float64) if most > 1e30 else size.sum())
-        self.differing += int(np.count_nonzero(size))
+        self.differing += int(np.count_nonzero(size != 0))
         if most > self.max_abs:
             self.max_abs = most
             self.at = part.start + (int(index[at]) if index is not None else at)
@@ -291,12 +291,12 @@ class _Hull:
 
     _SHIFT = 20  # sign, exponent and three bits of the mantissa of a float32
     _BINS = 2048
+    _EDGES = (np.arange(_BINS, dtype=np.int32) << _SHIFT).view(np.float32)
+    # Numbers beyond float32 share the last bin, which begins where float32 ends.
+    _EDGES = np.where(np.isfinite(_EDGES), _EDGES, np.finfo(np.float32).max)
 
     def __init__(self) -> None:
         self._hull: list[tuple[float, float]] = []
-        edges = (np.arange(self._BINS, dtype=np.int32) << self._SHIFT).view(np.float32)
-        # Numbers beyond float32 share the last bin, which begins where float32 ends.
-        self._edges = np.where(np.isfinite(edges), edges, np.finfo(np.float32).max)
         self._table = np.zeros(self._BINS, np.float32)
 
     def add(self, values: np.ndarray, size: np.ndarray) -> None:
@@ -322,7 +322,7 @@ class _Hull:
             size = np.concatenate([[p[1] for p in self._hull], size])
         self._hull = _upper_left(level, size)
         levels, sizes = zip(*self._hull, strict=True)
-        table = np.interp(self._edges, levels, sizes, left=0.0, right=sizes[-1])
+        table = np.interp(self._EDGES, levels, sizes, left=0.0, right=sizes[-1])
         # Points on the hull itself need not come back; rounding to float32 must not drop one above it.
         self._table = np.where(table > 0, table * (1 - 1e-6), 0).astype(np.float32)
 
