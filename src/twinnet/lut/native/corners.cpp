@@ -8,7 +8,8 @@
 namespace twl {
 namespace {
 
-constexpr int64_t TABLE_BYTES = 1 << 20;
+constexpr int64_t TABLE_BYTES = 1 << 20;    // that are read
+constexpr int64_t SPREAD_BYTES = 8 << 20;  // with the gaps between them
 
 bool power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
 
@@ -20,63 +21,52 @@ int log2_of(int64_t v) {
 
 int lanes_index(int lanes) { return lanes == 1 ? 0 : lanes == 4 ? 1 : 2; }
 
-// How many rows the values of every node lie apart along each axis. Where rows hold eight corners, the first axis is
-// the innermost. In a band the others count from it, so nodes of different bins of it never meet.
+// How many rows the values of every node lie apart along each axis, in the fine and in the coarse grid alike. Where
+// rows hold eight corners, the first axis is the innermost. In a band the others stay close to the first, so steps can
+// be smaller than the grid is wide and nodes in band still never meet; what lies between them is never read.
 struct Grid {
-    int64_t stride[AXES], coarse_stride[AXES];
-    int64_t origin = 0, rows = 0, coarse_rows = 0;
+    int64_t stride[AXES];
+    int64_t coarse = 0;  // bins of the outermost axis before the coarse grid begins
+    int64_t rows = 0;    // all
+    int64_t used = 0;    // those with values
+    int top;             // the outermost axis
 
-    Grid(const Table& t, int corners) {
-        const int64_t nodes = t.nodes, coarse = t.coarse_nodes(), wide = 2 * t.width + 1;
-        if (corners == 4) {
-            dense(nodes, {0, 1, 2, 3}, stride);
-            dense(coarse, {0, 1, 2, 3}, coarse_stride);
-        } else {
-            dense(nodes, {1, 2, 3, 0}, stride);
-            dense(coarse, {1, 2, 3, 0}, coarse_stride);
-        }
-        rows = nodes * nodes * nodes * nodes;
-        if (!t.banded()) return;
-        int64_t next = corners == 4 ? 1 : nodes, near_sum = 0;
-        for (int k = AXES - 1; k >= 1; k--) {
-            stride[k] = next;
-            if (k <= t.near) near_sum += next;
-            next *= k <= t.near ? wide : nodes;
-        }
-        // As far as the band reaches, and a multiple of the next step.
-        stride[0] = corners == 4 ? 2 * t.width * stride[1] : 1;
-        origin = corners == 4 ? t.width * near_sum : 0;
-        rows = origin + 1;
-        for (int64_t s : stride) rows += (nodes - 1) * s;
-        coarse_rows = coarse * coarse * coarse * coarse;
-    }
-    static void dense(int64_t nodes, const int (&order)[AXES], int64_t (&to)[AXES]) {
+    Grid(const Table& t, int corners) : top(corners == 4 ? 0 : 1) {
+        const int64_t nodes = t.nodes, wide = 2 * t.width + 1;
         int64_t next = 1;
         for (int i = AXES - 1; i >= 0; i--) {
-            to[order[i]] = next;
-            next *= nodes;
+            const int axis = (i + top) % AXES;
+            stride[axis] = next;
+            next *= t.banded() && axis >= 1 && axis <= t.near ? std::max<int64_t>(wide, t.coarse_nodes()) : nodes;
         }
+        int64_t all = 0;
+        for (int64_t s : stride) all += s;
+        rows = (nodes - 1) * all + 1;
+        used = rows;
+        if (!t.banded()) return;
+        coarse = (rows + stride[top] - 1) / stride[top];
+        rows = coarse * stride[top] + (t.coarse_nodes() - 1) * all + 1;
+        used = static_cast<int64_t>(t.values.size() + t.coarse.size()) / t.payload;
     }
 };
 
-// A grid the way the kernels multiply it out, if it fits that.
-bool fits(const int64_t (&stride)[AXES], int64_t origin, int corners, int64_t row_bytes, CornerGrid& grid) {
-    const int shift = corners == 4 ? 0 : 1;
-    const int64_t a = stride[shift], b = stride[shift + 1], c = stride[shift + 2], d = stride[(shift + 3) % AXES];
-    const int64_t first = a / b, second = b * row_bytes;
-    if (d != 1 || a % b || first > 127 || c > 127 || second > 32767) return false;
-    if (origin + 255 * (c + 1) > 32767 || 255 * (first + 1) > 32767) return false;
-    grid = {static_cast<int32_t>(first), static_cast<int32_t>(second), static_cast<int32_t>(c), static_cast<int32_t>(origin)};
+// The grid the way the kernels multiply it out, if it fits that.
+bool multiplied(const Table& table, int corners, int lanes, CornerJob& job) {
+    const Grid grid(table, corners);
+    const int64_t a = grid.stride[grid.top], b = grid.stride[grid.top + 1], c = grid.stride[grid.top + 2];
+    const int64_t bytes = corners * lanes, first = a / b, second = b * bytes, most = grid.coarse + table.nodes;
+    if (grid.used * bytes > TABLE_BYTES || grid.rows * bytes > SPREAD_BYTES) return false;
+    if (first > 127 || c > 127 || second > 32767 || most > 255 || most * (first + 1) > 32767) return false;
+    job.first = static_cast<int32_t>(first);
+    job.second = static_cast<int32_t>(second);
+    job.third = static_cast<int32_t>(c);
+    job.row_bytes = static_cast<int32_t>(bytes);
+    job.coarse = static_cast<int32_t>(grid.coarse);
     return true;
 }
 
-bool grids(const Table& table, int corners, int lanes, CornerJob& job) {
-    const Grid grid(table, corners);
-    job.row_bytes = corners * lanes;
-    if ((grid.rows + grid.coarse_rows) * job.row_bytes > TABLE_BYTES) return false;
-    if (!fits(grid.stride, grid.origin, corners, job.row_bytes, job.fine)) return false;
-    return !table.banded() || fits(grid.coarse_stride, grid.rows, corners, job.row_bytes, job.coarse);
-}
+// Both of the first two axes up.
+int64_t far_of(const Term& t) { return int64_t(t.corner.first + 1) * t.corner.second; }
 
 bool term_fits(const twl_plan& plan, const Term& t, int corners, int lanes) {
     const Table& table = plan.tables[static_cast<size_t>(t.table)];
@@ -85,7 +75,8 @@ bool term_fits(const twl_plan& plan, const Term& t, int corners, int lanes) {
     if ((step != 4 && step != 5) || table.step != 1 << step || (255 >> step) > table.nodes - 2) return false;
     if (table.banded() && (table.thin != 2 || (255 >> (step + 1)) > table.coarse_nodes() - 2)) return false;
     CornerJob job;
-    return plan.kernels->corner_index[step - 4][corners == 4][table.banded()] != nullptr && grids(table, corners, lanes, job);
+    return plan.kernels->corner_index[step - 4][corners == 4][table.banded()] != nullptr &&
+           multiplied(table, corners, lanes, job);
 }
 
 }  // namespace
@@ -105,47 +96,44 @@ bool choose_corners(const twl_plan& plan, Stage& s) {
 std::shared_ptr<Layout> lay_out_corners(const Table& t, int corners, int lanes) {
     const Grid grid(t, corners);
     const auto plain = lay_out(t, 1, 1, false);
-    const int64_t payload = t.payload, rows = grid.rows + grid.coarse_rows, bytes = int64_t(corners) * lanes;
+    const int64_t payload = t.payload, bytes = int64_t(corners) * lanes;
+    const int64_t origin = grid.coarse * grid.stride[grid.top];  // of the coarse grid
     // First the values of every node in their place, then the corners from there.
-    std::vector<int8_t> values(static_cast<size_t>(rows * payload));
-    auto place = [&](int nodes, const int64_t* from, int64_t from_origin, const int64_t* to, int64_t to_origin, bool band) {
+    std::vector<int8_t> values(static_cast<size_t>(grid.rows * payload));
+    auto place = [&](int nodes, const int64_t* from, int64_t source, int64_t target, bool band) {
         for (int64_t cell = 0, count = int64_t(nodes) * nodes * nodes * nodes; cell < count; cell++) {
-            int64_t node[AXES], left = cell, source = from_origin, target = to_origin;
-            for (int k = 0; k < AXES; k++, left /= nodes) node[k] = left % nodes;
+            int64_t node[AXES], left = cell, at = source, to = target;
             bool inside = true;
-            for (int k = 0; k < AXES; k++) {
+            for (int k = 0; k < AXES; k++, left /= nodes) {
+                node[k] = left % nodes;
+                at += node[k] * from[k];
+                to += node[k] * grid.stride[k];
                 if (band && k >= 1 && k <= t.near) inside = inside && std::abs(node[k] - node[0]) <= t.width;
-                source += node[k] * from[k];
-                target += node[k] * to[k] * payload;
             }
-            if (inside) std::memcpy(&values[static_cast<size_t>(target)], plain->bytes.data() + source, static_cast<size_t>(payload));
+            if (inside) std::memcpy(&values[static_cast<size_t>(to * payload)], plain->bytes.data() + at, static_cast<size_t>(payload));
         }
     };
-    place(t.nodes, plain->stride, plain->origin, grid.stride, grid.origin * payload, t.banded());
-    if (t.banded())
-        place(t.coarse_nodes(), plain->coarse_stride, plain->coarse_origin, grid.coarse_stride, grid.rows * payload, false);
+    place(t.nodes, plain->stride, plain->origin, 0, t.banded());
+    if (t.banded()) place(t.coarse_nodes(), plain->coarse_stride, plain->coarse_origin, origin, false);
     auto layout = std::make_shared<Layout>();
-    layout->size = rows * bytes;
-    layout->bytes = RowMemory(layout->size + bytes);  // of octs, the row after the last is read, too
-    for (int64_t row = 0; row < rows; row++) {
-        const bool coarse = row >= grid.rows;
-        const int64_t* stride = coarse ? grid.coarse_stride : grid.stride;
+    layout->size = grid.used * bytes;
+    layout->bytes = RowMemory((grid.rows + 1) * bytes);  // of octs, the row after the last is read, too
+    for (int64_t row = 0; row < grid.rows; row++)
         for (int corner = 0; corner < corners; corner++) {
             int64_t from = row;  // corner bits: the last two axes, then the second
-            if (corner & 1) from += stride[2];
-            if (corner & 2) from += stride[3];
-            if (corner & 4) from += stride[1];
-            if (from >= (coarse ? rows : grid.rows)) continue;  // no cell begins here
+            if (corner & 1) from += grid.stride[2];
+            if (corner & 2) from += grid.stride[3];
+            if (corner & 4) from += grid.stride[1];
+            if (from >= grid.rows) continue;  // no cell begins here
             for (int64_t p = 0; p < payload; p++)
                 layout->bytes.data()[row * bytes + p * corners + corner] = values[static_cast<size_t>(from * payload + p)];
         }
-    }
     return layout;
 }
 
 void use_corners(const twl_plan& plan, const Stage& s, Term& t) {
     const Table& table = plan.tables[static_cast<size_t>(t.table)];
-    grids(table, s.corners, s.width, t.corner);
+    multiplied(table, s.corners, s.width, t.corner);
     t.corner.units = static_cast<int32_t>(s.denominator);
     t.corner.shift = log2_of(s.denominator) - log2_of(table.step) - (table.banded() ? 1 : 0);
     t.corner.near = table.near;
@@ -171,7 +159,9 @@ void Strip::corner_pass(const Pass& pass, const std::vector<Tile>& tiles) {
     job.terms = pass.count;
     job.first = &pass == &stage_.passes.front();
     for (int t = 0; t < pass.count; t++) {
-        job.table[t] = stage_.terms[static_cast<size_t>(pass.terms[t])].layout->bytes.data();
+        const Term& term = stage_.terms[static_cast<size_t>(pass.terms[t])];
+        job.table[t] = term.layout->bytes.data();
+        job.far[t] = far_of(term);
         for (int slot = 0; slot < SLOTS; slot++)  // row 0, no weight
             if (pass.slots[t][slot] < 0) std::memset(static_cast<void*>(&blocks[t * SLOTS + slot]), 0, sizeof(CornerBlock));
     }
@@ -196,6 +186,7 @@ void Strip::corner_lookup(int number, int rotation, const Tile& tile, int64_t de
     CornerBlendJob job = {};
     job.blocks = blocks;
     job.table[0] = stage_.terms[static_cast<size_t>(number)].layout->bytes.data();
+    job.far[0] = far_of(stage_.terms[static_cast<size_t>(number)]);
     job.sums = sums;
     job.n = tile.n;
     job.terms = 1;

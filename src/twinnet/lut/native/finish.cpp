@@ -278,7 +278,8 @@ struct Builder {
             plan.kernels->divide16(&in, &out, 1, static_cast<int>(s.divisor), static_cast<int>(s.offset));
         } else {
             const int32_t in = static_cast<int32_t>(n);
-            const auto divide = wide ? plan.kernels->divide32_wide : plan.kernels->divide32;
+            const auto divide = wide ? plan.kernels->divide32_wide
+                                : s.divisor <= SMALL_DIVISOR ? plan.kernels->divide32_small : plan.kernels->divide32;
             divide(&in, &out, 1, static_cast<int>(s.divisor), static_cast<int>(s.offset));
         }
         return out;

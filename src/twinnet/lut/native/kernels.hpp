@@ -14,6 +14,7 @@ constexpr int AXES = 4;       // axes the vector kernels know; more go the scala
 constexpr int MAX_TERMS = 3;  // terms blended in one pass
 constexpr int SLOTS = 4;      // lookups per term and pass: its rotations
 constexpr int CODES = 128;    // orders of four axes (two bits each for the first three), in band and off band
+constexpr int SMALL_DIVISOR = 2048;  // of divide32_small
 constexpr int SLIP_CODE = 63; // no order of axes has this code, so it can stand for the 2021 slip
 
 // Where one lookup reads, and how much each vertex weighs, for a tile of sites.
@@ -84,7 +85,7 @@ constexpr int QUAD_ROWS = 3;     // read per lookup
 constexpr int CORNER_TERMS = 8;  // blended in one pass
 
 struct alignas(64) QuadBlock {
-    uint32_t at[QUAD_ROWS][TILE];
+    uint64_t at[TILE];  // of the first row, and in the upper half of the second
     uint32_t weight[QUAD_ROWS][TILE];
 };
 struct alignas(64) OctBlock {
@@ -96,22 +97,19 @@ union CornerBlock {
     OctBlock oct;
 };
 
-// Row of a cell: (a * first + b) * second + c * third + d + origin; `second` in bytes, the rest in rows. The axes
-// a, b, c, d are in order for quads, for octs the first comes last.
-struct CornerGrid {
-    int32_t first, second, third, origin;
-};
-
+// Row of a cell: (a * first + b) * second + c * third + d; `second` in bytes, the rest in rows. The axes a, b, c, d are
+// in order for quads; for octs the first comes last. Coarse cells have the same steps, but their a begins at `coarse`.
 struct CornerJob {
-    CornerGrid fine, coarse;
-    int32_t row_bytes, units, shift;  // fractions << shift are weights, which add up to units
+    int32_t first, second, third, row_bytes, coarse;
+    int32_t units, shift;  // fractions << shift are weights, which add up to units
     int32_t near, limit;
 };
 
 struct CornerBlendJob {
     const CornerBlock* blocks;  // SLOTS per term
     const int8_t* table[CORNER_TERMS];
-    void* sums;  // [n][lanes]
+    int64_t far[CORNER_TERMS];  // bytes from the first row to the last
+    void* sums;                 // [n][lanes]
     int n, terms;
     bool first;  // store instead of adding up
 };
@@ -153,11 +151,13 @@ struct Kernels {
     // sums -> 8 bit as round_half_even(N / divisor) + offset, clipped
     void (*divide16)(const int16_t*, uint8_t*, int count, int divisor, int offset);
     void (*divide32)(const int32_t*, uint8_t*, int count, int divisor, int offset);
+    void (*divide32_small)(const int32_t*, uint8_t*, int count, int divisor, int offset);
     void (*divide32_wide)(const int32_t*, uint8_t*, int count, int divisor, int offset);
     void (*place4)(const uint8_t* blocks, uint8_t* to, int64_t row, int n);
     void (*place2)(const uint8_t* blocks, uint8_t* to, int64_t row, int n);
     void (*place2_narrow)(const uint8_t* blocks, uint8_t* to, int64_t row, int n);
     void (*split_pairs)(const uint8_t* row, uint8_t* even, uint8_t* odd, int64_t count);
+    void (*every_third)(const uint8_t* row, uint8_t* to, int64_t count);
     void (*split_row)(const uint8_t*, uint8_t* bin, uint8_t* frac, int64_t count, int shift);
     void (*interleave3)(const uint8_t* r, const uint8_t* g, const uint8_t* b, uint8_t* out, int64_t count);
 };

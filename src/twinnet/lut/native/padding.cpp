@@ -72,9 +72,12 @@ void Strip::fill_row(const Source& source, const View& view, int64_t image, int6
         } else if (!pairs) {
             const int64_t step = stage_.cell * view.column;
             const uint8_t* p = from + phase * view.column;
-            for (int64_t q = 0; q < site_columns_; q++) to[inner_first + q] = p[q * step];
+            if (step == 3) kernels_.every_third(p, to + inner_first, site_columns_);
+            else for (int64_t q = 0; q < site_columns_; q++) to[inner_first + q] = p[q * step];
         }
-        for (int64_t q = inner_last; q < pitch_; q++) to[q] = columns[q] < 0 ? 0 : from[columns[q] * view.column];
+        const int64_t end = inner_last + stage_.right;
+        for (int64_t q = inner_last; q < end; q++) to[q] = from[columns[q] * view.column];
+        std::memset(to + end, 0, static_cast<size_t>(pitch_ - end));  // slack
     }
 }
 

@@ -164,7 +164,9 @@ void Strip::round(const uint8_t* all_sums, int n) {
             each(reinterpret_cast<const int16_t*>(all_sums) + slice * per_slice, kernels_.divide16);
         else
             each(reinterpret_cast<const int32_t*>(all_sums) + slice * per_slice,
-                 stage_.rounding == Rounding::divide_wide ? kernels_.divide32_wide : kernels_.divide32);
+                 stage_.rounding == Rounding::divide_wide ? kernels_.divide32_wide
+                 : stage_.divisor <= SMALL_DIVISOR               ? kernels_.divide32_small
+                                                                 : kernels_.divide32);
     }
 }
 
