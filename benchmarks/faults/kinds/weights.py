@@ -141,9 +141,19 @@ def result_half(e: Edit):
     return n, ["precision"]
 
 
+_MOVES = ("Transpose", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Gather", "Flatten", "MaxPool", "Identity")
+"""What ONNX Runtime moves quantised steps across: the values are then rounded before it, not behind it."""
+
+
 @injector("result in eight bits")
 def result_int8(e: Edit):
-    n = e.pick([n for n in e.floats() if e.value(n).size >= 2048 and float(np.abs(e.value(n)).max()) < 1e4])
+    n = e.pick(
+        [
+            n
+            for n in e.floats()
+            if n.op_type not in _MOVES and e.value(n).size >= 2048 and float(np.abs(e.value(n)).max()) < 1e4
+        ]
+    )
     if n is None:
         return None
     v = e.value(n)

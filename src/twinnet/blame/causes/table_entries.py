@@ -73,7 +73,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     said = entries_words(table, solved.known, None, len(np.setdiff1d(read, solved.free)))
     if said is None:
         return
-    values = np.clip(table.values + solved.changed, -128, 127)
+    values = table.values + solved.changed
     what, sentence = said
     where = found[0].where
     change = lambda s: replace(s, table=replace(s.table, values=values))  # noqa: E731
@@ -98,21 +98,16 @@ def _solve(system: _System) -> _Solved | None:
         return solved
     wrong = (np.abs(system.error) > system.allowed).any(axis=1)
     read = np.where(system.walk.weights > 0, system.walk.rows, -1)
-    right = np.unique(read[:, ~wrong])
-    ends = _last(system, read)
-    # Where a whole table is another one, a site that is right is so by chance.
-    whole = wrong.mean() >= 0.9
-    return (
-        _rows(system, wrong, np.setdiff1d(ends, right))
-        or _rows(system, wrong, np.setdiff1d(np.unique(read[:, wrong]), [-1, *right]))
-        or (_rows(system, np.ones_like(wrong), np.setdiff1d(np.unique(read), [-1])) if whole else None)
-    )
+    doubted = np.setdiff1d(np.unique(read[:, wrong]), [-1])
+    fewer = np.setdiff1d(doubted, np.unique(read[:, ~wrong]))
+    # A site that is right may be so by chance: two of its rows may be off by the same, one up and one down.
+    tried = (_last(system, doubted), fewer, *([doubted] if len(fewer) < len(doubted) else []))
+    return next((s for rows in tried if (s := _rows(system, rows)) is not None), None)
 
 
-def _last(system: _System, read: np.ndarray) -> np.ndarray:
-    """The rows among those read where some tap is at the last node."""
+def _last(system: _System, rows: np.ndarray) -> np.ndarray:
+    """Those of some rows where a tap is at the last node."""
     table = system.step.table
-    rows = np.setdiff1d(np.unique(read), [-1])
     nodes = np.stack(np.unravel_index(rows, (table.nodes,) * table.axes))
     return rows[(nodes == table.nodes - 1).any(axis=0)]
 
@@ -185,22 +180,30 @@ def _one_row(system: _System) -> _Solved | None:
     return _Solved(changed, np.array([], np.int64))
 
 
-def _rows(system: _System, chosen: np.ndarray, unknown: np.ndarray) -> _Solved | None:
-    """The errors of some rows by least squares over the chosen sites; all other rows are taken as right."""
+def _rows(system: _System, unknown: np.ndarray) -> _Solved | None:
+    """The errors of some rows by least squares over all sites that read them; all other rows are taken as right."""
     walk, error = system.walk, system.error
+    if not 0 < len(unknown) <= _MOST:
+        return None
+    known = np.isin(walk.rows, unknown) & (walk.weights > 0)
+    chosen = known.any(axis=0)
     sites = np.flatnonzero(chosen)
-    if len(sites) < _LEAST or not 0 < len(unknown) <= _MOST:
+    if len(sites) < _LEAST or np.abs(error[~chosen]).max(initial=0.0) > system.allowed:
         return None
-    rows, weights = walk.rows[:, sites], walk.weights[:, sites] / walk.units
-    known = np.isin(rows, unknown) & (weights > 0)
-    if not known.any(axis=0).all():
-        return None
-    number = np.searchsorted(unknown, np.where(known, rows, unknown[0]))
-    weight = np.where(known, weights, 0.0)
+    rows = np.where(known, walk.rows, unknown[0])[:, sites]
+    weight = np.where(known, walk.weights, 0.0)[:, sites] / walk.units
+    lookups, first, which = np.unique(
+        np.concatenate([rows, weight]).T, axis=0, return_index=True, return_inverse=True
+    )
+    error = error[sites]
+    if np.abs(error - error[first][which.reshape(-1)]).max() > 2 * system.allowed:
+        return None  # equal lookups with different results: not made by entries
+    error, weight = error[first], weight[:, first]
+    number = np.searchsorted(unknown, rows[:, first])
     gram = np.zeros((len(unknown), len(unknown)))
     side = np.zeros((len(unknown), error.shape[1]))
     for v in range(len(rows)):
-        np.add.at(side, number[v], weight[v][:, None] * error[sites])
+        np.add.at(side, number[v], weight[v][:, None] * error)
         for w in range(len(rows)):
             np.add.at(gram, (number[v], number[w]), weight[v] * weight[w])
     sizes, basis = np.linalg.eigh(gram)
@@ -209,19 +212,19 @@ def _rows(system: _System, chosen: np.ndarray, unknown: np.ndarray) -> _Solved |
     free = (basis[:, ~told] ** 2).sum(axis=1) > _FREE
     # Entries are whole numbers: what is told and is none was not made by other entries.
     whole = np.rint(delta)
-    if np.abs(delta).max() > 255 or not whole[~free].any():
+    entries = system.step.table.values[unknown] + whole
+    if not whole[~free].any() or np.abs(entries[~free] + 0.5).max() > 128:
         return None
     if not system.step.slack and np.abs(delta - whole)[~free].max() > _WHOLE:
         return None
     delta = np.where(free[:, None], delta, whole)
-    left = error[sites] - sum(weight[v][:, None] * delta[number[v]] for v in range(len(rows)))
+    left = error - sum(weight[v][:, None] * delta[number[v]] for v in range(len(rows)))
     if np.abs(left).max() > system.allowed:
         return None
     rank = int(told.sum())
-    equations = np.concatenate([np.where(known, rows, -1), weight * known]).T
-    beyond = len(np.unique(equations, axis=0)) - rank
+    beyond = len(lookups) - rank
     sure = not system.step.slack and beyond >= max(_LEAST, rank // 4)
-    if not sure and (free.any() or 2 * len(unknown) > len(sites)):
+    if not sure and (free.any() or 2 * len(unknown) > len(lookups)):
         return None  # hardly more equations than unknowns: anything would fit
     changed = np.zeros(system.step.table.values.shape)
     changed[unknown] = delta
