@@ -65,6 +65,14 @@ class OnnxSession(Session):
             )
         return tuple(found)
 
+    def _given(self, inputs: Arrays, patches: Arrays, builder: TraceBuilder) -> tuple[Arrays, Arrays]:
+        """What the model is fed and what is put in its inner tensors; both are part of the trace."""
+        feeds = self._artefact.feeds(inputs)
+        given = {name: np.asarray(array) for name, array in patches.items()}
+        for name, array in (*feeds.items(), *given.items()):
+            builder.add(name, array)
+        return feeds, given
+
     @property
     def inputs(self) -> dict[str, str]:
         return self._artefact.inputs
@@ -138,10 +146,7 @@ class TappedSession(OnnxSession):
     def retrace(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
     ) -> Trace:
-        feeds = self._artefact.feeds(inputs)
-        given = {name: np.asarray(array) for name, array in patches.items()}
-        for name, array in (*feeds.items(), *given.items()):
-            builder.add(name, array)
+        feeds, given = self._given(inputs, patches, builder)
         wanted = [n for n in self._cut.observable if n in watch or n in self._cut.outputs]
         model = self._cut.with_values(given, wanted)
         if not model.graph.output:  # everything that is wanted was given
