@@ -234,7 +234,7 @@ class Engine(ABC):
     """Whether the file of a spec is the twin itself; else the twin is made from the network, and the file says how."""
 
     def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
-        """What `twinnet.shrink.sides` needs to run a part of a network alone under these options."""
+        """What `twinnet.engines.alone` needs to run a part of a network alone under these options."""
         return dict(options)
 
     @abstractmethod

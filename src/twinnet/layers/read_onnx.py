@@ -192,7 +192,8 @@ def _exactly(scope: Scope, layer: Layer) -> tuple[Any, ...] | None:
             if not target.is_floating_point:
                 target = torch.float32
             narrow = value.to(target)
-            if not torch.equal(narrow.to(torch.float64).nan_to_num(), value.nan_to_num()):
+            again = narrow.to(torch.float64)
+            if not bool(((again == value) | (again.isnan() & value.isnan())).all()):
                 return None
             value = narrow if value.numel() < 2 or value.stride() != (0,) * value.dim() else value
         results.append(value)
