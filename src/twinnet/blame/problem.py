@@ -8,7 +8,7 @@ evaluates it, `Problem.score` says how much of the error it accounts for.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -287,6 +287,15 @@ class Problem:
         new = f"{name}/changed"
         inputs = tuple(new if p == place else n for p, n in enumerate(layer.inputs))
         return Patch(index, index + 1, (Layer(kind, (name,), (new,), attrs), replace(layer, inputs=inputs)))
+
+    def reading(self, name: str, run: Callable[[torch.Tensor], tuple[torch.Tensor]]) -> Patch:
+        """An input of the segment changed for every layer that reads it."""
+        new = f"{name}/read"
+        layers = tuple(
+            replace(layer, inputs=tuple(new if n == name else n for n in layer.inputs))
+            for layer in self.layers
+        )
+        return Patch(0, len(layers), (Layer("opaque", (name,), (new,), {"run": run}), *layers))
 
     def give(self, index: int, place: int, value: Any) -> Patch:
         """Layer `index` reading another constant at `place`."""

@@ -178,6 +178,9 @@ class Session(ABC):
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
         """One run with the tensors of the sites in `watch` (by `Site.tensor`); inputs are part of the trace."""
 
+    def load_ahead(self, inputs: Arrays) -> None:  # noqa: B027 - most sessions load nothing for it
+        """Load now what a `trace` of all sites will need later."""
+
     def retrace(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
     ) -> Trace:

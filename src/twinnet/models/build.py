@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from twinnet.errors import TwinnetError, UsageError
 from twinnet.models.recipes import RECIPES, settings
@@ -27,15 +28,22 @@ def is_made(name: str) -> bool:
     target, log = HERE / name / f"{name}.lut.safetensors", HERE / name / "log.json"
     if not (target.is_file() and log.is_file()):
         return False
-    recipe = json.loads(json.dumps(settings(name, "")["fit"]))
-    return json.loads(log.read_text())["recipe"] == recipe
+    before = json.loads(log.read_text())
+    return {key: before.get(key) for key in ("recipe", "tuning")} == _recipe(settings(name, ""))
+
+
+def _recipe(values: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What a log keeps of the settings, as JSON gives them back."""
+    return json.loads(json.dumps({"recipe": values["fit"], "tuning": values.get("finetune_lut")}))
 
 
 def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bool = False) -> Path:
     """Make one model; returns the file of its tables."""
     from twinnet.environment import environment
     from twinnet.restore.experiment import write_whole
+    from twinnet.restore.finetune import finetune
     from twinnet.restore.fit import fit
+    from twinnet.restore.fit.run import held_out
     from twinnet.restore.new import new
 
     if name not in RECIPES:
@@ -43,7 +51,6 @@ def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bo
     values = settings(name, str(images.resolve()))
     target = HERE / name / f"{name}.lut.safetensors"
     log = HERE / name / "log.json"
-    recipe = json.loads(json.dumps(values["fit"]))
     if not force and is_made(name):
         return target
     folder = work / name
@@ -51,14 +58,21 @@ def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bo
         (folder / "config.toml").unlink()
     new(folder, values)
     done = fit(folder, quiet=quiet)
+    path, psnr, seconds, cpu = done.path, done.psnr, done.seconds, done.cpu
+    if "finetune_lut" in values:
+        began = time.perf_counter(), time.process_time()
+        path = finetune(folder, quiet=quiet)
+        psnr, _ = held_out(folder, path)
+        seconds, cpu = seconds + time.perf_counter() - began[0], cpu + time.process_time() - began[1]
     facts = {
         "name": name,
-        "recipe": recipe,
-        "seconds": round(done.seconds, 1),
-        "cpu_seconds": round(done.cpu, 1),
+        **_recipe(values),
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu, 1),
         "bytes": done.result.nbytes,
         "lookups": done.result.lookups,
-        "validation_psnr": round(done.psnr, 3),
+        "validation_psnr": round(psnr, 3),
+        "validation_fitted": round(done.psnr, 3),
         "validation_plain": round(done.plain, 3),
         "stages": [
             {"name": s.name, "error": round(s.error, 4), "iterations": s.iterations, "clipped": s.clipped,
@@ -68,7 +82,7 @@ def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bo
         "environment": environment(),
     }  # fmt: skip
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, done.path.read_bytes())
+    write_whole(target, path.read_bytes())
     write_whole(log, json.dumps(facts, indent=1).encode())
     return target
 

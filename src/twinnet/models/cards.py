@@ -32,7 +32,8 @@ def card(log: dict[str, Any], board: dict[str, Any], cases: list[dict[str, Any]]
         f"# {name}",
         "",
         f"Lookup tables of int8, {log['bytes']:,} bytes, {log['lookups']} lookups per input pixel and plane. "
-        "Fitted by least squares, stage by stage, without a network.",
+        "Fitted by least squares, stage by stage, without a network"
+        + (", then all stages tuned together." if log.get("tuning") else "."),
         "",
         f"- made in {log['cpu_seconds']:.0f} s of CPU ({log['seconds']:.0f} s on the clock of a shared machine); "
         f"again with `python -m twinnet.models.build --force {name}`",
@@ -94,7 +95,12 @@ def _recipe(log: dict[str, Any]) -> list[str]:
              f"{report['error']:.3f}", f"{report['cpu_seconds']:.0f}"]
         )  # fmt: skip
     rest = {key: value for key, value in log["recipe"].items() if key not in ("preset", "stages")}
-    return [*markdown(rows), *(["", f"Other settings: {rest}"] if rest else [])]
+    lines = [*markdown(rows), *(["", f"Other settings: {rest}"] if rest else [])]
+    if log.get("tuning"):
+        words = ", ".join(f"{key} {value}" for key, value in log["tuning"].items())
+        gain = log["validation_psnr"] - log["validation_fitted"]
+        lines += ["", f"Tuned together with Adam ({words}): {gain:+.3f} dB on the held-out images."]
+    return lines
 
 
 def _speed(own: dict[str, Any], board: dict[str, Any]) -> list[str]:

@@ -20,6 +20,7 @@ TABLES = {
     "finetuned": "fine-tuned tables",
     "finetuned-compressed": "fine-tuned compressed tables",
     "fitted": "fitted tables",
+    "finetuned-fitted": "fine-tuned fitted tables",
 }
 """Kinds of tables an experiment can hold, and what they are called."""
 

@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["VERBS"]
+from twinnet.cli import options as o
+from twinnet.cli._groups import grouped
+from twinnet.cli.lut._options import Experiment, Quiet
 
-_Experiment = Annotated[
-    Path, typer.Option("-e", "--exp-dir", metavar="DIR", help="Folder of the experiment.")
-]
-_Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but results and errors.")]
+__all__ = ["VERBS"]
 
 
 def new(
@@ -63,7 +62,7 @@ def new(
     typer.echo(f"written   {written}\nnext      twinnet lut train -e {folder}")
 
 
-def train(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
+def train(exp_dir: Experiment, quiet: Quiet = False) -> None:
     """Train the network; goes on from the last checkpoint.
 
     On many processes: accelerate launch -m twinnet.restore.train -e DIR
@@ -79,7 +78,7 @@ def train(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
     typer.echo(f"next      twinnet lut export -e {exp_dir}")
 
 
-def export(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
+def export(exp_dir: Experiment, quiet: Quiet = False) -> None:
     """Tabulate the trained network."""
     from twinnet.restore.export import export as run
 
@@ -88,7 +87,7 @@ def export(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
     typer.echo(f"next      twinnet lut finetune -e {exp_dir}")
 
 
-def finetune(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
+def finetune(exp_dir: Experiment, quiet: Quiet = False) -> None:
     """Train the entries of the tables; goes on from the last checkpoint."""
     from twinnet.restore.finetune import finetune as run
 
@@ -118,7 +117,7 @@ def evaluate(
     jpeg_quality: Annotated[int | None, typer.Option(help="With --task deblock: 10, 20 or 40 (20).")] = None,
     network: Annotated[bool, typer.Option(help="Also the network itself, which is slow.")] = True,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to write (DIR/eval).")] = None,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """Score everything made so far on the test sets, beside doing nothing, classical filters and others.
 
@@ -152,20 +151,34 @@ def evaluate(
         typer.echo(f"\nwritten   {out}/index.html")
 
 
+@grouped
 def debug(
-    exp_dir: _Experiment,
+    exp_dir: Experiment,
+    *,
     image: Annotated[str, typer.Option(help="A file, or the name of a test image.")] = "butterfly",
     table: Annotated[
-        str, typer.Option(help="exported (made now if absent), compressed, finetuned, finetuned-compressed.")
+        str,
+        typer.Option(
+            help="exported (made now if absent), compressed, fitted, finetuned, finetuned-fitted ..."
+        ),
     ] = "",
     serve: Annotated[bool, typer.Option("--serve", help="Hand both sides to the live debugger.")] = False,
     most: Annotated[int, typer.Option("--most", min=1, help="Sites to list.")] = 8,
+    door: o.Door,
 ) -> None:
-    """Run one image through the network and its tables; list the sites where they differ most."""
+    """Run one image through the network and its tables; list the sites where they differ most.
+
+    With --serve also stop there and answer questions over HTTP until `quit`, as `twinnet debug` does.
+    """
+    from twinnet.errors import UsageError
+
+    if not serve and door.moved():
+        raise UsageError("who may come in is a question of --serve", hint="add --serve")
+    settings = door.settings(exp_dir / "debugger") if serve else None
     from twinnet.restore.debug import debug as run
     from twinnet.restore.debug import lines
 
-    found = run(exp_dir, image=image, table=table, serve=serve)
+    found = run(exp_dir, image=image, table=table, serve=settings)
     typer.echo("\n".join(lines(found, most)))
 
 

@@ -43,8 +43,9 @@ class Strip {
     std::vector<Prepared> prepared_;  // [image][source]
     const Prepared* active_ = nullptr;
     std::vector<int64_t> column_map_[2];  // edge, reflect: source column of every padded column, -1 for slack
-    Aligned planes_, blocks_, linear_blocks_, sums_, bytes_, row_;
+    Aligned planes_, blocks_, linear_blocks_, corner_blocks_, sums_, bytes_, row_;
     std::vector<const float*> rows_;
+    std::vector<int64_t> reach_;  // [term][rotation][axis]: at() of a tap for the first site, where rows hold corners
 
     void prepare(int64_t image_first, int64_t image_last, int64_t first, int64_t last);
     void activate(int64_t image) { active_ = &prepared_[static_cast<size_t>(image) * stage_.sources.size()]; }
@@ -62,6 +63,9 @@ class Strip {
                IndexBlock& block);
     void scalar_lookup(const Term& term, int rotation, int64_t y, int64_t x, int64_t denominator, bool copies, int64_t* sums);
     void pass(const Pass& pass, const std::vector<Tile>& tiles);
+    void corner_index(int term, int rotation, const Tile& tile, CornerBlock& block) const;
+    void corner_pass(const Pass& pass, const std::vector<Tile>& tiles);
+    void corner_lookup(int term, int rotation, const Tile& tile, int64_t denominator, int64_t plane, int64_t* to);
     void scalar_tile(int64_t y, int64_t x, int n);
     void round(const uint8_t* sums, int n);
     void place(const Tile& tile, const Target& out, int64_t out_first) const;

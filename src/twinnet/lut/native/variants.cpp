@@ -24,8 +24,10 @@ const std::vector<Kernels>& variants() {
                           __builtin_cpu_supports("popcnt");
         if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-            __builtin_cpu_supports("avx512cd"))
+            __builtin_cpu_supports("avx512cd")) {
+            if (__builtin_cpu_supports("avx512vnni")) add("avx512vnni", fill_vnni);
             add("avx512", fill_avx512);
+        }
         if (avx2) add("avx2", fill_avx2);
 #endif
         add("baseline", fill_baseline);
