@@ -58,10 +58,10 @@ def _tuned(iterations: int, fit: dict[str, Any]) -> Values:
     """Fitted, then all stages tuned together."""
     tuning = {
         "table": "fitted", "iterations": iterations, "learning_rate": 2e-3, "learning_rate_end": 0.0,
-        "betas": [0.9, 0.99], "rounding": "deploy", "checkpoint_every": 100, "keep_checkpoints": 1,
+        "batch_size": 16, "betas": [0.9, 0.99], "rounding": "deploy", "checkpoint_every": 100, "keep_checkpoints": 1,
         "validate_every": 500, "validate_images": 21, "validate_crop": 0, "tensorboard": False,
     }  # fmt: skip
-    data = {"batch_size": 16, "crop_size": 48, "tones": 0.5}
+    data = {"crop_size": 48, "tones": 0.5}
     return {"data": data, "fit": fit, "finetune_lut": tuning}
 
 
