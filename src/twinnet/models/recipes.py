@@ -29,7 +29,7 @@ _THREE = [
     [[1, 1], [-1, 1], [0, 1], [2, 1]],
     [[1, 1], [-2, 1], [-1, 1], [0, 1]],
 ]
-_FEWER = {"shares": [0.02, 0.1, 0.2, 0.4]}
+_FEWER = {"shares": [0.02, 0.05, 0.1, 0.2]}
 """For scales whose inputs have several times as many pixels."""
 _FEWEST = {"shares": [0.01, 0.03, 0.1, 0.15], "half": False}
 """For inputs of full size."""
@@ -89,16 +89,16 @@ RECIPES: dict[str, Values] = {
         ),
     ),
     "sr-x2-strong": _tuned(
-        1500, _own(_stage("P1+P2+P3", 2), _stage("Q1+Q2+Q3", 2, 2), _stage("Q1+Q2+Q3", 2, 2), **_FEWER)
+        800, _own(_stage("P1+P2+P3", 2), _stage("Q1+Q2+Q3", 2, 2), _stage("Q1+Q2+Q3", 2, 2), **_FEWER)
     ),
-    "sr-x3-strong": _tuned(1500, _own(_stage("P1+P2+P3", 3), _stage(_THREE, 3, 3), **_FEWER)),
-    "sr-x2-fast": _tuned(2000, _own(_stage("P2", 2, band=3), _stage("Q1", 2, 2, band=3), **_FEWER)),
-    "sr-x3-fast": _tuned(2000, _own(_stage("P2", 3, band=3), _stage(_THREE[:1], 3, 3, band=3), **_FEWER)),
+    "sr-x3-strong": _tuned(800, _own(_stage("P1+P2+P3", 3), _stage(_THREE, 3, 3), **_FEWER)),
+    "sr-x2-fast": _tuned(1000, _own(_stage("P2", 2, band=3), _stage("Q1", 2, 2, band=3), **_FEWER)),
+    "sr-x3-fast": _tuned(1000, _own(_stage("P2", 3, band=3), _stage(_THREE[:1], 3, 3, band=3), **_FEWER)),
     "sr-x2-best": _tuned(
-        1200, _own(_stage("P1+P2+P3+P4", 2, band=3), *[_stage(_FIVE, 2, 2, band=3)] * 3, **_FEWER)
+        600, _own(_stage("P1+P2+P3+P4", 2, band=3), *[_stage(_FIVE, 2, 2, band=3)] * 2, **_FEWER)
     ),
     "sr-x3-best": _tuned(
-        1200, _own(_stage("P1+P2+P3+P4", 3, band=3), *[_stage(_THREE, 3, 3, band=3)] * 2, **_FEWER)
+        600, _own(_stage("P1+P2+P3+P4", 3, band=3), *[_stage(_THREE, 3, 3, band=3)] * 2, **_FEWER)
     ),
     **{f"denoise-{sigma}": {"data": {"sigma": float(sigma)}, "fit": _restore(3)} for sigma in (25, 15, 50)},
     **{f"deblock-{quality}": {"data": {"quality": quality}, "fit": _restore(3)} for quality in (20, 10, 40)},
