@@ -112,7 +112,8 @@ def command(
     Example: twinnet check model.py:build --twin onnxruntime --inputs photos/
     """
     from twinnet.check import check, run_folder
-    from twinnet.cli._screen import command_line, progress, write_repro
+    from twinnet.cli._screen import command_line, write_repro
+    from twinnet.progress import progress
     from twinnet.recording import read_name_map
 
     folder = run_folder(network, twin) if out is None else out

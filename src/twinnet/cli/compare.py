@@ -42,7 +42,8 @@ def command(
     difference.
     """
     from twinnet.check import run_folder
-    from twinnet.cli._screen import command_line, progress
+    from twinnet.cli._screen import command_line
+    from twinnet.progress import progress
     from twinnet.recording import compare
 
     folder = run_folder(first.name, second.name) if out is None else out

@@ -31,7 +31,7 @@ def command(
     Example: twinnet debug model.py:build --twin onnxruntime:model.onnx --inputs photo.png
     """
     from twinnet.check import CheckOptions, run_folder
-    from twinnet.cli._screen import progress
+    from twinnet.progress import progress
 
     folder = run_folder(network, twin) if out is None else out
     settings = door.settings(folder)

@@ -26,7 +26,7 @@ def command(
 
     Example: twinnet record model.onnx --as onnxruntime --out here/, then twinnet compare reference/ here/
     """
-    from twinnet.cli._screen import progress
+    from twinnet.progress import progress
     from twinnet.recording import record
     from twinnet.report.figures import count
 

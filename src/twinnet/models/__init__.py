@@ -26,7 +26,13 @@ TASKS = {"sr": ("scale", "quality"), "denoise": ("sigma",), "deblock": ("jpeg_qu
 def available(folder: Path | None = None) -> list[str]:
     """Names of the models in this installation, or in a folder."""
     here = Path(__file__).parent if folder is None else folder
-    return sorted(p.parent.name for p in here.glob("*/*.lut.safetensors"))
+    found = [p.parent.name for p in here.glob("*/*.lut.safetensors")]
+    return sorted(found, key=lambda name: [_place(part) for part in name.split("-")])
+
+
+def _place(part: str) -> tuple[int, str]:
+    """Qualities from fast to best, all else by name."""
+    return (QUALITIES.index(part), "") if part in QUALITIES else (0, part)
 
 
 def name_of(task: str, *, scale: int = 4, quality: str = "strong", level: int | None = None) -> str:

@@ -38,7 +38,7 @@ def card(log: dict[str, Any], board: dict[str, Any], cases: list[dict[str, Any]]
         f"- made in {log['cpu_seconds']:.0f} s of CPU ({log['seconds']:.0f} s on the clock of a shared machine); "
         f"again with `python -m twinnet.models.build --force {name}`",
         f"- training data: {'; '.join(TERMS)}",
-        "- seed: degradations are drawn with the number of each image as seed; nothing else is random",
+        "- seeds: degradations are drawn with the number of each image, crops for tuning with 0; a fit is not random",
         "- selection: validation part of CID22 (21 images, CC BY-SA 4.0); no test set was used for it",
         f"- held-out images, all planes: {log['validation_psnr']:.2f} dB; without tables "
         f"{log['validation_plain']:.2f} dB",

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
+from twinnet.models.board import board_of
+from twinnet.models.recipes import RECIPES
 from twinnet.models.tables import board_table, by_metric, markdown
 from twinnet.restore.results import ratio
 
@@ -26,15 +28,17 @@ def rendered(text: str, scores: dict[str, Any]) -> str:
     def part(found: re.Match[str]) -> str:
         board, metrics = found[2], (found[3] or "").split()
         if board == "models":
-            rows = _overview(scores)
+            lines = markdown(_overview(scores))
         elif board in scores["boards"]:
             data = scores["boards"][board]
-            rows = board_table(data, metrics or by_metric(data))
+            lines = markdown(board_table(data, metrics or by_metric(data)))
+        elif board in map(board_of, RECIPES):
+            lines = ["Not made yet."]
         else:
             raise UsageError(
                 f"{PAGE.name} asks for {board}", hint=f"there are: {', '.join(scores['boards'])}"
             )
-        return f"{found[1]}\n" + "\n".join(markdown(rows)) + f"\n\n{found[4]}"
+        return "\n".join([found[1], *lines, "", found[4]])
 
     return _PART.sub(part, text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from twinnet.restore.results import ratio
+from twinnet.restore.results import count, ratio
 
 __all__ = ["board_table", "by_metric", "markdown"]
 
@@ -34,19 +34,17 @@ def board_table(
         cells = [f"`{row['name']}`" if row["kind"] == "ours" else row["name"]]
         if costs:
             size = "" if row["bytes"] is None else f"{row['bytes']:,}"
-            cells += [size, _count(row), "" if row["failed"] else ratio(row["ratio"])]
+            cells += [
+                size,
+                count(row["lookups"], row["parameters"]),
+                "" if row["failed"] else ratio(row["ratio"]),
+            ]
         if row["failed"]:
             cells += [f"not run: {row['failed']}", *[""] * (len(columns) - 1)]
         else:
             cells += [f"{row['scores'][b][m]:.{_DIGITS.get(m, 2)}f}" for b, m in columns]
         body.append(cells)
     return [header, *body]
-
-
-def _count(row: dict[str, Any]) -> str:
-    if row["lookups"] is not None:
-        return f"{row['lookups']} lookups"
-    return "" if row["parameters"] is None else f"{row['parameters']:,} parameters"
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.environment import environment
-from twinnet.restore.evaluate import Evaluation, Row
+from twinnet.restore.evaluate import Evaluation
 from twinnet.restore.experiment import write_whole
 
 __all__ = ["count", "lines", "markdown", "ratio", "size", "table", "write_results"]
@@ -31,11 +31,15 @@ def size(count: int | None) -> str:
     return f"{count / 1024:.0f} kB" if count < 1 << 20 else f"{count / (1 << 20):.2f} MB"
 
 
-def count(row: Row) -> str:
-    """Lookups of tables, parameters of networks."""
-    if row.lookups is not None:
-        return f"{row.lookups} lookups"
-    return "" if row.parameters is None else f"{row.parameters:,} parameters"
+def count(lookups: int | None, parameters: int | None) -> str:
+    """Lookups of tables, parameters of networks.
+
+    >>> count(36, None), count(None, 9168), count(None, None)
+    ('36 lookups', '9,168 parameters', '')
+    """
+    if lookups is not None:
+        return f"{lookups} lookups"
+    return "" if parameters is None else f"{parameters:,} parameters"
 
 
 def ratio(value: float | None) -> str:
@@ -68,7 +72,12 @@ def table(result: Evaluation, benchmark: str) -> list[list[str]]:
         cells.append(f"{row.seconds_per_megapixel:.3g}" if row.scores else "")
         cells += [ratio(row.ratio)] if unit else []
         body.append(
-            [row.model, *cells, size(row.bytes), f"not run: {row.failed}" if row.failed else count(row)]
+            [
+                row.model,
+                *cells,
+                size(row.bytes),
+                f"not run: {row.failed}" if row.failed else count(row.lookups, row.parameters),
+            ]
         )
     return [header, *body]
 

@@ -1,5 +1,5 @@
 // Rows that hold several corners of a cell: which stages run on them, how they lie in memory, and how a strip reads
-// them. They take four or eight times the memory, so this is for tables that then still stay in the second cache.
+// them. They take four or sixteen times the memory, so this is for tables that then still stay in the second cache.
 #include <algorithm>
 #include <cstring>
 
@@ -8,7 +8,7 @@
 namespace twl {
 namespace {
 
-constexpr int64_t TABLE_BYTES = 1 << 20;    // that are read
+constexpr int64_t TABLE_BYTES = 3 << 19;    // that are read
 constexpr int64_t SPREAD_BYTES = 8 << 20;  // with the gaps between them
 
 bool power_of_two(int64_t v) { return v > 0 && (v & (v - 1)) == 0; }
@@ -21,39 +21,37 @@ int log2_of(int64_t v) {
 
 int lanes_index(int lanes) { return lanes == 1 ? 0 : lanes == 4 ? 1 : 2; }
 
-// How many rows the values of every node lie apart along each axis, in the fine and in the coarse grid alike. Where
-// rows hold eight corners, the first axis is the innermost. In a band the others stay close to the first, so steps can
-// be smaller than the grid is wide and nodes in band still never meet; what lies between them is never read.
+// How many rows the values of every node lie apart along each axis, in the fine and in the coarse grid alike. In a band
+// the other axes stay close to the first, so steps can be smaller than the grid is wide and nodes in band still never
+// meet; what lies between them is never read.
 struct Grid {
     int64_t stride[AXES];
-    int64_t coarse = 0;  // bins of the outermost axis before the coarse grid begins
+    int64_t coarse = 0;  // bins of the first axis before the coarse grid begins
     int64_t rows = 0;    // all
     int64_t used = 0;    // those with values
-    int top;             // the outermost axis
 
-    Grid(const Table& t, int corners) : top(corners == 4 ? 0 : 1) {
+    explicit Grid(const Table& t) {
         const int64_t nodes = t.nodes, wide = 2 * t.width + 1;
         int64_t next = 1;
-        for (int i = AXES - 1; i >= 0; i--) {
-            const int axis = (i + top) % AXES;
-            stride[axis] = next;
-            next *= t.banded() && axis >= 1 && axis <= t.near ? std::max<int64_t>(wide, t.coarse_nodes()) : nodes;
+        for (int k = AXES - 1; k >= 0; k--) {
+            stride[k] = next;
+            next *= t.banded() && k <= t.near ? std::max<int64_t>(wide, t.coarse_nodes()) : nodes;
         }
         int64_t all = 0;
         for (int64_t s : stride) all += s;
         rows = (nodes - 1) * all + 1;
         used = rows;
         if (!t.banded()) return;
-        coarse = (rows + stride[top] - 1) / stride[top];
-        rows = coarse * stride[top] + (t.coarse_nodes() - 1) * all + 1;
+        coarse = (rows + stride[0] - 1) / stride[0];
+        rows = coarse * stride[0] + (t.coarse_nodes() - 1) * all + 1;
         used = static_cast<int64_t>(t.values.size() + t.coarse.size()) / t.payload;
     }
 };
 
 // The grid the way the kernels multiply it out, if it fits that.
 bool multiplied(const Table& table, int corners, int lanes, CornerJob& job) {
-    const Grid grid(table, corners);
-    const int64_t a = grid.stride[grid.top], b = grid.stride[grid.top + 1], c = grid.stride[grid.top + 2];
+    const Grid grid(table);
+    const int64_t a = grid.stride[0], b = grid.stride[1], c = grid.stride[2];
     const int64_t bytes = corners * lanes, first = a / b, second = b * bytes, most = grid.coarse + table.nodes;
     if (grid.used * bytes > TABLE_BYTES || grid.rows * bytes > SPREAD_BYTES) return false;
     if (first > 127 || c > 127 || second > 32767 || most > 255 || most * (first + 1) > 32767) return false;
@@ -84,7 +82,7 @@ bool term_fits(const twl_plan& plan, const Term& t, int corners, int lanes) {
 bool choose_corners(const twl_plan& plan, Stage& s) {
     if (s.scalar || s.payload > 16 || (s.upscale > 1 && s.turn == NONE)) return false;
     if (!power_of_two(s.denominator) || s.denominator > 128) return false;
-    const int lanes = s.payload == 1 ? 1 : s.payload <= 4 ? 4 : 16, corners = lanes == 16 ? 4 : 8;
+    const int lanes = s.payload == 1 ? 1 : s.payload <= 4 ? 4 : 16, corners = lanes == 16 ? 4 : 16;
     if (plan.kernels->corner_blend[s.lanes != SHORT][lanes_index(lanes)][s.turn] == nullptr) return false;
     for (const Term& t : s.terms)
         if (!term_fits(plan, t, corners, lanes)) return false;
@@ -94,10 +92,10 @@ bool choose_corners(const twl_plan& plan, Stage& s) {
 }
 
 std::shared_ptr<Layout> lay_out_corners(const Table& t, int corners, int lanes) {
-    const Grid grid(t, corners);
+    const Grid grid(t);
     const auto plain = lay_out(t, 1, 1, false);
     const int64_t payload = t.payload, bytes = int64_t(corners) * lanes;
-    const int64_t origin = grid.coarse * grid.stride[grid.top];  // of the coarse grid
+    const int64_t origin = grid.coarse * grid.stride[0];  // of the coarse grid
     // First the values of every node in their place, then the corners from there.
     std::vector<int8_t> values(static_cast<size_t>(grid.rows * payload));
     auto place = [&](int nodes, const int64_t* from, int64_t source, int64_t target, bool band) {
@@ -117,13 +115,14 @@ std::shared_ptr<Layout> lay_out_corners(const Table& t, int corners, int lanes) 
     if (t.banded()) place(t.coarse_nodes(), plain->coarse_stride, plain->coarse_origin, origin, false);
     auto layout = std::make_shared<Layout>();
     layout->size = grid.used * bytes;
-    layout->bytes = RowMemory((grid.rows + 1) * bytes);  // of octs, the row after the last is read, too
+    layout->bytes = RowMemory(grid.rows * bytes);
     for (int64_t row = 0; row < grid.rows; row++)
         for (int corner = 0; corner < corners; corner++) {
-            int64_t from = row;  // corner bits: the last two axes, then the second
+            int64_t from = row;  // corner bits: the last two axes, then the second and the first
             if (corner & 1) from += grid.stride[2];
             if (corner & 2) from += grid.stride[3];
             if (corner & 4) from += grid.stride[1];
+            if (corner & 8) from += grid.stride[0];
             if (from >= grid.rows) continue;  // no cell begins here
             for (int64_t p = 0; p < payload; p++)
                 layout->bytes.data()[row * bytes + p * corners + corner] = values[static_cast<size_t>(from * payload + p)];

@@ -342,7 +342,7 @@ struct Builder {
         make_passes(s);
         choose_rounding(s);
         const char* rounding[] = {"divide", "divide wide", "table", "search"};
-        s.about = s.scalar ? "scalar" : s.corners == 4 ? "quads" : s.corners ? "octs" : s.lanes == SHORT ? "int16" : s.passes[0].lanes == SHORT_TO_INT ? "int16+32" : "int32";
+        s.about = s.scalar ? "scalar" : s.corners == 4 ? "quads" : s.corners ? "cells" : s.lanes == SHORT ? "int16" : s.passes[0].lanes == SHORT_TO_INT ? "int16+32" : "int32";
         s.about += ", " + std::to_string(s.passes.size()) + " passes, " + rounding[static_cast<int>(s.rounding)];
         scales.push_back(s.scale);
         channels.push_back(s.channels);

@@ -88,17 +88,17 @@ struct alignas(64) QuadBlock {
     uint64_t at[TILE];  // of the first row, and in the upper half of the second
     uint32_t weight[QUAD_ROWS][TILE];
 };
-struct alignas(64) OctBlock {
+struct alignas(64) CellBlock {
     uint32_t at[TILE];
-    uint64_t weight[2][TILE];
+    uint8_t weight[TILE][16];
 };
 union CornerBlock {
     QuadBlock quad;
-    OctBlock oct;
+    CellBlock cell;
 };
 
-// Row of a cell: (a * first + b) * second + c * third + d; `second` in bytes, the rest in rows. The axes a, b, c, d are
-// in order for quads; for octs the first comes last. Coarse cells have the same steps, but their a begins at `coarse`.
+// Row of a cell of bins a, b, c, d: (a * first + b) * second + c * third + d; `second` in bytes, the rest in rows. Coarse
+// cells have the same steps, but their a begins at `coarse`.
 struct CornerJob {
     int32_t first, second, third, row_bytes, coarse;
     int32_t units, shift;  // fractions << shift are weights, which add up to units
@@ -144,7 +144,7 @@ struct Kernels {
     NarrowFn narrow[AXES][LANE_KINDS][2];                       // [axes - 1][..][payload - 1]
     LinearIndexFn linear_index[AXES];                           // [axes - 1]
     LinearFn linear[AXES][TURNS][2];                            // [axes - 1][..][8 or 16 lanes]
-    CornerIndexFn corner_index[2][2][2];                        // [steps of 16 or 32][octs or quads][plain or band], or null
+    CornerIndexFn corner_index[2][2][2];                        // [steps of 16 or 32][16 corners or 4][plain or band], or null
     CornerBlendFn corner_blend[2][3][TURNS];                    // [16 or 32-bit sums][1, 4 or 16 lanes][..], or null
     void (*window)(const WindowJob&);
     void (*mix)(int32_t* value, const int32_t* other, int32_t gain, int bits, bool small);

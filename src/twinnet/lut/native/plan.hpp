@@ -120,7 +120,7 @@ struct Stage {
     int source_scale = 1, site_scale = 1, scale = 1;  // pixels per image pixel
     Lanes lanes = SHORT;
     bool scalar = false;  // 64-bit sums, no vector kernels
-    int corners = 0;      // of a cell in one row: 4, 8, or 0 for plain rows
+    int corners = 0;      // of a cell in one row: 4, 16, or 0 for plain rows
     int width = 16;       // lanes of a row vector; 1: rows of one or two bytes
     int slices = 1;       // vectors per row
     Turn turn = NONE;
