@@ -2,10 +2,7 @@
 #pragma once
 #include <cstdint>
 
-// Variants need a compiler that can switch its target inside a file; others get the baseline only.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define TWL_X86_VARIANTS
-#endif
+#include "../../native/processor.hpp"
 
 namespace twl {
 
@@ -164,7 +161,7 @@ struct Kernels {
 
 // Fill in the kernels of one variant. Even this code may use the variant's instructions: ask the processor first.
 void fill_baseline(Kernels&);
-#ifdef TWL_X86_VARIANTS
+#ifdef TWINNET_X86_VARIANTS
 void fill_avx2(Kernels&);
 void fill_avx512(Kernels&);
 void fill_vnni(Kernels&);

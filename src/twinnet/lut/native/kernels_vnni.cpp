@@ -4,7 +4,7 @@
 
 #include "kernels.hpp"
 
-#ifdef TWL_X86_VARIANTS
+#ifdef TWINNET_X86_VARIANTS
 #include <immintrin.h>
 
 #define TWL_AVX2

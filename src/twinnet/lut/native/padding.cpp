@@ -21,22 +21,23 @@ int64_t inside(int64_t i, int64_t n, bool reflect) {
 
 }  // namespace
 
-uint8_t* Aligned::get(int64_t bytes) {
-    if (static_cast<int64_t>(store.size()) < bytes + 64) store.assign(static_cast<size_t>(bytes + 64), 0);
-    const uintptr_t at = reinterpret_cast<uintptr_t>(store.data());
-    return store.data() + (64 - at % 64) % 64;
-}
-
-Strip::Strip(const Stage& stage, const std::vector<Table>& tables, const Kernels& kernels,
-             const std::vector<View>& registers, int64_t rows, int64_t columns)
+Strip::Strip(const twl_plan& plan, const Stage& stage, const std::vector<View>& registers, int64_t rows, int64_t columns)
     : stage_(stage),
-      tables_(tables),
-      kernels_(kernels),
+      tables_(plan.tables),
+      kernels_(*plan.kernels),
       registers_(registers),
       source_rows_(rows * stage.source_scale),
       source_columns_(columns * stage.source_scale),
       site_rows_(rows * stage.site_scale),
-      site_columns_(columns * stage.site_scale) {
+      site_columns_(columns * stage.site_scale),
+      scratch_(plan.scratch),
+      planes_((*scratch_).planes),
+      blocks_((*scratch_).blocks),
+      linear_blocks_((*scratch_).linear_blocks),
+      corner_blocks_((*scratch_).corner_blocks),
+      sums_((*scratch_).sums),
+      bytes_((*scratch_).bytes),
+      row_((*scratch_).row) {
     // Tiles are always read whole, so every row has a tile of slack to its right.
     pitch_ = up64(stage.left + site_columns_ + stage.right + TILE);
     tile_bytes_ = int64_t(TILE) * (stage.width == 1 ? stage.payload : stage.width) * stage.slices * (stage.lanes == SHORT ? 2 : 4);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels.hpp"
+#include "scratch.hpp"
 
 namespace twl {
 
@@ -139,6 +140,8 @@ struct twl_plan {
     std::vector<twl::Stage> stages;
     const twl::Kernels* kernels = nullptr;
     bool finished = false;
+    mutable twl::Pool<twl::Scratch> scratch;  // of threads
+    mutable twl::Pool<twl::Aligned> planes;   // registers
 };
 
 namespace twl {

@@ -172,7 +172,7 @@ void Strip::round(const uint8_t* all_sums, int n) {
 
 void Strip::place(const Tile& tile, const Target& out, int64_t out_first) const {
     const int up = stage_.upscale;
-    const uint8_t* bytes = const_cast<Aligned&>(bytes_).get(0);
+    const uint8_t* bytes = bytes_.get(0);
     const int n = tile.n;
     uint8_t* corner = out.data + tile.image * out.image + (tile.y - out_first) * up * out.row + tile.x * up;
     if (stage_.width == 1) {
