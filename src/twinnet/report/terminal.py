@@ -201,7 +201,7 @@ def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[_Row]:
     rows = [_Row("born in", parts, "bold")]
     if finding.also:
         places = ", ".join(words.clean(site.label) for site in finding.also)
-        rows.append(_Row("and in", (f"{places}   (they share the weight)",)))
+        rows.append(_Row("and in", (f"{places}   ({words.also_words(finding)})",)))
     if finding.merged:
         share = words.percent(finding.explained)
         rows.append(
