@@ -20,7 +20,7 @@ from twinnet import lut
 from twinnet.check import check
 from twinnet.lut.file import LutFile, write
 from twinnet.lut.grid import Grid
-from twinnet.lut.plan import Plan
+from twinnet.lut.plan import Plan, Table
 from twinnet.lut.reference import run_reference
 from twinnet.report.words import also_words
 from twinnet.restore.nets import srlut
@@ -122,7 +122,12 @@ def test_where_only_stages_are_seen(plans: dict[str, Plan], files: dict[str, str
 @pytest.fixture(scope="module")
 def large() -> Plan:
     """A table of 17 nodes on four axes: these images read rows whose entries they cannot all pin down."""
-    return lut.lower(random_net("srlut-s"))
+    net = srlut.build("S", scale=2, width=4)
+    rng = np.random.default_rng(8)
+    for _, unit in lut.units(net):
+        entries = rng.integers(-90, 128, (unit.grid.rows(unit.axes), unit.outputs)).astype(np.int8)
+        unit.set_table(Table(entries, unit.axes, unit.grid.nodes, unit.grid.step, unit.grid.last))
+    return lut.lower(net)
 
 
 @pytest.fixture(scope="module")
