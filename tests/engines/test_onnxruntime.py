@@ -212,6 +212,25 @@ def test_a_missing_engine_names_the_extra() -> None:
     assert error.exit_code == 2 and "pip install 'twinnet[onnx]'" in str(error)
 
 
+@pytest.mark.parametrize("level", ["off", "all"])
+def test_values_in_bfloat16_are_seen(tmp_path: Path, level: str) -> None:
+    nodes = [
+        helper.make_node("Sin", ["x"], ["s"]),
+        helper.make_node("Cast", ["s"], ["narrow"], to=onnx.TensorProto.BFLOAT16),
+        helper.make_node("Cast", ["narrow"], ["wide"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Cos", ["wide"], ["y"]),
+    ]
+    session = _open(
+        save(make_model(nodes, {"x": (1, 3, "h", "w")}, ["y"]), tmp_path / "narrow.onnx"), opt=level
+    )
+    seen = _trace(session)
+    bits = np.sin(X["x"]).astype(np.float32).view(np.uint32)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)
+    np.testing.assert_allclose(seen["narrow"].astype(np.float32), rounded, rtol=2.0**-7)
+    assert seen["narrow"].dtype.name == "bfloat16"
+    np.testing.assert_allclose(seen["y"], np.cos(seen["narrow"].astype(np.float32)), rtol=1e-6, atol=1e-6)
+
+
 def test_control_flow_is_one_site(tmp_path: Path) -> None:
     def branch(name: str, op: str) -> onnx.GraphProto:
         out = helper.make_tensor_value_info(f"{name}_y", onnx.TensorProto.FLOAT, [1, 3, 48, 40])

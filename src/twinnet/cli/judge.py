@@ -21,9 +21,9 @@ def command(
     answer: o.Answer,
 ) -> None:
     """Judge a finished run under other tolerances, or against a baseline, without running anything."""
-    from twinnet.judge.again import against_baseline, judge_again
+    from twinnet.judge.again import against_baseline, judge_again, stages_again
     from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
-    from twinnet.result import Result, ResultSet
+    from twinnet.result import Result, ResultSet, StagedResult
 
     rules = read_rules(stated.tolerance) if stated.tolerance else ()
     tolerances = Tolerances.of(Tolerance(**stated.limits()), rules)
@@ -35,6 +35,9 @@ def command(
         return one if baseline is None else against_baseline(one, baseline)
 
     loaded = Result.load(run)
-    result = ResultSet(tuple(again(r) for r in loaded)) if isinstance(loaded, ResultSet) else again(loaded)
+    if isinstance(loaded, StagedResult):
+        result = stages_again(loaded, again)
+    else:
+        result = ResultSet(tuple(map(again, loaded))) if isinstance(loaded, ResultSet) else again(loaded)
     answer.give(result)
     answer.leave(result)

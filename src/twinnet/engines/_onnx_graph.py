@@ -38,7 +38,7 @@ def _reads(node: onnx.NodeProto) -> set[str]:
 def holds_steps(model: onnx.ModelProto) -> bool:
     """Whether a model has operators that quantise, or that read quantised values."""
     return any(
-        n.op_type.lower().endswith("quantizelinear") or n.op_type.startswith("QLinear")
+        n.op_type.lower().endswith("quantizelinear") or n.op_type.startswith(("QLinear", "QGemm"))
         for n in model.graph.node
     )
 

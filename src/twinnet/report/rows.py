@@ -129,7 +129,7 @@ def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[Row]:
     rows = [Row("born in", parts, "bold")]
     if finding.also:
         places = ", ".join(figures.clean(site.label) for site in finding.also)
-        rows.append(Row("and in", (f"{places}   (they share the weight)",)))
+        rows.append(Row("and in", (f"{places}   ({words.also_words(finding)})",)))
     if finding.merged:
         share = figures.percent(finding.explained)
         rows.append(

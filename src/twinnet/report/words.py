@@ -12,6 +12,7 @@ from twinnet.report.figures import NBSP, clean, count, figure, grouped, percent,
 from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideInfo, TaskMetric
 
 __all__ = [
+    "also_words",
     "differs",
     "guard_words",
     "inherited_words",
@@ -210,11 +211,20 @@ def share_words(finding: Finding) -> str:
     return f"creates {figure(finding.born)}, {times(finding.ratio)} its noise floor"
 
 
+def also_words(finding: Finding) -> str:
+    """Why a finding is one in several places."""
+    term, rotation, _ = finding.site.tensor.rpartition(".rot")
+    if rotation and all(s.tensor.startswith(f"{term}.rot") for s in finding.also):
+        return f"they are rotations of {clean(term)}"
+    return "they share the weight"
+
+
 def finding_notes(finding: Finding) -> list[str]:
     """What else is known about a finding: whether its segment alone shows it, and where else it is."""
     notes = []
     if finding.also:
-        notes.append(f"the same weight is read in {clean(', '.join(s.label for s in finding.also))}")
+        what = also_words(finding)
+        notes.append(f"the same in {clean(', '.join(s.label for s in finding.also))}: {what}")
     if finding.merged:
         together = clean(", ".join(finding.merged))
         notes.append(

@@ -30,8 +30,8 @@ class Finding:
 
     `confirmed` tells whether the twin's segment, run alone on the inputs it had, shows it too (`confirmation` says that
     in words); None where it cannot be run alone. `also` are further places with the same fault in a weight that they
-    share. `merged` names the segments that, together with this one, explain the share `explained` of the output error,
-    where the findings by themselves explain less than 90 % of it.
+    share, or in other rotations of the same term of tables. `merged` names the segments that, together with this one,
+    explain the share `explained` of the output error, where the findings by themselves explain less than 90 % of it.
     """
 
     site: Site
