@@ -63,6 +63,11 @@ class Report:
             states = Counter(c.state for c in self.clean if c.what == what)
             broken = f", {states['does not run']} do not run" if states["does not run"] else ""
             lines.append(f"  {what}: {states['agrees']} agree, {states['alarm']} alarms{broken}")
+            lines += [
+                f"    {c.network}: {c.said}"
+                for c in self.clean
+                if c.what == what and c.state == "does not run"
+            ]
         lines += [f"  alarm: {c.network}, {c.what}: {c.said}" for c in self.alarms]
         return "\n".join(lines)
 

@@ -57,6 +57,7 @@ ROWS = seeded(32, 16, seed=3)
 M = seeded(16, 16, seed=4, scale=0.3)
 SCALE, SHIFT = seeded(6, seed=5).abs() + 0.5, seeded(6, seed=6)
 MEAN, VAR = seeded(6, seed=7), seeded(6, seed=8).abs() + 0.05
+SPARSE = torch.cat([-seeded(1, 6, 32, 32, seed=9).abs(), seeded(1, 2, 32, 32, seed=10)], 1)
 CONV = Layer(
     "conv",
     ("x", "w", "b"),
@@ -194,6 +195,8 @@ CASES: tuple[Case, ...] = (
         {"g": M[0].abs() + 0.5},
     ),
     Case("float16 result", "precision", "float16", (CONV,), {"x": X}, lambda x: half(F.conv2d(x, W, B, padding=1)), CONVED),
+    Case("data rounded on the way", "precision", "reads a rounded to bfloat16", one("add", "a", "b"), {"a": X, "b": X.flip(0, 3)}, lambda a, b: a.bfloat16().float() + b),
+    Case("a grid in some channels", "quantisation", "steps of 0.03125", one("relu", "x"), {"x": SPARSE}, lambda x: (x.relu() * 32).round() / 32),
     Case("bfloat16 weights", "precision", "bfloat16", (CONV,), {"x": X}, lambda x: F.conv2d(x, W.bfloat16().float(), B, padding=1), CONVED),
     Case("int8 weights", "quantisation", "8 bits", (CONV,), {"x": X}, lambda x: F.conv2d(x, (W / (W.abs().max() / 127)).round() * (W.abs().max() / 127), B, padding=1), CONVED),
     Case(

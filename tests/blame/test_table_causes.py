@@ -20,8 +20,9 @@ from twinnet import lut
 from twinnet.check import check
 from twinnet.lut.file import LutFile, write
 from twinnet.lut.grid import Grid
-from twinnet.lut.plan import Plan
+from twinnet.lut.plan import Plan, Table
 from twinnet.lut.reference import run_reference
+from twinnet.report.words import also_words
 from twinnet.restore.nets import srlut
 from twinnet.result import Finding, Result
 
@@ -116,6 +117,80 @@ def test_where_only_stages_are_seen(plans: dict[str, Plan], files: dict[str, str
     assert found.site.tensor == "stage2"
     assert found.cause is not None and "stage2.in_c0.b1" in found.cause.sentence
     assert re.search(planted.wanted, found.cause.sentence)
+
+
+@pytest.fixture(scope="module")
+def large() -> Plan:
+    """A table of 17 nodes on four axes: these images read rows whose entries they cannot all pin down."""
+    net = srlut.build("S", scale=2, width=4)
+    rng = np.random.default_rng(8)
+    for _, unit in lut.units(net):
+        entries = rng.integers(-90, 128, (unit.grid.rows(unit.axes), unit.outputs)).astype(np.int8)
+        unit.set_table(Table(entries, unit.axes, unit.grid.nodes, unit.grid.step, unit.grid.last))
+    return lut.lower(net)
+
+
+@pytest.fixture(scope="module")
+def large_file(large: Plan, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write(LutFile(large), tmp_path_factory.mktemp("large") / "large.lut.safetensors"))
+
+
+def test_another_table_that_nobody_shows(large: Plan, large_file: str) -> None:
+    planted = PLAN_FAULTS["stale table"](place(large, 0, 0))
+    assert planted is not None
+    found = findings(large_file, _foreign(planted, "all"))
+    named(planted, found, "other entries in .* as from another export or training")
+    # Each rotation reads the same table: it is one finding, of the term.
+    assert len(found) == 1 and len(found[0].also) == 3
+    assert also_words(found[0]) == "they are rotations of stage1.in_c0.b0"
+
+
+def test_other_entries_at_the_last_node_only(large: Plan, large_file: str) -> None:
+    at = place(large, 0, 0)
+    rows = np.arange(len(at.table.values))
+    last = (np.stack(np.unravel_index(rows, (17,) * 4)) == 16).any(axis=0)
+    values = at.table.values.astype(np.int16)
+    # Small steps up and down, so that the errors of two entries cancel here and there.
+    values[last] = np.clip(
+        values[last] + np.random.default_rng(5).integers(-2, 3, values[last].shape), -127, 127
+    )
+    planted = Planted(at.with_values(values.astype(np.int8)), "stage1.in_c0.b0.rot", "last node")
+    named(planted, findings(large_file, _foreign(planted, "all")), "only where a tap is at the last node")
+
+
+def test_lookups_that_no_entries_give_are_not_called_other_entries(large: Plan, large_file: str) -> None:
+    """Sums that depend on the place, not on the pixels: equal lookups differ."""
+    planted = ENGINE_FAULTS["outside: a wave on the lookups"](place(large, 0, 0))
+    assert planted is not None
+    found = findings(large_file, _foreign(planted, "all"))
+    assert len(found) == 1 and len(found[0].also) == 3
+    assert found[0].cause is None
+
+
+def test_blocks_turned_the_wrong_way_where_only_stages_are_seen(large: Plan, large_file: str) -> None:
+    planted = ENGINE_FAULTS["block turned the wrong way"](place(large, 0, 0))
+    assert planted is not None
+    (found,) = findings(large_file, _foreign(planted, "stages"))
+    assert found.cause is not None, found.reason
+    assert "turns the blocks back the wrong way" in found.cause.sentence
+
+
+def test_two_faults_in_one_term_stay_two(plans: dict[str, Plan], files: dict[str, str]) -> None:
+    """One rotation is sampled as another, and all blocks are written otherwise."""
+    at = place(plans["mulut-sdy"])
+    one, other = (ENGINE_FAULTS[f](at) for f in ("zero padding", "block transposed"))
+    assert one is not None and other is not None
+
+    def make(plan: Plan) -> Interpreter:
+        made, second = one.make(plan), other.make(plan)
+        made.place = second.place  # type: ignore[method-assign]
+        return made
+
+    found = findings(files["mulut-sdy"], _foreign(replace(one, make=make), "all"))
+    assert [f.cause and bool(re.search(p.wanted, f.cause.sentence)) for f, p in zip(found, (one, other))] == [
+        True
+    ] * 2
+    assert len(found) == 2
 
 
 def test_what_no_family_describes_stays_unknown(plans: dict[str, Plan], files: dict[str, str]) -> None:

@@ -68,6 +68,26 @@ def _trace(session: Session) -> dict[str, np.ndarray]:
     return dict(session.trace(X, {s.tensor for s in session.sites}, TraceBuilder()))
 
 
+def test_what_is_loaded_ahead_shows_the_same(tmp_path: Path) -> None:
+    path = save(_chain(), tmp_path / "net.onnx")
+    ahead, plain = _open(path), _open(path)
+    ahead.load_ahead(X)
+    loads = ahead._job.timings["load"]  # type: ignore[attr-defined]
+    some = {s.tensor for s in ahead.sites[::3]}
+    got, want = (s.trace(X, some, TraceBuilder()) for s in (ahead, plain))
+    assert set(got) == set(want) and all(np.array_equal(got[n], want[n]) for n in want)
+    assert ahead._job.timings["load"] == loads, "the loaded session serves every watch"  # type: ignore[attr-defined]
+
+
+def test_what_exceeds_the_memory_is_not_loaded_ahead(tmp_path: Path) -> None:
+    path = save(_chain(), tmp_path / "net.onnx")
+    session = _open(path, memory=1 << 20)
+    session.load_ahead(X)
+    want = _trace(_open(path))
+    got = _trace(session)
+    assert set(got) == set(want) and all(np.array_equal(got[n], want[n]) for n in want)
+
+
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(_chain(), tmp_path_factory.mktemp("ort") / "net.onnx")
@@ -190,6 +210,25 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, file: Path) -> None:
 def test_a_missing_engine_names_the_extra() -> None:
     error = MissingExtra("onnxruntime", "onnx")
     assert error.exit_code == 2 and "pip install 'twinnet[onnx]'" in str(error)
+
+
+@pytest.mark.parametrize("level", ["off", "all"])
+def test_values_in_bfloat16_are_seen(tmp_path: Path, level: str) -> None:
+    nodes = [
+        helper.make_node("Sin", ["x"], ["s"]),
+        helper.make_node("Cast", ["s"], ["narrow"], to=onnx.TensorProto.BFLOAT16),
+        helper.make_node("Cast", ["narrow"], ["wide"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Cos", ["wide"], ["y"]),
+    ]
+    session = _open(
+        save(make_model(nodes, {"x": (1, 3, "h", "w")}, ["y"]), tmp_path / "narrow.onnx"), opt=level
+    )
+    seen = _trace(session)
+    bits = np.sin(X["x"]).astype(np.float32).view(np.uint32)
+    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)
+    np.testing.assert_allclose(seen["narrow"].astype(np.float32), rounded, rtol=2.0**-7)
+    assert seen["narrow"].dtype.name == "bfloat16"
+    np.testing.assert_allclose(seen["y"], np.cos(seen["narrow"].astype(np.float32)), rtol=1e-6, atol=1e-6)
 
 
 def test_control_flow_is_one_site(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import twinnet
@@ -68,6 +69,79 @@ def test_another_filter_is_told_from_other_data(photo: np.ndarray) -> None:
     noise = np.random.default_rng(3).random(photo.shape, dtype=np.float32)
     cause, reason = input_cause("image", photo, noise)
     assert cause is None and "picture" not in reason
+
+
+def _pillow(file: Path, filter_: Image.Resampling) -> np.ndarray:
+    with Image.open(file) as image:
+        small = np.asarray(image.resize((24, 24), filter_), np.float32) / np.float32(255)
+    return np.ascontiguousarray(small.transpose(2, 0, 1)[None])
+
+
+def _torch(file: Path, **how: object) -> np.ndarray:
+    with Image.open(file) as image:
+        whole = torch.from_numpy(np.asarray(image, np.float32) / np.float32(255)).permute(2, 0, 1)[None]
+    return torch.nn.functional.interpolate(whole, (24, 24), **how).clamp(0, 1).numpy()  # type: ignore[arg-type]
+
+
+FILTERS: dict[str, tuple[Callable[[Path], np.ndarray], str]] = {
+    "bilinear of Pillow": (
+        lambda f: _pillow(f, Image.Resampling.BILINEAR),
+        "resized bilinear with antialiasing",
+    ),
+    "area of Pillow": (lambda f: _pillow(f, Image.Resampling.BOX), "resized area"),
+    "nearest": (lambda f: _torch(f, mode="nearest"), "resized nearest"),
+    "area": (lambda f: _torch(f, mode="area"), "resized area of whole pixels"),
+    "bilinear": (lambda f: _torch(f, mode="bilinear"), "resized bilinear without antialiasing"),
+    "bilinear with antialiasing": (
+        lambda f: _torch(f, mode="bilinear", antialias=True),
+        "resized bilinear with antialiasing",
+    ),
+    "bicubic": (lambda f: _torch(f, mode="bicubic"), "resized bicubic (a = -0.75) without antialiasing"),
+    "bilinear in 8 bits": (
+        lambda f: np.rint(_torch(f, mode="bilinear") * 255).astype(np.float32) / np.float32(255),
+        "resized bilinear without antialiasing",
+    ),
+    "aligned corners": (
+        lambda f: _torch(f, mode="bilinear", align_corners=True),
+        "resized bilinear with aligned corners",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(6)
+    file = tmp_path_factory.mktemp("pictures") / "picture.png"
+    y, x = np.mgrid[0:61, 0:83]
+    smooth = 120 + 70 * np.sin(y / 5)[..., None] * np.cos(np.stack([x, x + 9, x + 20], -1) / 7)
+    Image.fromarray((smooth + rng.normal(0, 12, smooth.shape)).clip(0, 255).astype(np.uint8)).save(file)
+    return file
+
+
+def _check_prepared(net: nn.Module, file: Path, prepared: np.ndarray) -> Result:
+    def twin(x: np.ndarray) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            return {"input": prepared, "output": net(torch.from_numpy(prepared)).numpy()}
+
+    result = twinnet.check(net, str(file), twin, shapes={"input": (1, 3, 24, 24)}, keep="none")
+    assert isinstance(result, Result)
+    return result
+
+
+@pytest.mark.parametrize("filter_", FILTERS)
+def test_a_picture_resized_by_another_filter(net: nn.Module, picture: Path, filter_: str) -> None:
+    prepare, words = FILTERS[filter_]
+    (finding,) = _check_prepared(net, picture, prepare(picture)).findings
+    assert finding.cause is not None, finding.reason
+    assert finding.cause.kind == "preprocessing" and finding.cause.explains >= 0.99
+    assert f"{words} where the network takes it resized bicubic with antialiasing" in finding.cause.sentence
+
+
+def test_a_picture_prepared_in_a_way_that_is_no_filter(net: nn.Module, picture: Path) -> None:
+    sharpened = _pillow(picture, Image.Resampling.BICUBIC)
+    sharpened = np.clip(sharpened + 0.2 * (sharpened - sharpened.mean((2, 3), keepdims=True)) ** 2, 0, 1)
+    (finding,) = _check_prepared(net, picture, sharpened).findings
+    assert finding.cause is None and "resized, cropped or decoded otherwise" in finding.reason
 
 
 @pytest.mark.parametrize("mistake", ["channels", "range"])

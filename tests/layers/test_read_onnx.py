@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.layers.judging import capture, judge, tappable
 from tests.nets import NETS
@@ -168,3 +168,66 @@ def test_fused_operators_of_onnxruntime() -> None:
     got = evaluate(read_onnx(proto), {"x": x})["y"]
     wanted = torch.nn.functional.conv2d(x.double(), w.double()).clamp(0, 0.5)
     assert torch.allclose(got, wanted, atol=1e-12)
+
+
+def _steps(low: float, high: float, seed: int, shape: tuple[int, ...], dtype: type) -> dict[str, np.ndarray]:
+    """Whole numbers with their scale and zero point."""
+    info = np.iinfo(dtype)
+    data = np.random.default_rng(seed).integers(info.min, info.max + 1, shape).astype(dtype)
+    zero = np.array(info.min + 100 if dtype is np.uint8 else 3, dtype)
+    return {"": data, "_scale": np.array((high - low) / 255, np.float32), "_zero": zero}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul", "QLinearLeakyRelu", "QLinearSigmoid"])
+def test_quantised_operators_of_onnxruntime(op: str, dtype: type) -> None:
+    operands = {"a": _steps(-1, 1, 1, (2, 3, 8, 9), dtype)}
+    if op in ("QLinearAdd", "QLinearMul"):
+        operands["b"] = _steps(-2, 1, 2, (1, 3, 1, 9), dtype)
+    result = _steps(-3, 2, 3, (), dtype)
+    _compare_quantised(op, operands, {}, {"y_scale": result["_scale"], "y_zero": result["_zero"]}, {})
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize("real", [False, True])
+def test_quantised_gemm_of_onnxruntime(turned: int, real: bool) -> None:
+    operands = {"a": _steps(-1, 1, 1, (7, 32), np.uint8)}
+    operands["b"] = _steps(-0.5, 0.5, 2, (16, 32) if turned else (32, 16), np.int8)
+    operands["b"]["_scale"] = np.linspace(0.001, 0.004, 16).astype(np.float32)  # a step for each column
+    operands["b"]["_zero"] = np.zeros(16, np.int8)
+    bias = {"c": np.random.default_rng(5).integers(-9000, 9000, 16).astype(np.int32)}
+    result = {} if real else {"y_scale": np.array(0.05, np.float32), "y_zero": np.array(120, np.uint8)}
+    _compare_quantised("QGemm", operands, bias, result, {"alpha": 1.0, "transB": turned})
+
+
+def _compare_quantised(op, operands, bias, result, attrs) -> None:
+    """What the layers give, beside onnxruntime itself."""
+    ort = pytest.importorskip("onnxruntime")
+    values = {f"{n}{part}": v for n, parts in operands.items() for part, v in parts.items()}
+    names = [*values, *bias, *result]
+    node = helper.make_node(op, names, ["y"], domain="com.microsoft", **attrs)
+    held = {**values, **bias, **result}
+    data = held.pop("a")
+    proto = helper.make_model(
+        helper.make_graph(
+            [node],
+            "g",
+            [helper.make_tensor_value_info("a", helper.np_dtype_to_tensor_dtype(data.dtype), data.shape)],
+            [helper.make_empty_tensor_value_info("y")],
+            [numpy_helper.from_array(v, n) for n, v in held.items()],
+        ),
+        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)],
+        ir_version=9,
+    )
+    (theirs,) = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"]).run(
+        None, {"a": data}
+    )
+    ours = evaluate(read_onnx(proto), {"a": torch.from_numpy(data)})["y"].numpy()
+    assert ours.shape == theirs.shape and ours.dtype.kind == theirs.dtype.kind
+    if ours.dtype.kind == "f":
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+        return
+    assert ours.dtype == theirs.dtype
+    off = np.abs(ours.astype(np.int64) - theirs)
+    assert off.max() <= 1 and (off > 0).mean() < 0.01  # a value between two steps may be rounded to either
+    assert len(np.unique(theirs)) > 20

@@ -194,8 +194,13 @@ def slope(e: Edit):
 
 @injector("values clamped")
 def clamped(e: Edit):
+    # In a smaller tensor a bound holds one element or two, and a bound that holds one fits any data.
     n = e.pick(
-        [n for n in e.floats() if n.op_type in ("Conv", "Add", "MatMul", "Gemm", "BatchNormalization")]
+        [
+            n
+            for n in e.floats()
+            if n.op_type in ("Conv", "Add", "MatMul", "Gemm", "BatchNormalization") and e.value(n).size >= 128
+        ]
     )
     if n is None:
         return None

@@ -172,8 +172,9 @@ def _twin(subject: _Net, planted: Planted, kind: str, folder: Path) -> Any:
     return _foreign(planted, "stages" if kind == "stages" else "all")
 
 
-def _same(subject: _Net, planted: Planted) -> bool:
-    """Whether the fault changes no whole number at any site on this image."""
+def _same(subject: _Net, planted: Planted, kind: str) -> bool:
+    """Whether the fault changes no whole number on this image, at any site that the twin shows."""
+    stages = {s.name for s in subject.plan.stages}
 
     def record(interpreter: Interpreter) -> dict[str, list[np.ndarray]]:
         seen: dict[str, list[np.ndarray]] = {}
@@ -189,7 +190,7 @@ def _same(subject: _Net, planted: Planted) -> bool:
     return all(
         np.array_equal(a * own[n], b * scale[n])
         for n in ours
-        if n in theirs
+        if n in theirs and (kind != "stages" or n in stages)
         for a, b in zip(ours[n], theirs[n], strict=True)
     )
 
@@ -207,7 +208,7 @@ def _trial(subject: _Net, fault: str, planted: Planted, kind: str, exact: bool, 
     hidden = "file" if kind == "file" else "opaque"
     base = Outcome(f"{subject.name}", f"table: {fault}", hidden, "scored", planted.sites)
     base = replace(base, wanted=(planted.wanted,) if planted.wanted else ())
-    if _same(subject, planted):
+    if _same(subject, planted, kind):
         return replace(base, state="no effect")
     twin = _twin(subject, planted, kind, folder)
     start = time.perf_counter()

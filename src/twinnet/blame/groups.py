@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -31,34 +33,61 @@ class Group:
 
 
 def tied(tensors: Sequence[str], context: Context, blamed: Mapping[str, Blame]) -> list[tuple[str, ...]]:
-    """Findings that are one: segments that read the same weight and do the same wrong with it, the first one first."""
-    groups: list[tuple[set[int], list[str]]] = []
+    """Findings that are one, the one that names the cause first.
+
+    These are segments that read the same weight and do the same wrong with it, and the rotations of one term of a table
+    network.
+    """
+    groups: list[tuple[set[Hashable], list[str]]] = []
     pairs = {p.site.tensor: p for p in context.pairs}
     for tensor in tensors:
         weights = _weights(pairs[tensor], context) if tensor in pairs else set()
         for shared, members in groups:
-            if weights & shared and _alike(blamed.get(members[0]), blamed.get(tensor)):
-                members.append(tensor)
+            if any(_alike(key, blamed.get(members[0]), blamed.get(tensor)) for key in weights & shared):
+                named = (b := blamed.get(members[0])) is not None and b.cause is not None
+                members.insert(len(members) if named else 0, tensor)
                 break
         else:
             groups.append((weights, [tensor]))
     return [tuple(members) for _, members in groups if len(members) > 1]
 
 
-def _alike(a: Blame | None, b: Blame | None) -> bool:
-    if a is None or b is None or a.cause is None or b.cause is None:
-        return False
-    return (a.cause.kind, a.cause.sentence) == (b.cause.kind, b.cause.sentence)
+def _alike(key: Hashable, a: Blame | None, b: Blame | None) -> bool:
+    causes = [blame.cause for blame in (a, b) if blame is not None and blame.cause is not None]
+    if isinstance(key, _Term):
+        # Each rotation reads rows of its own, so that numbers differ, and what one shows the next may not tell.
+        return len({_NUMBER.sub("", c.sentence) for c in causes}) <= 1
+    return len(causes) == 2 and len({(c.kind, c.sentence) for c in causes}) == 1
 
 
-def _weights(pair: Pair, context: Context) -> set[int]:
-    """The weights a segment reads, told by where their data lie; vectors and scalars are shared by chance."""
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+
+
+class _Term(NamedTuple):
+    """A term of a table network, and which of its steps a segment ends in."""
+
+    name: str
+    step: str
+
+
+def _weights(pair: Pair, context: Context) -> set[Hashable]:
+    """What a segment reads: weights, told by where their data lie, and terms of tables, by name.
+
+    Vectors and scalars are shared by chance.
+    """
     found = context.frontier(pair) if pair.site.tensor in context.graph.producer else None
     if found is None:
         return set()
-    read = {n for i in found[0] for n in context.graph.layers[i].inputs if n is not None}
+    layers = [context.graph.layers[i] for i in found[0]]
+    read = {n for layer in layers for n in layer.inputs if n is not None}
     held = (context.graph.constants[n] for n in read if n in context.graph.constants)
-    return {_identity(t) for t in held if isinstance(t, torch.Tensor) and t.dim() > 1 and t.numel() > 1}
+    weights: set[Hashable] = {
+        _identity(t) for t in held if isinstance(t, torch.Tensor) and t.dim() > 1 and t.numel() > 1
+    }
+    last = context.graph.layers[context.graph.producer[pair.site.tensor]]
+    if last.kind in ("lookup", "place") and ".rot" in last.node:
+        weights.add(_Term(last.node.rpartition(".rot")[0], last.kind))
+    return weights
 
 
 def _identity(tensor: torch.Tensor) -> int:

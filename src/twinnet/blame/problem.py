@@ -8,7 +8,7 @@ evaluates it, `Problem.score` says how much of the error it accounts for.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -209,7 +209,8 @@ class Problem:
             return Score(0.0, 0.0)
         rest = _difference(self.wanted, found).abs()
         if floor is None:
-            floor = self.unit * 16 * found.abs().max().nan_to_num(1.0, 1.0, 1.0) * torch.ones_like(found)
+            top = float(found.abs().max())
+            floor = torch.full_like(found, self.unit * 16 * (top if math.isfinite(top) else 1.0))
         left = float((rest / floor).max())
         excess = (rest - floor).clamp_min_(0.0)
         if not self.same_shape:
@@ -287,6 +288,15 @@ class Problem:
         new = f"{name}/changed"
         inputs = tuple(new if p == place else n for p, n in enumerate(layer.inputs))
         return Patch(index, index + 1, (Layer(kind, (name,), (new,), attrs), replace(layer, inputs=inputs)))
+
+    def reading(self, name: str, run: Callable[[torch.Tensor], tuple[torch.Tensor]]) -> Patch:
+        """An input of the segment changed for every layer that reads it."""
+        new = f"{name}/read"
+        layers = tuple(
+            replace(layer, inputs=tuple(new if n == name else n for n in layer.inputs))
+            for layer in self.layers
+        )
+        return Patch(0, len(layers), (Layer("opaque", (name,), (new,), {"run": run}), *layers))
 
     def give(self, index: int, place: int, value: Any) -> Patch:
         """Layer `index` reading another constant at `place`."""

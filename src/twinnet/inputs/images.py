@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from twinnet.errors import UsageError
+from twinnet.inputs.filters import OWN_FILTER, ways_to_resize
 from twinnet.inputs.fit import numpy_dtype
 from twinnet.inputs.layout import Layout, image_layout
 from twinnet.network.shapes import format_shape
@@ -42,7 +43,12 @@ def is_image_name(path: Path) -> bool:
     )
 
 
-def read_image(path: Path, channels: int = 3, size: tuple[int, int] | None = None) -> np.ndarray:
+def read_image(
+    path: Path,
+    channels: int = 3,
+    size: tuple[int, int] | None = None,
+    resample: Image.Resampling = OWN_FILTER,
+) -> np.ndarray:
     """The picture as height x width x channels, float32 in [0, 1]; `size` is (height, width)."""
     with _opened(path) as image:
         try:
@@ -50,7 +56,7 @@ def read_image(path: Path, channels: int = 3, size: tuple[int, int] | None = Non
             upright = ImageOps.exif_transpose(image)
         except _BROKEN as error:
             raise UsageError(f"{path} cannot be read as an image: {error}") from error
-        pixels, top = _pixels(upright, channels, size, path)
+        pixels, top = _pixels(upright, channels, size, path, resample)
     array = np.asarray(pixels, np.float32)
     array = array[..., None] if array.ndim == 2 else array
     if array.shape[-1] != channels:  # a deep gray picture for a colour network
@@ -140,11 +146,33 @@ class ImageSource:
         return str(self.paths[index * self.per_sample])
 
     def get(self, index: int) -> dict[str, Any]:
+        size = (self.height, self.width)
+        return self._arranged([read_image(path, self.channels, size) for path in self._picked(index)])
+
+    def resized(self, index: int) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+        """The same sample with its picture resized in other ways, each in words; none where it has its size."""
+        size = (self.height, self.width)
+        (path, *more) = self._picked(index)
+        if more or self.sizes[self.paths.index(path)] == size:
+            return
+
+        def picture(resample: Image.Resampling | None) -> np.ndarray:
+            if resample is None:
+                return read_image(path, self.channels)
+            return read_image(path, self.channels, size, resample)
+
+        for words, values in ways_to_resize(picture, size):
+            yield words, self._arranged([values])
+
+    def _picked(self, index: int) -> list[Path]:
         first = index * self.per_sample
-        picked = [self.paths[(first + i) % len(self.paths)] for i in range(self.per_sample)]
+        return [self.paths[(first + i) % len(self.paths)] for i in range(self.per_sample)]
+
+    def _arranged(self, pictures: Sequence[np.ndarray]) -> dict[str, Any]:
+        """Pictures as the network takes them."""
         dtype = numpy_dtype(self.spec.dtype)
-        pictures = np.stack([read_image(path, self.channels, (self.height, self.width)) for path in picked])
-        values = np.rint(pictures * 255) if dtype == np.uint8 else pictures
+        stacked = np.stack(pictures)
+        values = np.rint(stacked * 255) if dtype == np.uint8 else stacked
         if self.layout.name in ("NCHW", "CHW"):
             values = np.moveaxis(values, -1, 1)
         if self.layout.batch is None:
@@ -193,7 +221,11 @@ def _size(path: Path) -> tuple[int, int]:
 
 
 def _pixels(
-    image: Image.Image, channels: int, size: tuple[int, int] | None, path: Path
+    image: Image.Image,
+    channels: int,
+    size: tuple[int, int] | None,
+    path: Path,
+    resample: Image.Resampling,
 ) -> tuple[Image.Image, float]:
     """The picture in the wanted mode and size, and the value that stands for full brightness."""
     top = 255.0
@@ -213,5 +245,5 @@ def _pixels(
             image = Image.alpha_composite(Image.new("RGBA", image.size, (255, 255, 255, 255)), image)
         image = image.convert(_MODES[channels])
     if size is not None and (image.height, image.width) != size:
-        image = image.resize((size[1], size[0]), Image.Resampling.BICUBIC)
+        image = image.resize((size[1], size[0]), resample)
     return image, top

@@ -10,6 +10,7 @@ import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.inputs.fit import fit_sample
+from twinnet.inputs.images import ImageSource
 from twinnet.inputs.sources import Source
 from twinnet.inputs.synthetic import Bounds, synthesise
 from twinnet.signature import Signature
@@ -48,6 +49,13 @@ class Joined(Sequence[dict[str, np.ndarray]]):
             merged.update(source.get(at))
             places.append(source.where(at))
         return fit_sample(self._signature, merged, ", ".join(dict.fromkeys(places)), notes)
+
+    def resized(self, index: int, name: str) -> Iterator[tuple[str, np.ndarray]]:
+        """One input of a sample as other ways to resize its picture give it, where it comes from a picture."""
+        for source in self._sources:
+            if isinstance(source, ImageSource) and source.spec.name == name:
+                for words, made in source.resized(index if len(source) > 1 else 0):
+                    yield words, made[name]
 
 
 class Made(Sequence[dict[str, np.ndarray]]):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from twinnet.errors import UsageError
 from twinnet.judge.aggregate import findings_of, verdict_of
 from twinnet.judge.tolerance import Tolerances, by_tolerance
-from twinnet.result import Judged, PairResult, Result, ResultSet
+from twinnet.result import Judged, PairResult, Result, ResultSet, StagedResult, Step
 
-__all__ = ["against_baseline", "judge_again", "restated"]
+__all__ = ["against_baseline", "judge_again", "restated", "stages_again"]
 
 _WORSE = 1.25
 """A known failure may vary by this factor from run to run before it counts as new."""
@@ -26,7 +27,10 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
     failing = "FAIL" if any(p.status == "fail" for p in outputs) else verdict_of(pairs)
     # What was found out about a finding (cause, impact, what inherits it) still holds.
     known = {f.site.tensor: f for f in result.findings}
-    findings = tuple(known.get(f.site.tensor, f) for f in findings_of(pairs, None, ()))
+    found = findings_of(pairs, None, ())
+    failing_sites = {f.site.tensor for f in found}
+    tied = {s.tensor for f in result.findings if f.site.tensor in failing_sites for s in f.also}
+    findings = tuple(known.get(f.site.tensor, f) for f in found if f.site.tensor not in tied)
     counted = sum(p.status in ("pass", "fail", "excused") for p in pairs)
     weak = failing == "PASS" and any(g.weakens for g in result.guards)
     return replace(
@@ -40,6 +44,17 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
         tolerance=str(tolerances),
         known=(),
     )
+
+
+def stages_again(staged: StagedResult, again: Callable[[Result], Result]) -> StagedResult:
+    """A network followed through its stages, every step whose result was kept judged again."""
+    results = tuple(again(result) for result in staged.results)
+
+    def step(old: Step | None) -> Step | None:
+        return old if old is None or old.result is None else replace(old, verdict=results[old.result].verdict)
+
+    stages = tuple(replace(s, before=step(s.before), network=step(s.network)) for s in staged.stages)
+    return replace(staged, results=results, stages=stages)
 
 
 def restated(pair: PairResult, tolerances: Tolerances) -> PairResult:

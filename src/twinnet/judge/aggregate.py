@@ -137,7 +137,7 @@ def findings_of(
 
 
 def with_tied(findings: Sequence[Finding], groups: Sequence[tuple[str, ...]]) -> list[Finding]:
-    """Findings that share one faulty weight as one that names all places."""
+    """Findings that share one faulty weight, or one term of tables, as one that names all places."""
     known = {f.site.tensor: f for f in findings}
     leader = {t: group[0] for group in groups for t in group if all(m in known for m in group)}
     merged: list[Finding] = []

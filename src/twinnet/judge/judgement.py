@@ -13,6 +13,7 @@ import numpy as np
 from twinnet.engines import Spec
 from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser, unit_of
 from twinnet.errors import EngineError, UsageError
+from twinnet.importing import importing
 from twinnet.judge import guards
 from twinnet.judge.again import restated
 from twinnet.judge.aggregate import merge
@@ -86,7 +87,11 @@ class Judgement:
 
     def result(self) -> Result:
         """Run everything. EngineError means verdict ERROR and is left to the caller."""
-        net = self.sides.open_network()
+        # The canonical layers need PyTorch, and it takes longer to import than the engines take to load: both at once.
+        with importing("torch") as waiting:
+            net = self.sides.open_network()
+            if waiting and self.settings.level != "outputs" and not self.settings.watch:
+                self.sides.load_ahead(self.first)
         graph = net.graph()
         refuse_random("network", net, graph)
         # Torch modules learn their outputs' names from a first run.
@@ -128,7 +133,7 @@ class Judgement:
                 theirs = {row.twin_name: twin_trace[row.twin_tensor] for row in self.aligned}
                 self._score(sample, ours, theirs)
             test = self._test(graph, pairing, unit)
-            prepared = self._prepared(net, twin, sample)
+            prepared = self._prepared(net, twin, sample, number)
             seen = Seen(number, sample, trace, twin_trace, pairing, graph, test, unit, prepared)
             judged = judge_sample(self, seen)
             for pair in judged:
@@ -144,7 +149,7 @@ class Judgement:
         return conclusion.result(found)
 
     def _prepared(
-        self, net: Session, twin: Session, sample: Mapping[str, np.ndarray]
+        self, net: Session, twin: Session, sample: Mapping[str, np.ndarray], number: int
     ) -> dict[str, np.ndarray]:
         """Inputs that the twin prepared otherwise: compared before anything else, since all the rest inherits it."""
         from twinnet.judge.inputs import input_cause, inputs_differ
@@ -154,7 +159,10 @@ class Judgement:
         for name, array in found.items():
             tensor, ours = net.inputs.get(name, name), np.asarray(sample[name])
             if tensor not in self.inputs_found:
-                self.inputs_found[tensor] = (name, ours, array, *input_cause(name, ours, array))
+                # Where a sample was a picture, it can be resized again in other ways.
+                resized = getattr(self.feed.samples, "resized", None)
+                others = resized(number, name) if resized is not None else ()
+                self.inputs_found[tensor] = (name, ours, array, *input_cause(name, ours, array, others))
         return found
 
     def _done(self, seen: Seen, judged: Sequence[PairResult]) -> None:

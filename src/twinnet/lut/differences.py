@@ -216,12 +216,12 @@ def entries_words(
 ) -> tuple[str, str] | None:
     """What kind of fault other entries are, and how to say it; `changed` is the difference, [rows, payload].
 
-    `last` is the last node of the other table where it is known, `seen` how many rows were looked at.
+    `last` is the last node of the other table where it is known, `seen` how many rows the data pin down.
     """
     rows = np.flatnonzero(changed.any(axis=1))
     if not len(rows):
         return None
-    of = f"{len(table.values)} rows" if seen is None else f"the {seen} rows that these images read"
+    of = f"{len(table.values)} rows" if seen is None else f"the {seen} rows that these images pin down"
     if not table.banded:
         index = np.stack(np.unravel_index(rows, (table.nodes,) * table.axes), axis=1)
         if (

@@ -65,7 +65,26 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             yield Candidate(
                 "precision", words, lambda p, i=i, f=to: _rounded(p, i, (0, 1), f), _NETWORK, name, cost=1.6
             )
+    yield from _read(problem)
     yield from _native(problem, last)
+
+
+def _read(problem: Problem) -> Iterator[Candidate]:
+    """Data that were made narrow on the way from one segment to the next."""
+    floats = [n for n, x in problem.inputs.items() if x.is_floating_point()]
+    for name in floats:
+        which = "its data" if len(floats) == 1 else name
+        for narrow in ("float16", "bfloat16"):
+            to = FORMATS[narrow]
+            yield Candidate(
+                "precision",
+                f"reads {which} rounded to {narrow}",
+                lambda p, n=name, f=to: p.reading(n, lambda x: (f(x),)),
+                _NETWORK,
+                narrow,
+                cost=1.7,
+                whole=True,
+            )
 
 
 def _native(problem: Problem, last: int) -> Iterator[Candidate]:

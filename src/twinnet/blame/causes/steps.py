@@ -4,7 +4,6 @@ between writing and reading."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,7 +11,6 @@ import torch
 from twinnet.blame.causes.family import Candidate, family, plain
 from twinnet.blame.fitting import nice
 from twinnet.blame.problem import Patch, Problem
-from twinnet.layers.graph import Layer
 from twinnet.pairing import Transform
 
 if TYPE_CHECKING:
@@ -143,19 +141,9 @@ def _read_as(name: str, written: Transform, read: Transform) -> Callable[[Proble
         if name == problem.target:
             last, ends = len(problem.layers) - 1, written.range
             return problem.then(last, "opaque", run=lambda x: again(x.clamp(*ends)))
-        return _before(problem, name, again)
+        return problem.reading(name, again)
 
     return change
-
-
-def _before(problem: Problem, name: str, run: Callable[[torch.Tensor], tuple[torch.Tensor]]) -> Patch:
-    """An input of the segment changed for every layer that reads it."""
-    new = f"{name}/read"
-    layers = tuple(
-        replace(layer, inputs=tuple(new if n == name else n for n in layer.inputs))
-        for layer in problem.layers
-    )
-    return Patch(0, len(layers), (Layer("opaque", (name,), (new,), {"run": run}), *layers))
 
 
 def _data(problem: Problem) -> Iterator[Candidate]:

@@ -21,7 +21,8 @@ from twinnet.lut.variants import Lookup, Place, Walk
 _MOST = 1500
 """Rows that are solved for at once."""
 _LEAST = 6
-"""Sites that a solution must at least explain."""
+"""Sites that a solution must at least explain, and different lookups that it must agree with beyond those it needs."""
+_EMPTY, _FREE, _WHOLE = 1e-10, 1e-6, 0.02
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,25 @@ class _System:
     walk: Walk
     error: np.ndarray
     allowed: float
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """Errors of entries [row, output], and the rows where other errors would fit as well (`free`).
+
+    `sure` says that more lookups than were needed agree with it, to the last digit.
+    """
+
+    changed: np.ndarray
+    free: np.ndarray
+    sure: bool = False
+
+    @property
+    def known(self) -> np.ndarray:
+        """Whole errors of the rows that are told, 0 elsewhere."""
+        whole = np.rint(self.changed).astype(np.int16)
+        whole[self.free] = 0
+        return whole
 
 
 @family
@@ -45,22 +65,19 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     if system is None:
         return
     yield from _shifted(problem, found[0].where, system)
-    solved = _one_row(system)
-    if solved is None:
-        # Where a whole table is another one, a site that is right is so by chance.
-        solved = _rows(system, trust=True) or _rows(system, trust=False)
+    solved = _solve(system)
     if solved is None:
         return
-    changed, number = solved
     table = system.step.table
-    seen = len(np.unique(system.walk.rows[system.walk.weights > 0]))
-    said = entries_words(table, changed, None, seen)
+    read = np.unique(system.walk.rows[system.walk.weights > 0])
+    said = entries_words(table, solved.known, None, len(np.setdiff1d(read, solved.free)))
     if said is None:
         return
-    values = np.clip(table.values.astype(np.int16) + changed, -128, 127).astype(np.int8)
+    values = table.values + solved.changed
     what, sentence = said
     where = found[0].where
     change = lambda s: replace(s, table=replace(s.table, values=values))  # noqa: E731
+    number = int(np.count_nonzero(solved.changed))
     cost = 2.0 if number <= table.payload else 3.0
     yield candidate(
         problem,
@@ -70,8 +87,29 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         change,
         (None, number),
         cost=cost,
-        fitted=number,
+        fitted=0 if solved.sure else number,
     )
+
+
+def _solve(system: _System) -> _Solved | None:
+    """The simplest set of rows whose entries explain every lookup."""
+    solved = _one_row(system)
+    if solved is not None:
+        return solved
+    wrong = (np.abs(system.error) > system.allowed).any(axis=1)
+    read = np.where(system.walk.weights > 0, system.walk.rows, -1)
+    doubted = np.setdiff1d(np.unique(read[:, wrong]), [-1])
+    fewer = np.setdiff1d(doubted, np.unique(read[:, ~wrong]))
+    # A site that is right may be so by chance: two of its rows may be off by the same, one up and one down.
+    tried = (_last(system, doubted), fewer, *([doubted] if len(fewer) < len(doubted) else []))
+    return next((s for rows in tried if (s := _rows(system, rows)) is not None), None)
+
+
+def _last(system: _System, rows: np.ndarray) -> np.ndarray:
+    """Those of some rows where a tap is at the last node."""
+    table = system.step.table
+    nodes = np.stack(np.unravel_index(rows, (table.nodes,) * table.axes))
+    return rows[(nodes == table.nodes - 1).any(axis=0)]
 
 
 def _shifted(problem: Problem, where: tuple[int, ...], system: _System) -> Iterator[Candidate]:
@@ -112,7 +150,7 @@ def _unplaced(place: Place, error: np.ndarray, shape: tuple[int, ...]) -> np.nda
     return back.reshape(shape)
 
 
-def _one_row(system: _System) -> tuple[np.ndarray, int] | None:
+def _one_row(system: _System) -> _Solved | None:
     """One row that every wrong site has read, with the same error in each."""
     walk, error = system.walk, system.error
     wrong = (np.abs(error) > system.allowed).any(axis=1)
@@ -139,48 +177,55 @@ def _one_row(system: _System) -> tuple[np.ndarray, int] | None:
     row, delta = fits[0]
     changed = np.zeros(system.step.table.values.shape, np.int16)
     changed[row] = delta
-    return changed, int(np.count_nonzero(delta))
+    return _Solved(changed, np.array([], np.int64))
 
 
-def _rows(system: _System, *, trust: bool) -> tuple[np.ndarray, int] | None:
-    """Several rows by least squares: those that no right site has read, or without such `trust` all of them."""
+def _rows(system: _System, unknown: np.ndarray) -> _Solved | None:
+    """The errors of some rows by least squares over all sites that read them; all other rows are taken as right."""
     walk, error = system.walk, system.error
-    wrong = (np.abs(error) > system.allowed).any(axis=1)
-    if not trust:
-        if wrong.mean() < 0.9:
-            return None
-        wrong = np.ones_like(wrong)
-    share = walk.weights / walk.units
-    right = np.unique(walk.rows[:, ~wrong][share[:, ~wrong] > 0])
-    sites = np.flatnonzero(wrong)
-    if len(sites) < _LEAST:
-        return None
-    rows, weights = walk.rows[:, sites], share[:, sites]
-    unknown = np.setdiff1d(np.unique(rows[weights > 0]), right)
     if not 0 < len(unknown) <= _MOST:
         return None
-    known = np.isin(rows, unknown) & (weights > 0)
-    if not known.any(axis=0).all():
+    known = np.isin(walk.rows, unknown) & (walk.weights > 0)
+    chosen = known.any(axis=0)
+    sites = np.flatnonzero(chosen)
+    if len(sites) < _LEAST or np.abs(error[~chosen]).max(initial=0.0) > system.allowed:
         return None
-    number = np.searchsorted(unknown, np.where(known, rows, unknown[0]))
-    weight = np.where(known, weights, 0.0)
+    rows = np.where(known, walk.rows, unknown[0])[:, sites]
+    weight = np.where(known, walk.weights, 0.0)[:, sites] / walk.units
+    lookups, first, which = np.unique(
+        np.concatenate([rows, weight]).T, axis=0, return_index=True, return_inverse=True
+    )
+    error = error[sites]
+    if np.abs(error - error[first][which.reshape(-1)]).max() > 2 * system.allowed:
+        return None  # equal lookups with different results: not made by entries
+    error, weight = error[first], weight[:, first]
+    number = np.searchsorted(unknown, rows[:, first])
     gram = np.zeros((len(unknown), len(unknown)))
     side = np.zeros((len(unknown), error.shape[1]))
     for v in range(len(rows)):
-        np.add.at(side, number[v], weight[v][:, None] * error[sites])
+        np.add.at(side, number[v], weight[v][:, None] * error)
         for w in range(len(rows)):
             np.add.at(gram, (number[v], number[w]), weight[v] * weight[w])
-    if len(unknown) * 2 > len(sites):
-        return None  # hardly more equations than unknowns: anything would fit
-    try:
-        delta = np.rint(np.linalg.solve(gram, side))
-    except np.linalg.LinAlgError:
+    sizes, basis = np.linalg.eigh(gram)
+    told = sizes > _EMPTY * sizes[-1]
+    delta = basis[:, told] @ ((basis[:, told].T @ side) / sizes[told, None])
+    free = (basis[:, ~told] ** 2).sum(axis=1) > _FREE
+    # Entries are whole numbers: what is told and is none was not made by other entries.
+    whole = np.rint(delta)
+    entries = system.step.table.values[unknown] + whole
+    if not whole[~free].any() or np.abs(entries[~free] + 0.5).max() > 128:
         return None
-    if not np.isfinite(delta).all() or np.abs(delta).max() > 255 or not delta.any():
+    if not system.step.slack and np.abs(delta - whole)[~free].max() > _WHOLE:
         return None
-    left = error[sites] - sum(weight[v][:, None] * delta[number[v]] for v in range(len(rows)))
+    delta = np.where(free[:, None], delta, whole)
+    left = error - sum(weight[v][:, None] * delta[number[v]] for v in range(len(rows)))
     if np.abs(left).max() > system.allowed:
         return None
-    changed = np.zeros(system.step.table.values.shape, np.int16)
+    rank = int(told.sum())
+    beyond = len(lookups) - rank
+    sure = not system.step.slack and beyond >= max(_LEAST, rank // 4)
+    if not sure and (free.any() or 2 * len(unknown) > len(lookups)):
+        return None  # hardly more equations than unknowns: anything would fit
+    changed = np.zeros(system.step.table.values.shape)
     changed[unknown] = delta
-    return changed, int(np.count_nonzero(delta))
+    return _Solved(changed, unknown[free], sure)

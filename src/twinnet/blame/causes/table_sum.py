@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             yield from _requant(problem, i, layer.attrs["step"])
         elif layer.kind == "stack_planes":
             yield from _planes(problem, i)
+    yield from _places(problem)
 
 
 def _planes(problem: Problem, i: int) -> Iterator[Candidate]:
@@ -77,6 +78,37 @@ def _place(problem: Problem, i: int, step: Place) -> Iterator[Candidate]:
         if effect not in seen:  # else the same block in other words
             seen.add(effect)
             yield candidate(problem, what, said, (i,), lambda s, o=other: o, (ours, theirs), cost=cost)
+
+
+def _places(problem: Problem) -> Iterator[Candidate]:
+    """Where only the sum of the rotations is seen, all blocks of a term may have been written otherwise."""
+    terms: dict[str, list[int]] = {}
+    for i, layer in enumerate(problem.layers):
+        if layer.kind == "place":
+            terms.setdefault(layer.node.rpartition(".rot")[0], []).append(i)
+    for name, where in terms.items():
+        own: list[Place] = [problem.layers[i].attrs["step"] for i in where]
+        if len(where) < 2 or own[0].upscale == 1:
+            continue
+        payload = own[0].channels * own[0].upscale ** 2
+        ideas: list[tuple[str, str, Callable[[Place], Place]]] = [
+            (
+                "rotation",
+                "turns the blocks back the wrong way: rotation 1 is turned back as rotation 3, and 3 as 1",
+                lambda s: replace(s, rotation=-s.rotation % 4),
+            ),
+            ("rotation", "leaves the blocks of every rotation unturned", lambda s: replace(s, rotation=0)),
+        ]
+        for words, order in (payload_orders(payload) if own[0].channels == 1 else {}).items():
+            ideas.append(("shuffle", f"writes the block {words}", lambda s, o=order: replace(s, order=o)))
+        said = "" if len(terms) == 1 else f" ({name})"
+        seen = {tuple(_effect(s, payload) for s in own)}
+        for what, sentence, change in ideas:
+            effect = tuple(_effect(change(s), payload) for s in own)
+            if effect not in seen:
+                seen.add(effect)
+                values = ("as it is", sentence)
+                yield candidate(problem, what, sentence + said, tuple(where), change, values)
 
 
 def _effect(step: Place, payload: int) -> tuple[float, ...]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twinnet.layers.from_onnx._node import Node, op
 from twinnet.layers.from_onnx._tensors import dtype_from_onnx
 from twinnet.layers.from_onnx.simple import sub_byte, target_type
 from twinnet.layers.from_onnx.structure import window
+
+_MS = "com.microsoft"
 
 
 @op("QuantizeLinear")
@@ -47,3 +51,60 @@ def _qlinear_matmul(node: Node) -> None:
     right = node.emit("dequantize_linear", [b, b_scale, b_zero], [node.temp("b")], axis=-1)
     made = node.emit("matmul", [left, right], [node.temp("y")])
     node.emit("quantize_linear", [made, y_scale, y_zero], axis=-2)
+
+
+# -- those of onnxruntime (domain com.microsoft): the zero points may be left out --------------------------------------
+
+
+def _real(node: Node, place: int, name: str, axis: int = 1) -> str:
+    """The operand at a place, its scale and zero point behind it, as real numbers."""
+    parts = [node.input(place), node.input(place + 1), node.input(place + 2)]
+    return node.emit("dequantize_linear", parts, [node.temp(name)], axis=axis)
+
+
+def _held(node: Node, made: str, place: int) -> None:
+    """A result in the steps whose scale stands at a place; as the first operand is held where nothing says how."""
+    zero = node.input(place + 1)
+    to = None if zero is not None else node.dtype(node.input(0))
+    node.emit("quantize_linear", [made, node.input(place), zero], axis=1, to=to)
+
+
+@op("QLinearAdd", domain=_MS)
+def _qlinear_add(node: Node) -> None:
+    _held(node, node.emit("add", [_real(node, 0, "a"), _real(node, 3, "b")], [node.temp("y")]), 6)
+
+
+@op("QLinearMul", domain=_MS)
+def _qlinear_mul(node: Node) -> None:
+    _held(node, node.emit("mul", [_real(node, 0, "a"), _real(node, 3, "b")], [node.temp("y")]), 6)
+
+
+@op("QLinearLeakyRelu", domain=_MS)
+def _qlinear_leaky_relu(node: Node) -> None:
+    alpha = node.get("alpha", 0.01)
+    _held(node, node.emit("leaky_relu", [_real(node, 0, "x")], [node.temp("y")], alpha=alpha), 3)
+
+
+@op("QLinearSigmoid", domain=_MS)
+def _qlinear_sigmoid(node: Node) -> None:
+    _held(node, node.emit("sigmoid", [_real(node, 0, "x")], [node.temp("y")]), 3)
+
+
+@op("QGemm", domain=_MS)
+def _qgemm(node: Node) -> None:
+    alpha, turned = node.get("alpha", 1.0), bool(node.get("transB", 0))
+    a, b = _real(node, 0, "a"), _real(node, 3, "b", axis=0 if turned else 1)
+    operands: list[str | None] = [a, b]
+    if node.input(6) is not None:  # the bias counts steps of a_scale * b_scale
+        step = node.emit("mul", [node.input(1), node.input(4)], [node.temp("step")])
+        operands.append(node.emit("mul", [node.input(6), step], [node.temp("bias")]))
+    attrs: dict[str, Any] = {
+        "alpha": alpha,
+        "beta": alpha,
+        "trans_a": bool(node.get("transA", 0)),
+        "trans_b": turned,
+    }
+    if node.input(7) is None:  # the sums as they are, in float
+        node.emit("gemm", operands, **attrs)
+        return
+    _held(node, node.emit("gemm", operands, [node.temp("y")], **attrs), 7)

@@ -3,7 +3,7 @@
 Engines compute the coordinates in float32. Values are computed with such coordinates; where float64
 coordinates would pick another pixel, the difference is part of the bound. Floor of the interpolating modes:
 4u * size * max|x| (the rounding of a coordinate of that size, times the steepest possible slope), the maximum
-taken per plane.
+taken per plane, and for twins finer than float32 what float64 coordinates change.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from twinnet.layers.kinds._base import (
     operand,
     register,
 )
+
+_COORDINATES = 2.0**-24
+"""Unit roundoff of the coordinates."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +224,12 @@ def _resize_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensor
     peak = mag(x).amax(spatial, keepdim=True)
     size = sum(max(a.size, a.out / max(a.scale, 1e-30)) for a in axes)
     own = (peak * (4 * u * size)).expand(y.shape)
+    if (
+        u < _COORDINATES
+    ):  # a twin this fine may compute its coordinates in float64, or in float32 as others do
+        exact = [_taps(attrs, a, torch.float64) for a in axes]
+        other = _outside(attrs, _apply(x, exact), exact, attrs.get("extrapolation", 0.0))
+        own = own + mag(other - y)
     return (add_up(y, own, moved),)
 
 
