@@ -8,7 +8,6 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 
-
 SHARED = Path("src/twinnet/native")
 """Headers that the native parts share."""
 

@@ -24,7 +24,9 @@ from benchmarks.bar import Bar
 from twinnet.lut.dfc import compress
 from twinnet.lut.executors.native import NativeExecutor
 from twinnet.lut.executors.numpy_path import NumpyExecutor
+from twinnet.lut.file import read
 from twinnet.lut.plan import INPUT, Plan, Plane, Requant, Sample, Stage, Table, Term
+from twinnet.lut.reference import run_reference
 
 __all__ = [
     "Stopwatch",
@@ -170,6 +172,15 @@ def _larger_plans() -> dict[str, Plan]:
     return plans
 
 
+def _shipped_plans() -> dict[str, Plan]:
+    """The tables of this package that enlarge four times."""
+    import twinnet.models
+
+    folder = Path(twinnet.models.__file__).parent
+    names = [f"sr-x4-{kind}" for kind in ("fast", "strong", "best")]
+    return {name: read(folder / name / f"{name}.lut.safetensors").plan for name in names}
+
+
 def frames(
     data: Path | None,
 ) -> tuple[np.ndarray, np.ndarray, list[dict[str, np.ndarray]], list[dict[str, np.ndarray]]]:
@@ -265,6 +276,13 @@ def variants(data: Path | None, larger: bool = True) -> dict[str, Callable[[], o
         found[f"{name} reference-style numpy"] = slow
         planar = np.ascontiguousarray(np.moveaxis(natural, -1, 0))
         found[f"{name} our numpy path"] = functools.partial(NumpyExecutor(plan).run, planar)
+    for name, plan in _shipped_plans().items():
+        corner = np.ascontiguousarray(natural[:24, :70, 1])
+        if np.any(NativeExecutor(plan).run(corner[None])[0] != run_reference(plan, corner)):
+            raise SystemExit(f"{name}: the native engine differs from the reference")
+        for threads in (1, 2):
+            label = f"{name} native {threads} thread{'s' if threads > 1 else ''}"
+            found[label] = _image_runner(NativeExecutor(plan, threads=threads), natural)
     size = (COLUMNS * SCALE, ROWS * SCALE)
     found["Pillow bicubic resize"] = functools.partial(
         Image.fromarray(natural).resize, size, Image.Resampling.BICUBIC
@@ -288,6 +306,14 @@ def measure(watch: Stopwatch, repeats: int = 25) -> list[Bar]:
         found.append(Bar(f"{name}: two threads against one (wall)", scaling, 1.7, True))
     resize = 1 / watch.ratio("Pillow bicubic resize", "SR-LUT S native 1 thread", repeats, 4)
     found.append(Bar("SR-LUT S: against Pillow's bicubic resize (CPU)", resize, 0.6, False))
+    # Twice: what one thread takes, and what a user with two processors waits for.
+    for name, limit in (("sr-x4-fast", None), ("sr-x4-strong", 1.0), ("sr-x4-best", None)):
+        for threads, wall in (("1 thread", False), ("2 threads", True)):
+            taken = watch.ratio(
+                f"{name} native {threads}", f"MuLUT sdy native {threads}", repeats, 4, wall=wall
+            )
+            clock = "wall" if wall else "CPU"
+            found.append(Bar(f"{name}: time against MuLUT sdy, {threads} ({clock})", taken, limit, False))
     for name in watch.calls:
         if name not in watch.best:
             watch.time(name, 3)
