@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint docs-check bench bench-faults bench-peers models clean help
+.PHONY: demo test test-slow lint docs-check bench bench-faults bench-peers models cards clean help
 
 help:
 	@echo "make demo         the whole idea in one minute"
@@ -14,7 +14,8 @@ help:
 	@echo "make lint         ruff and pyright"
 	@echo "make docs-check   every command and snippet of README and docs/"
 	@echo "make bench-faults planted faults: found, placed, explained"
-	@echo "make models       the tables of the package, from the images in TWINNET_DATA"
+	@echo "make models       the tables of the package, from the images in TWINNET_DATA; then their scores"
+	@echo "make cards        only scores, cards and the page on shipped tables"
 	@echo "make bench        our speed, as ratios        make bench-peers   beside other tools"
 
 demo: $(VENV)/.demo
@@ -47,6 +48,9 @@ bench-peers: $(VENV)/.test
 
 models: $(VENV)/.test
 	$(BIN)/python -m twinnet.models.build
+
+cards: $(VENV)/.test
+	$(BIN)/python -m twinnet.models.build --cards
 
 # torch comes first and alone: with it in place no other package pulls another build of it.
 $(VENV)/.torch: constraints.txt

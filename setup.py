@@ -9,13 +9,22 @@ from pathlib import Path
 from setuptools import Extension, setup
 
 
+SHARED = Path("src/twinnet/native")
+"""Headers that the native parts share."""
+
+
 def native(name: str) -> Extension:
     """One library from all C++ sources beside it."""
     here = Path("src", *name.split(".")[:-1])
     return Extension(
         name,
         sources=sorted(str(path) for path in here.glob("*.cpp")),
-        depends=sorted(str(path) for pattern in ("*.h", "*.hpp", "*.inc") for path in here.glob(pattern)),
+        depends=sorted(
+            str(path)
+            for pattern in ("*.h", "*.hpp", "*.inc")
+            for folder in (here, SHARED)
+            for path in folder.glob(pattern)
+        ),
         language="c++",
         # No -march: the kernels are compiled once per instruction set and chosen at run time.
         extra_compile_args=["-std=c++17", "-O3", "-g0", "-pthread", "-Wno-psabi"],

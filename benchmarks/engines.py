@@ -7,6 +7,7 @@ registry that run an ONNX file by themselves and are installed, and the ways in 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,13 +71,14 @@ def _row(name: str, network: Any, inputs: Any, spec: str) -> Bar:
     found = twinnet.check(network, inputs, spec, keep="none", threads=1)
     assert isinstance(found, Result)
     what = f"{name} on {spec}"
+    real = isinstance(network, str)
     if found.verdict == "ERROR":
-        return Bar(what, 0.0, note=f"ERROR {found.error.splitlines()[0][:60]}")
+        return Bar(what, math.inf, None if real else 0.0, note=f"ERROR {found.error.splitlines()[0][:60]}")
     worst = max((p.ratio or 0.0 for p in found.pairs), default=0.0)
     plain, watched = _times(network, inputs, spec)
     note = f"{found.verdict} {plain:.2f} ms, watched {watched / plain:.1f} x, {found.coverage.judged} sites"
     limit = max((p.limit for p in found.pairs), default=4.0)
-    return Bar(what, worst, None if isinstance(network, str) else limit, note=note)
+    return Bar(what, worst, None if real else limit, note=note)
 
 
 def _times(network: Any, inputs: Any, spec: str) -> tuple[float, float]:

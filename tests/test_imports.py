@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.needs import need_engine
+from tests.onnx_edit import make_model, save
 
 HEAVY = "numpy torch onnx onnxruntime onnxscript ml_dtypes safetensors jinja2 PIL tomlkit filelock pydantic"
 
@@ -30,6 +34,24 @@ def test_nothing_heavy_is_loaded(code: str) -> None:
     done = subprocess.run([sys.executable, "-c", code + ask], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stderr.strip() == "loaded:"
+
+
+def test_a_check_loads_what_it_needs_only(tmp_path: Path) -> None:
+    """PyTorch's compilers and symbols take as long to import as all the rest of a check."""
+    need_engine("onnxruntime")
+    from onnx import helper
+
+    nodes = [helper.make_node("Add", ["x", "x"], ["y"]), helper.make_node("Sigmoid", ["y"], ["z"])]
+    save(make_model(nodes, {"x": (1, 3, 200, 200)}, ["z"]), tmp_path / "net.onnx")
+    code = (
+        "import twinnet, sys\nassert twinnet.check('net.onnx', None, 'onnxruntime', out='run').verdict == 'PASS'\n"
+        "unwanted = 'sympy torch._dynamo torch.onnx onnx.reference onnxscript scipy openvino matplotlib'\n"
+        "print(*(m for m in unwanted.split() if m in sys.modules))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == ""
 
 
 def test_verbs_stay_verbs_whatever_was_imported_before() -> None:

@@ -62,22 +62,22 @@ def test_one_wrong_channel_in_a_detector_is_one_finding(faulty: Path, level: str
 
 @pytest.mark.parametrize("name", ["vad-ifless", "vad-op15", "vad-openvino"])
 def test_the_reference_evaluator_agrees(name: str) -> None:
-    found = _check(str(model_path(name)), _inputs(name), "onnx-reference", time_limit=120.0)
-    if found.verdict == "ERROR" and "time limit" in found.error:
-        pytest.skip(found.error)
+    found = _check(str(model_path(name)), _inputs(name), "onnx-reference")
     assert found.verdict == "PASS", repr(found)
 
 
 def test_what_the_reference_evaluator_does_otherwise_is_found() -> None:
     # Before opset 14 it normalises by the statistics of the batch wherever a momentum is stated, which a trained
     # network does not: every batch norm of the classifier is at fault, and nothing else is.
-    found = _check(str(model_path("ppocr-cls")), _inputs("ppocr-cls"), "onnx-reference", time_limit=300.0)
+    found = _check(str(model_path("ppocr-cls")), _inputs("ppocr-cls"), "onnx-reference")
     assert found.verdict == "FAIL" and {f.site.op for f in found.findings} == {"BatchNormalization"}
 
 
 def test_what_the_reference_evaluator_cannot_run_is_an_error_never_a_failure() -> None:
-    found = _check(str(model_path("magika")), _inputs("magika"), "onnx-reference", time_limit=120.0)
-    assert found.verdict in ("ERROR", "PASS") and not found.findings
+    # Its Squeeze finds an axis that is not there, in a network that ONNX Runtime runs.
+    found = _check(str(model_path("magika")), _inputs("magika"), "onnx-reference")
+    assert found.verdict == "ERROR" and found.exit_code == 3
+    assert "(Squeeze): axis 2 is out of bounds" in found.error and not found.findings
 
 
 def _light(name: str) -> Path:

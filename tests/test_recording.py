@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from onnx import helper
+from torch import nn
 
 import twinnet
 from tests.onnx_edit import make_model, node_of, save, scale_channel
@@ -240,3 +242,11 @@ def test_maps_that_are_none(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError, match=name):
         read_name_map(tmp_path / name)
+
+
+def test_a_module_is_left_in_the_mode_its_owner_left_it_in(tmp_path: Path) -> None:
+    module = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).train()
+    made = [record(module, torch.ones(1, 4), out=tmp_path / name) for name in ("one", "two")]
+    assert module.training and all(part.training for part in module)
+    first, second = (dict(recorded.trace(0)) for recorded in made)
+    assert first and all(np.array_equal(first[name], second[name]) for name in first), "nothing was dropped"

@@ -14,11 +14,21 @@ from twinnet.result import InputsInfo, Result, ResultSet
 
 if TYPE_CHECKING:
     from twinnet.engines.spec import Spec
+    from twinnet.inputs import Inputs
     from twinnet.judge.judgement import Judgement
     from twinnet.network import Network
     from twinnet.shrink.seed import Seed
 
-__all__ = ["CheckOptions", "check", "default_spec", "modes_kept", "prepare", "run_folder", "run_judgement"]
+__all__ = [
+    "CheckOptions",
+    "check",
+    "default_spec",
+    "modes_kept",
+    "prepare",
+    "read_network",
+    "run_folder",
+    "run_judgement",
+]
 
 
 @dataclass(frozen=True)
@@ -150,11 +160,8 @@ def _check(
     return together
 
 
-def prepare(
-    network: Any, inputs: Any, twin: Any, settings: CheckOptions
-) -> tuple[Network, Any, Sequence[Spec | Callable[..., Any]]]:
-    """From what a person names to the network, its samples, and the specs of its twins."""
-    from twinnet.engines import REGISTRY, parse_specs
+def read_network(network: Any, inputs: Any, settings: CheckOptions) -> tuple[Network, Inputs]:
+    """From what a person names to the network and its samples."""
     from twinnet.inputs import load_inputs, python_sample
     from twinnet.network import load_network
 
@@ -170,6 +177,16 @@ def prepare(
         samples=settings.samples,
         bounds=loaded.bounds(),
     )
+    return loaded, feed
+
+
+def prepare(
+    network: Any, inputs: Any, twin: Any, settings: CheckOptions
+) -> tuple[Network, Inputs, Sequence[Spec | Callable[..., Any]]]:
+    """From what a person names to the network, its samples, and the specs of its twins."""
+    from twinnet.engines import REGISTRY, parse_specs
+
+    loaded, feed = read_network(network, inputs, settings)
     specs: Sequence[Spec | Callable[..., Any]]
     if callable(twin):
         specs = [twin]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from twinnet.report.words import grouped
+from twinnet.report.figures import grouped
 
 __all__ = ["Inspection", "Stage", "inspect", "render"]
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from twinnet.result import InputsInfo, Result, SideInfo
 from twinnet.site import Site
 from twinnet.store import TensorFile, atomic_write, write_tensors
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
+
+if TYPE_CHECKING:
+    from twinnet.check import CheckOptions
 
 __all__ = ["Recording", "Sample", "compare", "load_recording", "read_name_map", "record"]
 
@@ -85,52 +88,61 @@ def record(
     progress: Callable[[str, float | None], None] = lambda step, share: None,
 ) -> Recording:
     """Run one side and write what it computes to the folder `out`, which must not exist or be a recording already."""
-    from twinnet.check import default_spec
-    from twinnet.engines import REGISTRY, find_engine, parse_spec
-    from twinnet.engines.base import Job
-    from twinnet.environment import environment
-    from twinnet.inputs import load_inputs, python_sample
-    from twinnet.network import load_network
+    from twinnet.check import CheckOptions, modes_kept
 
     folder = Path(out)
     if folder.exists() and any(folder.iterdir()) and not (folder / "recording.json").exists():
         raise UsageError(f"{folder} exists and is not a recording", hint="choose another --out")
-    loaded = load_network(network, shape=shapes)
-    loaded = loaded.with_example(python_sample(inputs))
-    feed = load_inputs(
-        loaded.signature,
-        inputs,
+    settings = CheckOptions(
+        as_spec=as_spec,
+        level=level,
         shapes=shapes,
         preprocess=preprocess,
         seed=seed,
         samples=samples,
-        bounds=loaded.bounds(),
+        threads=threads,
+        memory=memory,
+        time_limit=time_limit,
+        progress=progress,
     )
-    spec = parse_spec(as_spec or default_spec(loaded), REGISTRY)
+    with modes_kept(network):
+        _record(network, inputs, folder, settings)
+    return load_recording(folder)
+
+
+def _record(network: Any, inputs: Any, folder: Path, settings: CheckOptions) -> None:
+    from twinnet.check import default_spec, read_network
+    from twinnet.engines import REGISTRY, find_engine, parse_spec
+    from twinnet.engines.base import Job
+    from twinnet.environment import environment
+
+    loaded, feed = read_network(network, inputs, settings)
+    spec = parse_spec(settings.as_spec or default_spec(loaded), REGISTRY)
     job = Job(
         feed.samples[0],
         feed.samples,
-        threads=threads,
-        time_limit=time_limit,
-        memory=memory,
-        progress=lambda step: progress(step, None),
+        threads=settings.threads,
+        time_limit=settings.time_limit,
+        memory=settings.memory,
+        progress=lambda step: settings.progress(step, None),
     )
     session = find_engine(spec.engine).open(loaded, spec.options, spec.file, job)
     try:
         if not session.output_tensors:  # known only after a run
             session.run(feed.samples[0])
-        sites = tuple(s for s in session.sites if level == "intermediates" or s.role == "output")
-        watch = {s.tensor for s in sites} if level == "intermediates" else set(session.output_tensors)
+        inner = settings.level == "intermediates"
+        sites = tuple(s for s in session.sites if inner or s.role == "output")
+        watch = {s.tensor for s in sites} if inner else set(session.output_tensors)
         # The old index goes first and the new one comes last: a folder without it is no recording.
         (folder / "recording.json").unlink(missing_ok=True)
         for number, sample in enumerate(feed.samples):
-            progress(f"sample {number + 1} of {len(feed.samples)}", number / len(feed.samples))
+            settings.progress(f"sample {number + 1} of {len(feed.samples)}", number / len(feed.samples))
             target = folder / f"{number:04d}"
             target.mkdir(parents=True, exist_ok=True)
             for stale in target.iterdir():
                 stale.unlink()
             write_tensors(target / "inputs.safetensors", {k: np.asarray(v) for k, v in sample.items()})
-            session.trace(sample, watch, TraceBuilder(memory or DEFAULT_MEMORY, target))
+            session.trace(sample, watch, TraceBuilder(settings.memory or DEFAULT_MEMORY, target))
         side = SideInfo(
             loaded.name,
             spec.engine,
@@ -144,7 +156,7 @@ def record(
         index = {
             "schema": SCHEMA,
             "side": asdict(side),
-            "level": level,
+            "level": settings.level,
             "inputs": dict(session.inputs),
             "outputs": list(session.output_tensors),
             "samples": len(feed.samples),
@@ -155,7 +167,6 @@ def record(
         atomic_write(folder / "recording.json", [json.dumps(index, indent=1).encode()])
     finally:
         session.close()
-    return load_recording(folder)
 
 
 def load_recording(folder: str | Path) -> Recording:

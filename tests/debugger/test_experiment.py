@@ -67,6 +67,44 @@ def test_an_experiment_is_served(experiment: Path) -> None:
         assert "max now" in debugger.text("rerun()")
 
 
+def test_an_experiment_has_the_same_door(experiment: Path) -> None:
+    image = next((experiment.parent / "photos").glob("*.png"))
+    told = experiment / "told" / "here.env"
+    words = [
+        "-m",
+        "twinnet.cli.main",
+        "lut",
+        "debug",
+        "-e",
+        str(experiment),
+        "--serve",
+        "--image",
+        str(image),
+    ]
+    with command([*words, "--port", "0", "--read-only", "--info", str(told)], experiment) as debugger:
+        assert debugger.info == told
+        assert debugger.text(f"cmp('{SITE}')").startswith("convblock1")
+        refused = debugger.ask("1 + 1")
+        assert refused.status != 200 and "read-only" in refused.text
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--serve", "--host", "0.0.0.0"], "can be reached from other machines"),
+        (["--read-only"], "add --serve"),
+    ],
+)
+def test_a_door_that_cannot_be_is_refused_before_anything_runs(options: list[str], why: str) -> None:
+    from typer.testing import CliRunner
+
+    from twinnet.cli.main import app
+    from twinnet.errors import UsageError
+
+    done = CliRunner().invoke(app, ["lut", "debug", "-e", "no-such-experiment", *options])
+    assert isinstance(done.exception, UsageError) and why in str(done.exception)
+
+
 @pytest.mark.slow
 def test_of_two_processes_one_serves(experiment: Path) -> None:
     launcher = shutil.which("accelerate", path=str(Path(sys.executable).parent))

@@ -20,6 +20,7 @@ from twinnet.engines.base import Job, Session
 from twinnet.errors import EngineError, UsageError
 from twinnet.network import load_network
 from twinnet.result import Result
+from twinnet.trace import TraceBuilder
 
 VENDOR = Path(__file__).with_name("vendor.py")
 X = {"x": np.random.default_rng(1).standard_normal((1, 3, 6, 6)).astype(np.float32)}
@@ -113,6 +114,16 @@ def test_tensors_travel_in_every_form(form: str, net: Path, tmp_path: Path) -> N
     assert found.verdict == "PASS", found
     assert [p.site.tensor for p in found.pairs] == ["block/conv", "r", "y"]
     assert found.twin.version == "7.2.1" and found.twin.engine == "command"
+
+
+def test_a_tensor_can_be_replaced(net: Path, tmp_path: Path) -> None:
+    session = _open(net, describe(tmp_path, "raw"))
+    plain = session.trace(X, {"block/conv", "r"}, TraceBuilder())
+    patch = np.full((1, 4, 6, 6), 2.0, np.float32)
+    changed = session.retrace(X, {"r": patch}, {"block/conv", "r"}, TraceBuilder())
+    assert np.array_equal(changed["r"], patch) and np.array_equal(changed["y"], np.full((1, 4, 1, 1), 2.0))
+    assert np.array_equal(changed["block/conv"], plain["block/conv"])
+    assert not np.allclose(plain["y"], 2.0)
 
 
 def test_an_option_reaches_the_compiler_and_what_it_does_is_found(net: Path, tmp_path: Path) -> None:

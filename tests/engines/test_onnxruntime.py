@@ -68,6 +68,26 @@ def _trace(session: Session) -> dict[str, np.ndarray]:
     return dict(session.trace(X, {s.tensor for s in session.sites}, TraceBuilder()))
 
 
+def test_what_is_loaded_ahead_shows_the_same(tmp_path: Path) -> None:
+    path = save(_chain(), tmp_path / "net.onnx")
+    ahead, plain = _open(path), _open(path)
+    ahead.load_ahead(X)
+    loads = ahead._job.timings["load"]  # type: ignore[attr-defined]
+    some = {s.tensor for s in ahead.sites[::3]}
+    got, want = (s.trace(X, some, TraceBuilder()) for s in (ahead, plain))
+    assert set(got) == set(want) and all(np.array_equal(got[n], want[n]) for n in want)
+    assert ahead._job.timings["load"] == loads, "the loaded session serves every watch"  # type: ignore[attr-defined]
+
+
+def test_what_exceeds_the_memory_is_not_loaded_ahead(tmp_path: Path) -> None:
+    path = save(_chain(), tmp_path / "net.onnx")
+    session = _open(path, memory=1 << 20)
+    session.load_ahead(X)
+    want = _trace(_open(path))
+    got = _trace(session)
+    assert set(got) == set(want) and all(np.array_equal(got[n], want[n]) for n in want)
+
+
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(_chain(), tmp_path_factory.mktemp("ort") / "net.onnx")

@@ -21,6 +21,7 @@ from twinnet.engines.base import Job
 from twinnet.errors import UsageError
 from twinnet.network import load_network
 from twinnet.result import Result
+from twinnet.trace import TraceBuilder
 
 
 @pytest.fixture(autouse=True)
@@ -239,12 +240,49 @@ def test_a_fused_softmax_is_off_by_a_step(tmp_path: Path) -> None:
     assert found.findings[0].born is not None and found.findings[0].born <= 1.0
 
 
+@pytest.mark.parametrize("way", ["static", "static&per_channel=1", "static&activations=int8", "dynamic"])
+def test_seven_bits_are_enough_where_eight_overflow(narrow: Files, way: str) -> None:
+    """With `reduce_range` no weight needs its eighth bit, and the twin is held to the wider steps it declares."""
+    network, sample = load_network(str(narrow.network)), {"image": narrow.image.numpy()}
+    span = {}
+    for narrower in ("0", "1"):
+        options = dict(o.split("=") for o in f"quantize={way}&reduce_range={narrower}".split("&"))
+        session = find_engine("onnxruntime").open(network, options, None, Job(sample))
+        assert session.artefact is not None
+        held = [numpy_helper.to_array(t) for t in session.artefact.model.graph.initializer]
+        weights = [w.astype(int) for w in held if w.dtype in (np.int8, np.uint8) and w.ndim > 1]
+        assert len(weights) == 5
+        span[narrower] = max(int(np.ptp(w)) for w in weights)
+    assert span["1"] <= 128 < span["0"], span  # symmetric ones go from -64 to 64
+    found = _check(str(narrow.network), narrow.image, f"onnxruntime?quantize={way}&reduce_range=1")
+    assert found.verdict == "PASS" and found.coverage.judged >= 5, found
+
+
+@pytest.mark.parametrize("level", ["off", "basic", "extended", "all"])
+def test_float16_overflows_where_it_is_watched_and_not_where_it_is_used(level: str, tmp_path: Path) -> None:
+    """A sum of squares beyond 65504, as in the layer norm of a real classifier, and the product that reads it."""
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["squares"]),
+        helper.make_node("ReduceSum", ["squares", "axes"], ["sum"], keepdims=1),
+        helper.make_node("Mul", ["sum", "c"], ["y"]),
+    ]
+    held = {"axes": np.array([1]), "c": np.array([1 / 512], np.float32)}
+    path = save(make_model(nodes, {"x": (2, 512)}, ["y"], held), tmp_path / "squares.onnx")
+    x = {"x": np.full((2, 512), 16, np.float32)}
+    options = {"quantize": "float16", "opt": level}
+    session = find_engine("onnxruntime").open(load_network(str(path)), options, None, Job(x))
+    assert np.array_equal(session.run(x)["y"], np.full((2, 1), 256))
+    seen = session.trace(x, {"sum"}, TraceBuilder())
+    assert np.isinf(seen["sum"]).all() and np.array_equal(seen["y"], np.full((2, 1), 256))
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ("calibrate=minmax", "means nothing to a network that is not quantised"),
         ("quantize=dynamic&calibrate=entropy", "means nothing to quantize=dynamic"),
         ("quantize=weights&activations=int8", "means nothing to quantize=weights"),
+        ("quantize=weights&reduce_range=1", "it belongs to quantize=static or dynamic"),
         ("quantize=int3", "quantize=int3 is not possible"),
         ("quantize=static&per_channel=maybe", "per_channel=maybe is not possible"),
     ],

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.needs import need_engine
 from twinnet.engines import find_engine
 from twinnet.engines.base import Job, Session
 from twinnet.errors import EngineError, UsageError
@@ -55,9 +56,20 @@ def opened(spec: str, kind: type[Fork] = Fork) -> Session:
 
 
 @pytest.fixture(
-    params=["torch", "torch?dtype=float64", "eager", "onnxruntime", "onnxruntime?opt=off", "onnx-reference"]
+    params=[
+        "torch",
+        "torch?dtype=float64",
+        "eager",
+        "onnxruntime",
+        "onnxruntime?opt=off",
+        "onnx-reference",
+        "openvino",
+        "iree",
+    ]
 )
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
+    if request.param != "eager":
+        need_engine(request.param.partition("?")[0])
     made = opened("torch", Unexportable) if request.param == "eager" else opened(request.param)
     yield made
     made.close()

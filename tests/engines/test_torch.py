@@ -102,6 +102,29 @@ def test_bfloat16_of_a_whole_network() -> None:
     assert isinstance(found, Result) and found.verdict == "PASS", found
 
 
+class Spectrum(nn.Module):
+    """A filter with complex weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(4, dtype=torch.complex64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.irfft(torch.fft.rfft(x) * self.weight)
+
+
+def test_complex_weights_keep_both_parts_in_another_precision() -> None:
+    session, sample = _open(Spectrum(), {"dtype": "float64"}), {"x": X}
+    weight = Spectrum().weight.detach().numpy().astype(np.complex128)
+    wanted = np.fft.irfft(np.fft.rfft(X.astype(np.float64)) * weight)
+    (output,) = session.output_tensors
+    for got in (*session.run(sample).values(), session.trace(sample, (), TraceBuilder())[output]):
+        assert got.dtype == np.float64 and np.allclose(got, wanted, rtol=1e-12, atol=1e-14)
+    found = _check(Spectrum().eval(), "torch?dtype=float64")
+    assert found.verdict == "PASS" and not found.guards, found
+
+
 @pytest.mark.slow
 def test_compiled_shows_outputs_only() -> None:
     found = _check(Inplace().eval(), "torch?compile=1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tracemalloc
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
+from tests.needs import need_data
 from twinnet.errors import UsageError
 from twinnet.network import OnnxNetwork, load_network
 
@@ -277,9 +277,8 @@ def test_shapes_can_be_stated(tmp_path):
         load_network(proto, shape=(1, 4, 8, 9))
 
 
-@pytest.mark.skipif(not os.environ.get("TWINNET_DATA"), reason="TWINNET_DATA is not set")
 def test_published_models_load():
-    found = sorted(Path(os.environ["TWINNET_DATA"]).rglob("*.onnx"))
+    found = sorted(need_data().rglob("*.onnx"))
     assert found
     for path in found:
         net = load_network(path)

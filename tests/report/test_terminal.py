@@ -16,7 +16,7 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from tests.report import examples
-from twinnet.report import words
+from twinnet.report import figures, words
 from twinnet.report.terminal import print_result, render_text, render_unmatched
 from twinnet.result import Difference, Finding, Result, ResultSet
 
@@ -181,13 +181,13 @@ def test_known_findings_are_counted_in_a_pass() -> None:
     ],
 )
 def test_figures_have_two_digits(value: float | None, text: str) -> None:
-    assert words.figure(value).replace("\u00a0", " ") == text
+    assert figures.figure(value).replace("\u00a0", " ") == text
 
 
 @given(st.floats(0, 1, exclude_max=True))
 def test_a_share_is_never_rounded_up_to_everything(share: float) -> None:
     if share < 1 - 1e-10:
-        assert not words.percent(share).startswith("100")
+        assert not figures.percent(share).startswith("100")
 
 
 def test_a_refusal_that_can_be_made_small_says_so(tmp_path: Path) -> None:

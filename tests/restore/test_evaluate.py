@@ -79,6 +79,78 @@ def test_files_that_cannot_be_compared(tmp_path, name, why):
         compared(str(tmp_path / name), SuperResolution(2))
 
 
+GOLDEN = {
+    "FSRCNN-small, OpenCV": 28.18, "FSRCNN, OpenCV": 28.39, "ESPCN, OpenCV": 28.36, "FSRCNN, ONNX Runtime": 28.39,
+    "FSRCNN-NT, ONNX Runtime": 29.02, "ESPCN-NT, ONNX Runtime": 29.13, "IMDN, ONNX Runtime": 32.19,
+    "cubic, OpenCV": 28.62, "Lanczos, OpenCV": 28.87, "SR-LUT S": 29.82, "MuLUT sdy x2": 30.59,
+}  # fmt: skip
+"""Set5 x4, measured elsewhere on luma rounded to 8 bit, which costs up to 0.03 dB."""
+
+
+def test_all_others_have_their_known_scores_and_costs():
+    from twinnet.models.others import others
+    from twinnet.restore.benchmarks import benchmarks_in
+    from twinnet.restore.filters import classical
+
+    need_engine("onnxruntime")
+    data = need_data()
+    task = SuperResolution(4)
+    found, _ = benchmarks_in(need_data("images", "bench"), task, ["Set5"])
+    models = [
+        Candidate("bicubic", task.plain),
+        *classical(task),
+        *(model for _, _, model in others(task, data)),
+    ]
+    rows = {row.model: row for row in score(task, found, models)[0]}
+    for name, golden in GOLDEN.items():
+        assert rows[name].scores["PSNR"] == pytest.approx(golden, abs=0.03), name
+    assert rows["cubic, OpenCV"].ratio == 1.0 and rows["IMDN, ONNX Runtime"].ratio > 50
+    assert rows["MuLUT sdy x2"].lookups == 24 and rows["IMDN, ONNX Runtime"].parameters == 715_176
+    assert "published" in rows["SPF-LUT + DFC"].failed and not rows["SPF-LUT + DFC"].scores
+
+
+def test_a_folder_is_looked_through_and_what_does_not_run_says_why(finished, tmp_path):
+    others = tmp_path / "others" / "deeper"
+    others.mkdir(parents=True)
+    (others / "broken_x2.onnx").write_text("text")
+    (others / "other_x3.onnx").write_text("text")
+    (others / "notes.txt").write_text("text")
+    copy = others / "mine.lut.safetensors"
+    copy.write_bytes((finished / "lut" / "exported.lut.safetensors").read_bytes())
+    result = evaluate(
+        finished, compare=[str(tmp_path / "others")], network=False, out=tmp_path / "o", quiet=True
+    )
+    rows = {row.model: row for row in result.rows}
+    assert "not an ONNX model" in rows["broken_x2.onnx"].failed and not rows["broken_x2.onnx"].scores
+    assert rows["mine"].scores == rows["tables"].scores and "other_x3.onnx" not in rows
+    assert any(line.startswith("broken_x2.onnx") and "not run:" in line for line in lines(result))
+    (line,) = (
+        x for x in (tmp_path / "o" / "results.csv").read_text().splitlines() if ",broken_x2.onnx," in x
+    )
+    assert line.startswith("Scenes,,broken_x2.onnx,,,") and "not an ONNX model" in line
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="holds no models for x2"):
+        evaluate(finished, compare=[str(tmp_path / "empty")], out=tmp_path / "o", quiet=True)
+
+
+def test_a_model_that_fails_half_way_leaves_the_others_alone(make):
+    from twinnet.errors import EngineError
+
+    task, seen = SuperResolution(2), []
+
+    def restore(low):
+        seen.append(low)
+        if len(seen) == 2:
+            raise EngineError("out of breath")
+        return task.plain(low)
+
+    found, _ = find_benchmarks(open_experiment(make()))
+    rows, shown = score(task, found, [Candidate("bicubic", task.plain), Candidate("weak", restore)])
+    assert [row.failed for row in rows] == ["", "out of breath"]
+    assert rows[0].scores and not rows[1].scores and not rows[1].images
+    assert next(iter(shown.values())).keys() >= {"bicubic", "target"}
+
+
 def test_tables_of_another_scale_are_refused(finished):
     with pytest.raises(UsageError, match="enlarges x2, but this experiment x4"):
         compared(str(finished / "lut" / "exported.lut.safetensors"), SuperResolution(4))
@@ -92,8 +164,9 @@ def test_everything_made_is_scored(finished, tmp_path):
         quiet=True,
     )
     names = [row.model for row in result.rows]
-    assert names[0] == "bicubic" and names[1].startswith("network, iteration ")
-    assert names[2:] == ["tables", "compressed tables", "fine-tuned tables", "exported"]
+    assert names[:3] == ["bicubic", "cubic, OpenCV", "Lanczos, OpenCV"]
+    assert names[3].startswith("network, iteration ")
+    assert names[4:] == ["tables", "compressed tables", "fine-tuned tables", "exported"]
     by_name = {row.model: row for row in result.rows}
     assert by_name["tables"].scores == by_name["exported"].scores
     assert any(line.startswith("fine-tuned tables") for line in lines(result))
@@ -159,9 +232,15 @@ def test_other_tasks_on_their_test_sets(make, task, data, bench, score):
     root = need_data("images", "bench")
     folder = make(model={"task": task, "scale": 1}, data={**data, "bench": str(root), "benchmarks": [bench]})
     result = evaluate(folder, quiet=True)
-    (row,) = result.rows
+    row, *filters = result.rows
     assert row.scores["PSNR"] == pytest.approx(score, abs=0.01)
     assert ("PSNR-B" in row.scores) == (task == "deblock")
+    assert [other.model.partition(",")[0] for other in filters] == [
+        "Gaussian",
+        "bilateral",
+        "non-local means",
+    ]
+    assert all(other.scores["PSNR"] > row.scores["PSNR"] + 0.1 for other in filters)
 
 
 def test_an_image_too_small_to_be_scored_is_named(make, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import onnx
 from onnx import helper
@@ -25,26 +27,35 @@ def _linear(e: Edit):
     )
 
 
+def _changed(
+    e: Edit,
+    nodes: list[onnx.NodeProto],
+    change: Callable[[np.ndarray], np.ndarray | None],
+    cause: str,
+    place: int = 1,
+):
+    """Give one of the nodes another constant in this place; nothing if there is no node or no change."""
+    n = e.pick(nodes)
+    made = None if n is None else change(e.constant(n, place))
+    if made is None:
+        return None
+    e.give(n, place, made)
+    return n, [cause]
+
+
 @injector("kernel mirrored")
 def flipped(e: Edit):
-    n = e.pick(_convs(e, 2))
-    if n is None:
-        return None
-    w = e.constant(n, 1)
-    axes = [(2, 3), (3,), (2,)][int(e.rng.integers(3))]
-    if np.allclose(np.flip(w, axes), w):
-        return None
-    e.give(n, 1, np.flip(w, axes))
-    return n, ["weights"]
+    def change(w: np.ndarray) -> np.ndarray | None:
+        turned = np.flip(w, [(2, 3), (3,), (2,)][int(e.rng.integers(3))])
+        return None if np.allclose(turned, w) else turned
+
+    return _changed(e, _convs(e, 2), change, "weights")
 
 
 @injector("kernel transposed")
 def transposed(e: Edit):
-    n = e.pick([n for n in _convs(e, 2) if e.constant(n, 1).shape[2] == e.constant(n, 1).shape[3]])
-    if n is None:
-        return None
-    e.give(n, 1, e.constant(n, 1).swapaxes(2, 3))
-    return n, ["weights"]
+    square = [n for n in _convs(e, 2) if e.constant(n, 1).shape[2] == e.constant(n, 1).shape[3]]
+    return _changed(e, square, lambda w: w.swapaxes(2, 3), "weights")
 
 
 @injector("matrix transposed")
@@ -53,11 +64,7 @@ def matrix(e: Edit):
         w = e.constant(n, 1)
         return w.shape[0] == w.shape[1] > 1 and (w.ndim == 2 or w.shape[2:] == (1, 1))
 
-    n = e.pick([n for n in _linear(e) if square(n)])
-    if n is None:
-        return None
-    e.give(n, 1, e.constant(n, 1).swapaxes(0, 1))
-    return n, ["weights"]
+    return _changed(e, [n for n in _linear(e) if square(n)], lambda w: w.swapaxes(0, 1), "weights")
 
 
 def _strong(e: Edit, w: np.ndarray) -> int:
@@ -68,66 +75,53 @@ def _strong(e: Edit, w: np.ndarray) -> int:
 
 @injector("one weight")
 def one_weight(e: Edit):
-    n = e.pick(_linear(e))
-    if n is None:
-        return None
-    w = e.constant(n, 1).copy()
-    w.reshape(-1)[_strong(e, w)] *= float(e.pick([0.3, 1.7, 3.0]))
-    e.give(n, 1, w)
-    return n, ["weights"]
+    def change(w: np.ndarray) -> np.ndarray:
+        w = w.copy()
+        w.reshape(-1)[_strong(e, w)] *= float(e.pick([0.3, 1.7, 3.0]))
+        return w
+
+    return _changed(e, _linear(e), change, "weights")
 
 
 @injector("one bit of a weight")
 def one_bit(e: Edit):
-    n = e.pick(_linear(e))
-    if n is None:
-        return None
-    w = np.ascontiguousarray(e.constant(n, 1)).copy()
-    bits = w.reshape(-1).view(np.uint32)
-    bits[_strong(e, w)] ^= np.uint32(1 << int(e.pick([20, 21, 22, 23, 24, 31])))
-    e.give(n, 1, w)
-    return n, ["weights"]
+    def change(w: np.ndarray) -> np.ndarray:
+        w = np.ascontiguousarray(w).copy()
+        bits = w.reshape(-1).view(np.uint32)
+        bits[_strong(e, w)] ^= np.uint32(1 << int(e.pick([20, 21, 22, 23, 24, 31])))
+        return w
+
+    return _changed(e, _linear(e), change, "weights")
 
 
 @injector("another checkpoint")
 def stale(e: Edit):
-    n = e.pick(_linear(e))
-    if n is None:
-        return None
-    w = e.constant(n, 1)
-    e.give(n, 1, (w + e.rng.standard_normal(w.shape) * 0.05 * w.std()).astype(np.float32))
-    return n, ["weights"]
+    def change(w: np.ndarray) -> np.ndarray:
+        return (w + e.rng.standard_normal(w.shape) * 0.05 * w.std()).astype(np.float32)
+
+    return _changed(e, _linear(e), change, "weights")
 
 
 @injector("weights in half precision")
 def weights_half(e: Edit):
-    n = e.pick(_linear(e))
-    if n is None:
-        return None
-    e.give(n, 1, e.constant(n, 1).astype(np.float16).astype(np.float32))
-    return n, ["precision"]
+    return _changed(e, _linear(e), lambda w: w.astype(np.float16).astype(np.float32), "precision")
 
 
 @injector("weights in bfloat16")
 def weights_bfloat16(e: Edit):
     import ml_dtypes
 
-    n = e.pick(_linear(e))
-    if n is None:
-        return None
-    e.give(n, 1, e.constant(n, 1).astype(ml_dtypes.bfloat16).astype(np.float32))
-    return n, ["precision"]
+    return _changed(e, _linear(e), lambda w: w.astype(ml_dtypes.bfloat16).astype(np.float32), "precision")
 
 
 @injector("weights in eight bits")
 def weights_int8(e: Edit):
-    n = e.pick(_linear(e))
-    if n is None:
-        return None
-    w = e.constant(n, 1).astype(np.float64)
-    s = np.abs(w).max() / 127
-    e.give(n, 1, (np.round(w / s) * s).astype(np.float32))
-    return n, ["quantisation"]
+    def change(w: np.ndarray) -> np.ndarray:
+        wide = w.astype(np.float64)
+        step = np.abs(wide).max() / 127
+        return (np.round(wide / step) * step).astype(np.float32)
+
+    return _changed(e, _linear(e), change, "quantisation")
 
 
 @injector("result in half precision")
@@ -186,35 +180,25 @@ def epsilon(e: Edit):
     return n, ["eps"]
 
 
+def _norms(e: Edit, place: int):
+    """Batch norms whose mean (3) or variance (4) is a constant."""
+    return e.nodes("BatchNormalization", where=lambda n: e.constant(n, place) is not None)
+
+
 @injector("running mean left out")
 def mean_zero(e: Edit):
-    n = e.pick(
-        e.nodes(
-            "BatchNormalization", where=lambda n: e.constant(n, 3) is not None and np.any(e.constant(n, 3))
-        )
-    )
-    if n is None:
-        return None
-    e.give(n, 3, np.zeros_like(e.constant(n, 3)))
-    return n, ["statistics"]
+    moved = [n for n in _norms(e, 3) if np.any(e.constant(n, 3))]
+    return _changed(e, moved, np.zeros_like, "statistics", 3)
 
 
 @injector("running variance left out")
 def variance_one(e: Edit):
-    n = e.pick(e.nodes("BatchNormalization", where=lambda n: e.constant(n, 4) is not None))
-    if n is None:
-        return None
-    e.give(n, 4, np.ones_like(e.constant(n, 4)))
-    return n, ["statistics"]
+    return _changed(e, _norms(e, 4), np.ones_like, "statistics", 4)
 
 
 @injector("standard deviation for variance")
 def variance_root(e: Edit):
-    n = e.pick(e.nodes("BatchNormalization", where=lambda n: e.constant(n, 4) is not None))
-    if n is None:
-        return None
-    e.give(n, 4, np.sqrt(e.constant(n, 4)))
-    return n, ["statistics"]
+    return _changed(e, _norms(e, 4), np.sqrt, "statistics", 4)
 
 
 @injector("normalisation left out")

@@ -229,8 +229,8 @@ class Adviser:
 
     def _model(self, kept: Sequence[str]) -> onnx.ModelProto:
         from twinnet.blame.onnx_float import Part, between_casts, without_quantisers
+        from twinnet.engines._onnx_cut import between
         from twinnet.engines._onnx_graph import OnnxGraph
-        from twinnet.shrink.cut import between
 
         artefact = self._twin.artefact
         assert artefact is not None

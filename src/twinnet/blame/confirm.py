@@ -34,9 +34,9 @@ def confirm(
     `options` are those of the twin's engine. `judge` judges the pair with another trace of the twin.
     """
     try:
+        from twinnet.engines._onnx_cut import between, build
         from twinnet.engines._onnx_graph import OnnxGraph
-        from twinnet.shrink.cut import between, build
-        from twinnet.shrink.sides import SIDES
+        from twinnet.engines.alone import SIDES
     except ImportError:
         return None, "onnx is not installed"
     artefact, target = twin.artefact, pair.twin_site.tensor

@@ -96,8 +96,10 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
     got = to_tensor(pair.transform.to_network(context.twin_trace[pair.twin_site.tensor]))
     kept = None
     if context.declared is not None:
+        from twinnet.judge.declared import SegmentRun
+
         own = context.trace.get(tensor)
-        kept = context.declared.kept(pair, indices, values, context.twin_trace, own, context.unit)
+        kept = context.declared.kept(SegmentRun(pair, indices, values, context.twin_trace, own, context.unit))
     if kept is not None:
         # Judged with the twin's own weights and by its steps, and so explained.
         return Problem(

@@ -28,7 +28,7 @@ def fewer_channels(problem: Problem, count: int = 4) -> Problem | None:
     if not problem.same_shape or y.dim() < 3 or y.shape[1] <= 2 * count or y.numel() < _WORTH:
         return None
     axes = [a for a in range(y.dim()) if a != 1]
-    sizes = problem.error.abs().nan_to_num(0, 0, 0).amax(axes)
+    sizes = torch.where(problem.error.isfinite(), problem.error.abs(), 0.0).amax(axes)
     order = torch.argsort(sizes, descending=True)
     chosen = torch.cat([order[: count - 1], order[-1:]]).sort().values
     need: dict[str, torch.Tensor | None] = {problem.target: chosen}

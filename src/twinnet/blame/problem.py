@@ -209,7 +209,8 @@ class Problem:
             return Score(0.0, 0.0)
         rest = _difference(self.wanted, found).abs()
         if floor is None:
-            floor = self.unit * 16 * found.abs().max().nan_to_num(1.0, 1.0, 1.0) * torch.ones_like(found)
+            top = float(found.abs().max())
+            floor = torch.full_like(found, self.unit * 16 * (top if math.isfinite(top) else 1.0))
         left = float((rest / floor).max())
         excess = (rest - floor).clamp_min_(0.0)
         if not self.same_shape:

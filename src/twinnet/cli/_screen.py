@@ -1,49 +1,20 @@
-"""Progress and answers on the terminal."""
+"""Answers on the terminal."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinnet.result import Result, ResultSet
 
-__all__ = ["answer", "command_line", "exit_code", "progress", "write_repro"]
+__all__ = ["answer", "command_line", "exit_code", "write_repro"]
 
 
 def command_line() -> str:
     """The command as it was typed, fit to be pasted."""
     return shlex.join(["twinnet", *sys.argv[1:]])
-
-
-@contextmanager
-def progress(*, quiet: bool = False) -> Iterator[Callable[[str, float | None], None]]:
-    """A progress line on stderr, only on a terminal, gone when the answer comes."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda step, share: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def report(step: str, share: float | None) -> None:
-            if share is None:
-                bar.update(task, description=step, total=None)
-            else:
-                bar.update(task, description=step, total=1.0, completed=share)
-
-        yield report
 
 
 def answer(
@@ -75,6 +46,7 @@ def write_repro(result: Result | ResultSet, *, silent: bool) -> None:
     import typer
 
     from twinnet.errors import UsageError
+    from twinnet.progress import progress
     from twinnet.shrink import repro
 
     try:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from twinnet.cli import options as o
+from twinnet.cli._groups import grouped
 
 __all__ = ["command"]
 
 
+@grouped
 def command(
     network: o.Network,
+    *,
     twin: Annotated[
         str,
         typer.Option(
@@ -22,25 +25,21 @@ def command(
             help="What to compare with: ENGINE[?key=value&...][:FILE], or a file. See `twinnet engines`.",
         ),
     ] = "onnxruntime",
-    inputs: o.Inputs = None,
-    shape: o.Shape = None,
-    preprocess: o.Preprocess = None,
-    samples: o.Samples = None,
-    seed: o.Seed = 0,
-    as_spec: o.AsSpec = None,
+    running: o.Running,
     level: o.Level = "intermediates",
-    watch: o.Watch = None,
-    skip: o.Skip = None,
-    threads: o.Threads = None,
-    max_memory: o.MaxMemory = None,
-    time_limit: o.TimeLimit = None,
-    rtol: o.Rtol = None,
-    atol: o.Atol = None,
-    ulp: o.Ulp = None,
-    snr: o.Snr = None,
-    psnr: o.Psnr = None,
-    cosine: o.Cosine = None,
-    tolerance: o.ToleranceFile = None,
+    watch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--watch",
+            metavar="PATTERN",
+            help="Only inner sites whose tensor, module or op fits; may be repeated.",
+        ),
+    ] = None,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option("--skip", metavar="PATTERN", help="Leave out inner sites that fit; may be repeated."),
+    ] = None,
+    stated: o.Stated,
     metric: Annotated[
         str | None,
         typer.Option(
@@ -57,10 +56,7 @@ def command(
             help="Which tensor of the twin is which of the network (.json, .toml, or lines a = b).",
         ),
     ] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option("--baseline", metavar="RUN", help="Fail only on what this earlier run did not show."),
-    ] = None,
+    baseline: o.Baseline = None,
     stages: Annotated[
         bool,
         typer.Option(
@@ -77,12 +73,10 @@ def command(
             help="With --stages: the file your pipeline wrote for onnx, optimised or quantised.",
         ),
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="A PASS on data that could not show a fault exits with 1.")
-    ] = False,
     unmatched: Annotated[bool, typer.Option("--unmatched", help="List sites without a partner.")] = False,
     keep: Annotated[
-        str, typer.Option("--keep", metavar="worst|all|none", help="Tensors to keep in the run folder.")
+        Literal["worst", "all", "none"],
+        typer.Option("--keep", metavar="worst|all|none", help="Tensors to keep in the run folder."),
     ] = "worst",
     debug_ir: Annotated[
         str | None,
@@ -111,26 +105,17 @@ def command(
         ),
     ] = False,
     out: o.Out = None,
-    quiet: o.Quiet = False,
-    verbose: o.Verbose = False,
-    as_json: o.Json = False,
+    answer: o.Answer,
 ) -> None:
     """Compare a network with its twin, site by site, and judge the difference against the noise floor.
 
     Example: twinnet check model.py:build --twin onnxruntime --inputs photos/
     """
     from twinnet.check import check, run_folder
-    from twinnet.cli._screen import answer, command_line, exit_code, progress, write_repro
-    from twinnet.errors import UsageError
-    from twinnet.network.shapes import parse_shapes
+    from twinnet.cli._screen import command_line, write_repro
+    from twinnet.progress import progress
     from twinnet.recording import read_name_map
 
-    for flag, value, allowed in (
-        ("--level", level, ("outputs", "intermediates")),
-        ("--keep", keep, ("worst", "all", "none")),
-    ):
-        if value not in allowed:
-            raise UsageError(f"{flag} {value} is not possible", hint=f"one of: {', '.join(allowed)}")
     folder = run_folder(network, twin) if out is None else out
     verb = check
     if stages or stage:
@@ -138,31 +123,18 @@ def command(
 
         verb = following(stage or ())
         folder = f"{folder}-stages" if out is None else out
-    with progress(quiet=quiet or as_json) as report:
+    with progress(quiet=answer.silent) as report:
         result = verb(
             network,
-            inputs,
+            running.inputs,
             twin,
             out=folder,
             command=command_line(),
-            as_spec=as_spec,
-            shapes=parse_shapes(shape or ()) or None,
-            preprocess=preprocess,
+            **running.keywords(),
+            **stated.keywords(),
             watch=tuple(watch or ()),
             skip=tuple(skip or ()),
             level=level,
-            threads=threads,
-            seed=seed,
-            samples=samples,
-            memory=o.parse_memory(max_memory),
-            time_limit=time_limit,
-            rtol=rtol,
-            atol=atol,
-            ulp=ulp,
-            snr=snr,
-            psnr=psnr,
-            cosine=cosine,
-            tolerance_file=tolerance,
             metric=metric,
             baseline=baseline,
             names=read_name_map(names) if names else None,
@@ -173,7 +145,7 @@ def command(
             advise_out=advise_out,
             progress=report,
         )
-    answer(result, quiet=quiet, verbose=verbose, as_json=as_json, unmatched=unmatched)
+    answer.give(result, unmatched=unmatched)
     if repro and result.verdict != "PASS":
-        write_repro(result, silent=quiet or as_json)
-    raise typer.Exit(exit_code(result, strict=strict))
+        write_repro(result, silent=answer.silent)
+    answer.leave(result)

@@ -16,8 +16,8 @@ def command(
     ),
 ) -> None:
     """Check a small network against its twins, then find a fault planted in one."""
-    from twinnet.cli._screen import progress
     from twinnet.demo import run_demo
+    from twinnet.progress import progress
 
     with progress() as report:
         text, code = run_demo(out, report)

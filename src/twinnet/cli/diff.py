@@ -25,9 +25,8 @@ def command(
 
     Example: twinnet diff model.py:build exported.onnx
     """
-    from twinnet.network.shapes import parse_shapes
     from twinnet.structure import diff, render
 
-    found = diff(a, b, shapes=parse_shapes(shape or ()) or None)
+    found = diff(a, b, shapes=o.shapes(shape))
     typer.echo(found.to_json() if as_json else render(found))
     raise typer.Exit(found.exit_code)

@@ -19,7 +19,6 @@ def command(
 ) -> None:
     """Stages, shapes, parameters and operators of a module or file."""
     from twinnet.inspection import inspect, render
-    from twinnet.network.shapes import parse_shapes
 
-    found = inspect(network, shapes=parse_shapes(shape or ()) or None)
+    found = inspect(network, shapes=o.shapes(shape))
     typer.echo(found.to_json() if as_json else render(found, ops=ops))

@@ -1,42 +1,33 @@
-"""Options that several verbs share, each defined once."""
+"""Options that several verbs share, each defined once; those that always come together are a group."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+if TYPE_CHECKING:
+    from twinnet.debugger.settings import Settings
+    from twinnet.result import Result, ResultSet
+
 __all__ = [
-    "AsSpec",
-    "Atol",
-    "Cosine",
-    "Inputs",
+    "Answer",
+    "Baseline",
+    "Door",
     "Json",
     "Level",
-    "MaxMemory",
     "Network",
     "Out",
-    "Preprocess",
-    "Psnr",
     "Quiet",
-    "Rtol",
-    "Samples",
-    "Seed",
+    "Running",
     "Shape",
-    "Skip",
-    "Snr",
-    "Threads",
-    "TimeLimit",
-    "ToleranceFile",
-    "Ulp",
+    "Stated",
     "Verbose",
-    "Watch",
     "parse_memory",
+    "shapes",
 ]
-
-_RUN = "What to run"
-_TOLERANCE = "Stated tolerances (default: the noise floor decides)"
 
 Network = Annotated[
     str,
@@ -45,96 +36,23 @@ Network = Annotated[
         help="file.py:factory, package.module:factory, an .onnx or .pt2 file, or an experiment.",
     ),
 ]
-Inputs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--inputs",
-        "-i",
-        metavar="SOURCE",
-        help="Folder of images, image, .npy, .npz, .safetensors, or file.py:samples; for several inputs "
-        "NAME=FILE, repeated. Without it inputs are synthesised.",
-        rich_help_panel=_RUN,
-    ),
-]
 Shape = Annotated[
     list[str] | None,
     typer.Option(
         "--shape",
         metavar="NAME=1x3x640x640",
         help="Shape of an input; needed for dimensions that the network leaves open.",
-        rich_help_panel=_RUN,
-    ),
-]
-Preprocess = Annotated[
-    str | None,
-    typer.Option(
-        "--preprocess",
-        metavar="FILE.py:FN",
-        help="Your function from an image path or array to an input.",
-        rich_help_panel=_RUN,
-    ),
-]
-Samples = Annotated[
-    int | None,
-    typer.Option("--samples", min=1, help="How many samples to take, or to make (2).", rich_help_panel=_RUN),
-]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of synthetic inputs.", rich_help_panel=_RUN)]
-AsSpec = Annotated[
-    str | None,
-    typer.Option(
-        "--as",
-        metavar="SPEC",
-        help="Engine that runs the network itself (torch; for .onnx: onnxruntime?opt=off).",
-        rich_help_panel=_RUN,
     ),
 ]
 Level = Annotated[
-    str,
+    Literal["outputs", "intermediates"],
     typer.Option(
-        "--level",
-        metavar="outputs|intermediates",
-        help="Compare every tensor, or the outputs only.",
-        rich_help_panel=_RUN,
+        "--level", metavar="outputs|intermediates", help="Compare every tensor, or the outputs only."
     ),
 ]
-Watch = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--watch",
-        metavar="PATTERN",
-        help="Only inner sites whose tensor, module or op fits; may be repeated.",
-        rich_help_panel=_RUN,
-    ),
-]
-Skip = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--skip",
-        metavar="PATTERN",
-        help="Leave out inner sites that fit; may be repeated.",
-        rich_help_panel=_RUN,
-    ),
-]
-Threads = Annotated[
-    int | None,
-    typer.Option(
-        "--threads", min=1, help="Threads of both engines (default: their own).", rich_help_panel=_RUN
-    ),
-]
-MaxMemory = Annotated[
+Baseline = Annotated[
     str | None,
-    typer.Option(
-        "--max-memory",
-        metavar="512M",
-        help="Memory for the tensors of one run; more goes to disk (256M).",
-        rich_help_panel=_RUN,
-    ),
-]
-TimeLimit = Annotated[
-    float | None,
-    typer.Option(
-        "--time-limit", metavar="SECONDS", help="Stop onnx-reference after so long.", rich_help_panel=_RUN
-    ),
+    typer.Option("--baseline", metavar="RUN", help="Fail only on what this earlier run did not show."),
 ]
 Out = Annotated[
     Path | None,
@@ -144,45 +62,213 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict on
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also timings, versions and the command.")]
 Json = Annotated[bool, typer.Option("--json", help="Print result.json instead of the screen.")]
 
-Rtol = Annotated[
-    float | None,
-    typer.Option("--rtol", min=0, help="At most atol + rtol x |network| apart.", rich_help_panel=_TOLERANCE),
-]
-Atol = Annotated[
-    float | None,
-    typer.Option("--atol", min=0, help="At most atol + rtol x |network| apart.", rich_help_panel=_TOLERANCE),
-]
-Ulp = Annotated[
-    float | None,
-    typer.Option(
-        "--ulp", min=0, help="At most so many units in the last place apart.", rich_help_panel=_TOLERANCE
-    ),
-]
-Snr = Annotated[
-    float | None,
-    typer.Option("--snr", help="Signal-to-noise ratio of at least so many dB.", rich_help_panel=_TOLERANCE),
-]
-Psnr = Annotated[
-    float | None,
-    typer.Option(
-        "--psnr", help="Peak signal-to-noise ratio of at least so many dB.", rich_help_panel=_TOLERANCE
-    ),
-]
-Cosine = Annotated[
-    float | None,
-    typer.Option(
-        "--cosine", max=1, help="Cosine similarity of at least so much.", rich_help_panel=_TOLERANCE
-    ),
-]
-ToleranceFile = Annotated[
-    str | None,
-    typer.Option(
-        "--tolerance",
-        metavar="FILE.toml",
-        help="Rules by dtype, op, module or site, in a file.",
-        rich_help_panel=_TOLERANCE,
-    ),
-]
+
+@dataclass(frozen=True)
+class Running:
+    """What a network is run on, and how."""
+
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--inputs",
+            "-i",
+            metavar="SOURCE",
+            help="Folder of images, image, .npy, .npz, .safetensors, or file.py:samples; for several inputs "
+            "NAME=FILE, repeated. Without it inputs are synthesised.",
+        ),
+    ] = None
+    shape: Shape = None
+    preprocess: Annotated[
+        str | None,
+        typer.Option(
+            "--preprocess",
+            metavar="FILE.py:FN",
+            help="Your function from an image path or array to an input.",
+        ),
+    ] = None
+    samples: Annotated[
+        int | None, typer.Option("--samples", min=1, help="How many samples to take, or to make (2).")
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", help="Seed of synthetic inputs.")] = 0
+    as_spec: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="SPEC",
+            help="Engine that runs the network itself (torch; for .onnx: onnxruntime?opt=off).",
+        ),
+    ] = None
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="Threads of both engines (default: their own).")
+    ] = None
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--max-memory",
+            metavar="512M",
+            help="Memory for the tensors of one run; more goes to disk (256M).",
+        ),
+    ] = None
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--time-limit",
+            metavar="SECONDS",
+            help="Stop onnx-reference, and each program that an engine starts, after so long.",
+        ),
+    ] = None
+
+    def keywords(self) -> dict[str, Any]:
+        """As `check` and `record` take them; `inputs` stand on their own there."""
+        return {
+            "shapes": shapes(self.shape),
+            "preprocess": self.preprocess,
+            "samples": self.samples,
+            "seed": self.seed,
+            "as_spec": self.as_spec,
+            "threads": self.threads,
+            "memory": parse_memory(self.max_memory),
+            "time_limit": self.time_limit,
+        }
+
+
+@dataclass(frozen=True)
+class Stated:
+    """Stated tolerances; without any the noise floor decides."""
+
+    rtol: Annotated[
+        float | None, typer.Option("--rtol", min=0, help="At most atol + rtol x |network| apart.")
+    ] = None
+    atol: Annotated[
+        float | None, typer.Option("--atol", min=0, help="At most atol + rtol x |network| apart.")
+    ] = None
+    ulp: Annotated[
+        float | None, typer.Option("--ulp", min=0, help="At most so many units in the last place apart.")
+    ] = None
+    snr: Annotated[
+        float | None, typer.Option("--snr", help="Signal-to-noise ratio of at least so many dB.")
+    ] = None
+    psnr: Annotated[
+        float | None, typer.Option("--psnr", help="Peak signal-to-noise ratio of at least so many dB.")
+    ] = None
+    cosine: Annotated[
+        float | None, typer.Option("--cosine", max=1, help="Cosine similarity of at least so much.")
+    ] = None
+    tolerance: Annotated[
+        str | None,
+        typer.Option(
+            "--tolerance", metavar="FILE.toml", help="Rules by dtype, op, module or site, in a file."
+        ),
+    ] = None
+
+    def limits(self) -> dict[str, float | None]:
+        """All but the file, by name."""
+        return {name: value for name, value in vars(self).items() if name != "tolerance"}
+
+    def keywords(self) -> dict[str, Any]:
+        """As `check` and `compare` take them."""
+        return {**self.limits(), "tolerance_file": self.tolerance}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """In which form a result is printed, and what its exit code is."""
+
+    strict: Annotated[
+        bool, typer.Option("--strict", help="A PASS on data that could not show a fault exits with 1.")
+    ] = False
+    quiet: Quiet = False
+    verbose: Verbose = False
+    as_json: Json = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing but the answer may be printed."""
+        return self.quiet or self.as_json
+
+    def give(self, result: Result | ResultSet, *, unmatched: bool = False) -> None:
+        """Print the result."""
+        from twinnet.cli._screen import answer
+
+        answer(result, quiet=self.quiet, verbose=self.verbose, as_json=self.as_json, unmatched=unmatched)
+
+    def leave(self, result: Result | ResultSet) -> NoReturn:
+        """End the verb with the exit code of the result."""
+        from twinnet.cli._screen import exit_code
+
+        raise typer.Exit(exit_code(result, strict=self.strict))
+
+
+@dataclass(frozen=True)
+class Door:
+    """Who may come in to the live debugger."""
+
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            help="Address to listen on. Other than this machine's own: with a certificate, or --insecure.",
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            min=0,
+            max=65535,
+            envvar="TWINNET_DEBUG_PORT",
+            help="Port (default: the first free one from 8765).",
+        ),
+    ] = None
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE.pem", help="Certificate for HTTPS.")
+    ] = None
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE.pem", help="Its key, if in a file of its own.")
+    ] = None
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure",
+            help="Allow --host without encryption. Code runs for whoever reads the token on the wire.",
+        ),
+    ] = False
+    read_only: Annotated[
+        bool,
+        typer.Option("--read-only", help="Commands that look; nothing is evaluated, patched or written."),
+    ] = False
+    info: Annotated[
+        Path | None,
+        typer.Option(
+            "--info",
+            metavar="FILE",
+            help="Where address and token are written (default: debugger-PORT.env in the run folder).",
+        ),
+    ] = None
+    command_limit: Annotated[
+        float,
+        typer.Option("--command-limit", metavar="SECONDS", help="Longest time one command may take."),
+    ] = 300.0
+
+    def moved(self) -> bool:
+        """Whether anything was asked for; a port may stand in the environment for another program."""
+        return replace(self, port=None) != Door()
+
+    def settings(self, folder: Path) -> Settings:
+        """What the debugger is told; a door that stands open too wide is refused before anything runs."""
+        from twinnet.debugger.settings import Settings
+
+        told = {name: value for name, value in vars(self).items() if name != "command_limit"}
+        settings = Settings(**told, folder=folder, time_limit=self.command_limit)
+        settings.check()
+        return settings
+
+
+def shapes(given: list[str] | None) -> dict[str, tuple[int, ...]] | None:
+    """The shapes of `--shape`, by input; None if none is stated."""
+    from twinnet.network.shapes import parse_shapes
+
+    return parse_shapes(given or ()) or None
 
 
 def parse_memory(text: str | None) -> int | None:

@@ -37,7 +37,7 @@ def command(
 
     Example: twinnet repro runs/detector-onnxruntime -o repro
     """
-    from twinnet.cli._screen import progress
+    from twinnet.progress import progress
     from twinnet.shrink import repro
 
     with progress(quiet=quiet or as_json) as report:

@@ -10,11 +10,11 @@ import numpy as np
 
 from twinnet.check import CheckOptions, default_spec, modes_kept, prepare, run_judgement
 from twinnet.debugger.held import Held
-from twinnet.debugger.stopped import Stopped
+from twinnet.debugger.stopped import Stopped, why_not
 from twinnet.engines import REGISTRY, parse_spec
 from twinnet.engines.base import Job
 from twinnet.errors import EngineError, UsageError
-from twinnet.judge.metrics import compare, dtype_class
+from twinnet.judge.metrics import compare
 from twinnet.pairing import Pair
 from twinnet.result import Difference, PairResult
 from twinnet.site import Site
@@ -89,10 +89,9 @@ def stop_at_traces(
             continue
         pair = pairs[name] = Pair(Site(name, name), Site(name, name), "stated")
         other = theirs[name]
-        same = array.shape == other.shape and dtype_class(array.dtype) == dtype_class(other.dtype)
-        reason = "" if same else f"shape {other.shape} where the network has {array.shape}"
-        difference = compare(array, other) if same else Difference()
-        status = "not judged" if same else "fail"
+        reason = why_not(array, other)
+        difference = Difference() if reason else compare(array, other)
+        status = "fail" if reason else "not judged"
         rows.append(
             PairResult(pair.site, pair.twin_site, status, "stated", reason=reason, difference=difference)
         )

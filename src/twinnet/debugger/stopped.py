@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from twinnet.debugger.held import Held
     from twinnet.judge.seen import Seen
 
-__all__ = ["Side", "Stopped", "differences"]
+__all__ = ["Side", "Stopped", "differences", "why_not"]
 
 Side = str
 """`network` or `twin`."""
@@ -35,13 +35,32 @@ def differences(
         pair = pairs[row.site.tensor]
         ours = np.asarray(trace[pair.site.tensor])
         theirs = pair.transform.to_network(np.asarray(twin[pair.twin_site.tensor]))
-        same = ours.shape == theirs.shape and dtype_class(ours.dtype) == dtype_class(theirs.dtype)
-        difference = compare(ours, theirs) if same else Difference()
-        bare = replace(row, status="not judged", reason="", born=None, floor=None, ratio=None)
-        if not same:
-            bare = replace(bare, status="fail", reason=f"shape {theirs.shape}, the network has {ours.shape}")
-        found.append(replace(bare, difference=difference))
+        reason = why_not(ours, theirs)
+        found.append(
+            replace(
+                row,
+                status="fail" if reason else "not judged",
+                reason=reason,
+                born=None,
+                floor=None,
+                ratio=None,
+                difference=Difference() if reason else compare(ours, theirs),
+            )
+        )
     return tuple(found)
+
+
+def why_not(ours: np.ndarray, theirs: np.ndarray) -> str:
+    """Why two tensors cannot be compared number by number; empty if they can be.
+
+    >>> why_not(np.zeros(3), np.zeros((3, 1))), why_not(np.zeros(3), np.zeros(3, int))
+    ('shape (3, 1) where the network has (3,)', 'int64 where the network has float64')
+    """
+    if ours.shape != theirs.shape:
+        return f"shape {theirs.shape} where the network has {ours.shape}"
+    if dtype_class(ours.dtype) != dtype_class(theirs.dtype):
+        return f"{theirs.dtype} where the network has {ours.dtype}"
+    return ""
 
 
 @dataclass

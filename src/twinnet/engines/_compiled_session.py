@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from twinnet.engines._onnx_graph import OnnxGraph
 from twinnet.engines._onnx_session import OnnxSession
 from twinnet.engines.base import Arrays, Job
 from twinnet.site import Site
@@ -56,17 +57,24 @@ class CompiledSession(OnnxSession, Generic[Module]):
         return tuple((n, feeds[n].shape) for n in sorted(feeds)) if self._static else ()
 
     def _prepared(self, feeds: Arrays) -> Prepared:
-        from twinnet.engines._compiled_model import prepare
-
         key = self._shape(feeds)
         if key not in self._shapes:
-            oldest, opset = self._opsets
-            whole = self._artefact.network.complete()
-            self._shapes[key] = prepare(whole, feeds, static=self._static, oldest=oldest, opset=opset)
+            self._shapes[key] = self._prepare(self._artefact.network.complete(), feeds)
         return self._shapes[key]
+
+    def _prepare(self, model: onnx.ModelProto, feeds: Arrays) -> Prepared:
+        from twinnet.engines._compiled_model import prepare
+
+        oldest, opset = self._opsets
+        return prepare(model, feeds, static=self._static, oldest=oldest, opset=opset)
+
+    def _taps(self, watch: frozenset[str]) -> frozenset[str]:
+        """What has to be an output of a module to be seen; a runtime may have another way."""
+        return watch
 
     def _module(self, feeds: Arrays, watch: frozenset[str]) -> Module:
         """A module that shows at least these tensors; without any it is the network as deployed."""
+        watch = self._taps(watch)
         shape = self._shape(feeds)
         for (other, taps), module in self._modules.items():
             if other == shape and (watch <= taps if watch else not taps):
@@ -91,14 +99,26 @@ class CompiledSession(OnnxSession, Generic[Module]):
         for name, array in feeds.items():
             builder.add(name, array)
         inner = frozenset(watch) - frozenset(self._cut.outputs)
-        self._show(feeds, inner, inner | frozenset(self._cut.outputs), builder)
+        self._show(self._module(feeds, inner), feeds, inner, builder)
         return builder.done()
 
-    def _show(
-        self, feeds: Arrays, inner: frozenset[str], wanted: frozenset[str], builder: TraceBuilder
-    ) -> None:
-        """Run with inner tensors watched and add what is wanted to the trace."""
-        found = self._call(self._module(feeds, inner), feeds, inner)
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
+        feeds, given = self._given(inputs, patches, builder)
+        model = OnnxGraph(self._artefact.network.complete()).with_values(given, ())
+        inner = frozenset(watch) - frozenset(self._cut.outputs) - frozenset(given)
+        # What is given is an input: one module serves whatever is put in at these sites.
+        feeds = {**feeds, **given}
+        prepared = self._prepare(model, feeds)
+        tapped, outputs = prepared.tapped(self._taps(inner))
+        if outputs:  # else everything that is wanted was given
+            self._show(self._compile(tapped, prepared, outputs), feeds, inner, builder)
+        return builder.done()
+
+    def _show(self, module: Module, feeds: Arrays, inner: frozenset[str], builder: TraceBuilder) -> None:
+        """Run a module and add to the trace what it gives: its outputs and the inner tensors that are watched."""
+        found = self._call(module, feeds, inner)
         for name in self._cut.observable:
-            if name in found and name in wanted:
+            if name in found and (name in inner or name in self._cut.outputs):
                 builder.add(name, found[name])

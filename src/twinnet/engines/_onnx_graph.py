@@ -12,9 +12,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from twinnet.layers.onnx_shapes import infer
+
 __all__ = ["OnnxGraph", "Piece", "holds_steps"]
 
-_LARGE_WEIGHT = 1 << 14
 _RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
@@ -97,30 +98,8 @@ class OnnxGraph:
 
     def sizes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
         """Bytes of each value as far as shape inference can tell, for inputs of the given shapes."""
-        light = onnx.ModelProto()
-        light.ir_version = self.model.ir_version
-        light.opset_import.extend(self.model.opset_import)
-        light.functions.extend(self.model.functions)
-        graph = light.graph
-        graph.name = "sizes"
-        graph.node.extend(self.nodes)
-        for info in self.model.graph.input:
-            if info.name in self.weights:
-                continue
-            kind = info.type.tensor_type.elem_type
-            shape = shapes.get(info.name)
-            graph.input.append(
-                info if shape is None else helper.make_tensor_value_info(info.name, kind, shape)
-            )
-        for tensor in self.weights.values():
-            # Only small weights can steer shapes; large ones are declared, not copied.
-            if math.prod(tensor.dims) <= _LARGE_WEIGHT and tensor.data_location != onnx.TensorProto.EXTERNAL:
-                graph.initializer.append(tensor)
-            else:
-                graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
-        try:
-            inferred = onnx.shape_inference.infer_shapes(light, data_prop=True).graph
-        except Exception:  # an estimate only: without it the graph is cut by node count
+        inferred = infer(self.model, shapes)
+        if inferred is None:  # an estimate only: without it the graph is cut by node count
             return {}
         found: dict[str, int] = {}
         for info in inferred.value_info:

@@ -65,6 +65,14 @@ class OnnxSession(Session):
             )
         return tuple(found)
 
+    def _given(self, inputs: Arrays, patches: Arrays, builder: TraceBuilder) -> tuple[Arrays, Arrays]:
+        """What the model is fed and what is put in its inner tensors; both are part of the trace."""
+        feeds = self._artefact.feeds(inputs)
+        given = {name: np.asarray(array) for name, array in patches.items()}
+        for name, array in (*feeds.items(), *given.items()):
+            builder.add(name, array)
+        return feeds, given
+
     @property
     def inputs(self) -> dict[str, str]:
         return self._artefact.inputs
@@ -112,14 +120,15 @@ class TappedSession(OnnxSession):
             builder.add(name, array)
         values: dict[str, np.ndarray] = dict(feeds)
         key = frozenset(watch)
-        pieces = self._plans.get(key) or self._plan(key, feeds)
-        self._plans[key] = pieces
+        # What is loaded already may show more than is asked for.
+        tapped = next((loaded for loaded in self._whole if key <= loaded), key)
+        pieces = self._plan(tapped, feeds)
         for index, piece in enumerate(pieces):
             needed_later = {n for later in pieces[index + 1 :] for n in later.inputs}
-            runner = self._whole.get(key) or self._piece_runner(piece, values, len(pieces), watch)
+            runner = self._whole.get(tapped) or self._piece_runner(piece, values, len(pieces), tapped)
             if len(pieces) == 1:
                 # One piece serves all samples. Of many, each goes when it is done: its threads and buffers with it.
-                self._whole[key] = runner
+                self._whole[tapped] = runner
             results = runner({n: values[n] for n in runner.inputs if n in values})
             for name, result in zip(runner.outputs, results, strict=True):
                 if not isinstance(result, np.ndarray) or result.dtype == object:
@@ -137,10 +146,7 @@ class TappedSession(OnnxSession):
     def retrace(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
     ) -> Trace:
-        feeds = self._artefact.feeds(inputs)
-        given = {name: np.asarray(array) for name, array in patches.items()}
-        for name, array in (*feeds.items(), *given.items()):
-            builder.add(name, array)
+        feeds, given = self._given(inputs, patches, builder)
         wanted = [n for n in self._cut.observable if n in watch or n in self._cut.outputs]
         model = self._cut.with_values(given, wanted)
         if not model.graph.output:  # everything that is wanted was given
@@ -154,9 +160,11 @@ class TappedSession(OnnxSession):
         return builder.done()
 
     def _plan(self, watch: frozenset[str], feeds: Arrays) -> list[Piece]:
-        budget = _PIECE_BYTES if self._job.memory is None else max(self._job.memory // 3, 1 << 20)
-        sizes = self._cut.sizes({n: a.shape for n, a in feeds.items()})
-        return self._cut.pieces(watch, sizes, budget)
+        if watch not in self._plans:
+            budget = _PIECE_BYTES if self._job.memory is None else max(self._job.memory // 3, 1 << 20)
+            sizes = self._cut.sizes({n: a.shape for n, a in feeds.items()})
+            self._plans[watch] = self._cut.pieces(watch, sizes, budget)
+        return self._plans[watch]
 
     def _piece_runner(self, piece: Piece, values: Arrays, count: int, watch: Collection[str]) -> Runner:
         if count == 1:

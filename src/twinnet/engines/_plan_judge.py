@@ -123,7 +123,8 @@ class PlanJudge:
         with np.errstate(invalid="ignore"):
             off = np.abs(got - expected)
             wrong = ~(off < slack + 0.5 * unit)
-        off = np.nan_to_num(off, nan=np.inf)
+        # No distance at all: as far off as can be.
+        off = np.where(np.isnan(off), np.inf, off)
         most, allowed = float(off.max(initial=0.0)), float(slack.max(initial=0.0))
         if not wrong.any():
             ratio = most / allowed if allowed else 0.0

@@ -40,6 +40,14 @@ _HUGE = 1e30
 """Beyond this a number is a mask and no activation: no range of 256 steps holds it beside others."""
 
 
+_MEANS = {
+    "static": ("per_channel", "activations", "weights", "calibrate", "reduce_range"),
+    "dynamic": ("per_channel", "weights", "reduce_range"),
+    "weights": ("per_channel", "weights"),
+}
+"""The options that each way of quantising knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Quantise:
     """How a network is quantised; the fields are options of the engine."""
@@ -55,26 +63,14 @@ class Quantise:
     def of(options: Mapping[str, Any]) -> Quantise | None:
         """From an engine's options; None where they ask for none. An option that would do nothing is refused."""
         how = options.get("quantize")
-        own = {
-            "per_channel": "per_channel",
-            "activations": "activations",
-            "weights": "weights",
-            "calibrate": "calibrate",
-            "reduce_range": "reduce_range",
-        }
-        given = {field: options[key] for key, field in own.items() if key in options}
-        means = {
-            "static": set(own),
-            "dynamic": {"per_channel", "weights", "reduce_range"},
-            "weights": {"per_channel", "weights"},
-        }
-        idle = sorted(set(given) - means.get(how or "", set()))
+        given = {key: options[key] for key in _MEANS["static"] if key in options}
+        idle = sorted(set(given) - set(_MEANS.get(how or "", ())))
         if idle:
             where = f"quantize={how}" if how else "a network that is not quantised"
+            homes = [name for name, keys in _MEANS.items() if idle[0] in keys]
             raise UsageError(
                 f"onnxruntime: {idle[0]}={options[idle[0]]} means nothing to {where}",
-                hint="it belongs to quantize=static"
-                + ("" if idle[0] in ("activations", "calibrate") else ", dynamic or weights"),
+                hint=f"it belongs to quantize={' or '.join(homes)}",
             )
         return None if how is None else Quantise(how, **given)
 

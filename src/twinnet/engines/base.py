@@ -178,6 +178,9 @@ class Session(ABC):
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
         """One run with the tensors of the sites in `watch` (by `Site.tensor`); inputs are part of the trace."""
 
+    def load_ahead(self, inputs: Arrays) -> None:  # noqa: B027 - most sessions load nothing for it
+        """Load now what a `trace` of all sites will need later."""
+
     def retrace(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
     ) -> Trace:
@@ -231,7 +234,7 @@ class Engine(ABC):
     """Whether the file of a spec is the twin itself; else the twin is made from the network, and the file says how."""
 
     def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
-        """What `twinnet.shrink.sides` needs to run a part of a network alone under these options."""
+        """What `twinnet.engines.alone` needs to run a part of a network alone under these options."""
         return dict(options)
 
     @abstractmethod

@@ -129,10 +129,8 @@ class CommandSession(CompiledSession["_Built"]):
             return self._sites_of(n for n in self._cut.observable if n in self._cut.outputs)
         return super().sites
 
-    def _module(self, feeds: Arrays, watch: frozenset[str]) -> _Built:
-        # Only where inner tensors are outputs does watching need a module of its own.
-        marked = self._tools.found.intermediates.how == "outputs"
-        return super()._module(feeds, watch if marked else frozenset())
+    def _taps(self, watch: frozenset[str]) -> frozenset[str]:
+        return watch if self._tools.found.intermediates.how == "outputs" else frozenset()
 
     def _call(self, module: _Built, feeds: Arrays, watch: frozenset[str]) -> dict[str, np.ndarray]:
         """Run the programs once, in a folder that goes afterwards; the tensors they wrote."""

@@ -119,17 +119,15 @@ class IreeSession(CompiledSession["Module"]):
         run_module(module, feeds, self._device, self._job, found.__setitem__)
         return found
 
-    def _show(
-        self, feeds: Arrays, inner: frozenset[str], wanted: frozenset[str], builder: TraceBuilder
-    ) -> None:
+    def _show(self, module: Module, feeds: Arrays, inner: frozenset[str], builder: TraceBuilder) -> None:
         from twinnet.engines._iree_tools import run_module
 
         def keep(name: str, array: np.ndarray) -> None:
-            if name in wanted:
+            if name in inner or name in self._cut.outputs:
                 builder.add(name, array)
 
         # One tensor after the other, so that the builder can put them on disk.
-        run_module(self._module(feeds, inner), feeds, self._device, self._job, keep)
+        run_module(module, feeds, self._device, self._job, keep)
 
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
         from twinnet.engines._iree_profile import dispatch_times, dispatched_nodes

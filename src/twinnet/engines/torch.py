@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import copy
-import operator
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, positive, read_options
+from twinnet.engines.base import (
+    Abilities,
+    Arrays,
+    Engine,
+    Job,
+    Session,
+    failed,
+    one_of,
+    positive,
+    read_options,
+    switch,
+)
 from twinnet.errors import EngineError, UsageError
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -24,22 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["TorchEngine", "TorchSession"]
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
-
-
-def _dtype(text: str) -> str:
-    if text not in _DTYPES:
-        raise ValueError(text)
-    return text
-
-
-def _sites(text: str) -> str:
-    if text != "lut":
-        raise ValueError(text)
-    return text
-
-
-def _flag(text: str) -> bool:
-    return {"1": True, "0": False, "true": True, "false": False}[text]
 
 
 class TorchEngine(Engine):
@@ -65,7 +59,9 @@ class TorchEngine(Engine):
     def open(
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
-        chosen = read_options(self, options, dtype=_dtype, compile=_flag, threads=positive, sites=_sites)
+        chosen = read_options(
+            self, options, dtype=one_of(*_DTYPES), compile=switch, threads=positive, sites=one_of("lut")
+        )
         from twinnet.network import OnnxNetwork, load_network
 
         if file is not None:
@@ -137,22 +133,10 @@ class TorchSession(Session):
             raise EngineError(
                 "only an exported network that runs in another dtype can keep a part", stage="run"
             )
-        nodes = {node.name: node for node in self._program.graph.nodes}
-        kept: set[str] = set()
-        for target in targets:
-            stack = [nodes[target]] if target in nodes else []
-            while stack:
-                node = stack.pop()
-                if (
-                    node.op != "call_function"
-                    or node.name in kept
-                    or (node.name in known and node.name != target)
-                ):
-                    continue
-                kept.add(node.name)
-                stack.extend(node.all_input_nodes)
+        from twinnet.engines._exported import nodes_between
+
         session = copy.copy(self)
-        session._kept = frozenset(kept)
+        session._kept = nodes_between(self._program, targets, known)
         return session
 
     # -- what can be observed ------------------------------------------------------------------------------------
@@ -215,17 +199,11 @@ class TorchSession(Session):
 
     # -- running -------------------------------------------------------------------------------------------------
 
-    def _cast(self, tensor: Any) -> Any:
-        import torch
-
-        if self._dtype is not None and isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
-            return tensor.to(self._dtype)
-        return tensor
-
     def _tensors(self, inputs: Arrays) -> dict[str, Any]:
+        from twinnet.engines._exported import cast
         from twinnet.network.arrays import to_tensor
 
-        return {name: self._cast(to_tensor(np.array(a))) for name, a in inputs.items()}
+        return {name: cast(to_tensor(np.array(a)), self._dtype) for name, a in inputs.items()}
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         from twinnet.network.arrays import to_numpy
@@ -271,86 +249,22 @@ class TorchSession(Session):
             )
         try:
             with self._job.step("run"), _threads(self._threads):
-                return self._walk(inputs, set(watch), builder, self._tensors(patches))
+                return self._walk(inputs, watch, builder, patches)
         except Exception as error:
             if isinstance(error, EngineError | UsageError):
                 raise
             raise failed("run the exported graph", "torch", error) from error
 
-    def _walk(
-        self, inputs: Arrays, watch: set[str], builder: TraceBuilder, patches: Mapping[str, Any]
-    ) -> Trace:
-        """Run the exported graph node by node, keep what is watched, free the rest as soon as it is used up."""
+    def _walk(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder, patches: Arrays) -> Trace:
         import torch
-        from torch.fx import Node
-        from torch.fx.node import map_arg
-        from torch.utils._pytree import tree_map
 
-        from twinnet.network.arrays import to_numpy
+        from twinnet.engines._exported import Walk
 
-        program = self._program
-        assert program is not None
-        values: dict[Node, Any] = {}
-        wide: dict[Node, Any] = {}
-        by_node = {self.inputs.get(k, k): v for k, v in self._tensors(inputs).items()}
-        last_use = _last_uses(program.graph)
-        wanted = watch | set(self._output_nodes)
-        with torch.no_grad():
-            for node in program.graph.nodes:
-                if node.op == "placeholder":
-                    values[node] = by_node[node.name] if node.name in by_node else self._lifted(node.name)
-                    if node.name in by_node and isinstance(values[node], torch.Tensor):
-                        builder.add(node.name, np.array(to_numpy(values[node])))
-                elif node.op == "get_attr":
-                    values[node] = operator.attrgetter(node.target)(program.graph_module)
-                elif node.op == "call_function":
-                    if node.name in patches:
-                        values[node] = patches[node.name]
-                    elif node.name in self._kept:
-                        args, kwargs = map_arg(
-                            (node.args, node.kwargs), lambda n: self._exact(n, values, wide)
-                        )
-                        wide[node] = _call(node, args, kwargs, None)
-                        values[node] = tree_map(self._cast, wide[node])
-                    else:
-                        args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
-                        values[node] = _call(node, args, kwargs, self._dtype)
-                    if node.name in wanted and isinstance(values[node], torch.Tensor):
-                        # Views share memory with what they look at, so each tensor is copied as it is now.
-                        builder.add(node.name, np.array(to_numpy(values[node]), order="C"))
-                for used in last_use.get(node, ()):
-                    values.pop(used, None)
-                    wide.pop(used, None)
-        return builder.done()
-
-    def _exact(self, node: Any, values: Mapping[Any, Any], wide: Mapping[Any, Any]) -> Any:
-        """An operand of a node that is kept in the network's own precision."""
-        import torch
-        from torch.utils._pytree import tree_map
-
-        if node in wide:
-            return wide[node]
-        if node.op == "placeholder" and node.name not in self.inputs.values():
-            return self._lifted(node.name, cast=False)
-        own = getattr(torch, self._own)
-        return tree_map(
-            lambda t: t.to(own) if isinstance(t, torch.Tensor) and t.is_floating_point() else t, values[node]
-        )
-
-    def _lifted(self, name: str, *, cast: bool = True) -> Any:
-        program = self._program
-        assert program is not None
-        signature = program.graph_signature
-        target = (
-            signature.inputs_to_parameters.get(name)
-            or signature.inputs_to_buffers.get(name)
-            or signature.inputs_to_lifted_tensor_constants.get(name)
-        )
-        if target is None:
-            return None  # an input that was None when the network was exported
-        value = program.state_dict.get(target)
-        value = value if value is not None else program.constants[target]
-        return self._cast(value) if cast else value
+        names = self.inputs
+        walk = Walk(self._program, names.values(), self._dtype, getattr(torch, self._own), self._kept)
+        tensors = {names.get(name, name): tensor for name, tensor in self._tensors(inputs).items()}
+        wanted = {*watch, *self._output_nodes}
+        return walk.trace(tensors, wanted, builder, self._tensors(patches))
 
 
 def own_precision(network: Any) -> str:
@@ -364,8 +278,10 @@ def own_precision(network: Any) -> str:
 
 
 def _converted(network: Any, dtype: torch.dtype) -> Any:
-    module = copy.deepcopy(network.module)
-    return module.to(dtype)
+    from twinnet.engines._exported import cast
+
+    # Not `module.to(dtype)`: of complex parameters that keeps the real part only.
+    return copy.deepcopy(network.module)._apply(lambda tensor: cast(tensor, dtype))
 
 
 def _first_line(text: str | None) -> str:
@@ -379,32 +295,6 @@ def _static_values(graph: Graph) -> set[str]:
         if all(n is None or n in static for n in layer.inputs):
             static.update(layer.outputs)
     return static
-
-
-def _last_uses(graph: Any) -> dict[Any, list[Any]]:
-    """For each node the values nobody needs after it."""
-    last: dict[Any, Any] = {}
-    for node in graph.nodes:
-        for used in node.all_input_nodes:
-            last[used] = node
-    found: dict[Any, list[Any]] = {}
-    for used, node in last.items():
-        found.setdefault(node, []).append(used)
-    return found
-
-
-def _call(node: Any, args: Any, kwargs: Any, dtype: Any) -> Any:
-    """Run one node; with another dtype asked for, ops that name a float dtype follow it."""
-    import torch
-
-    if dtype is not None and kwargs.get("dtype") in (
-        torch.float32,
-        torch.float64,
-        torch.float16,
-        torch.bfloat16,
-    ):
-        kwargs = {**kwargs, "dtype": dtype}
-    return node.target(*args, **kwargs)
 
 
 class _threads:

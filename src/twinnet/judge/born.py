@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from twinnet.errors import EngineError
+from twinnet.judge.sizes import TINY_HALF, Sizes, class_of, nonfinite
 from twinnet.judge.verdicts import BEYOND_STEPS, LIMIT, TOO_LARGE, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds
 from twinnet.layers.graph import Graph, Layer
@@ -40,9 +41,6 @@ few per cent (float16) or of half its size (bfloat16) would show.
 _NARROW_BLIND = 2.0**-5
 _STEPS_BLIND = 64.0
 
-_TINY = 2.0**-126
-_TINY_HALF = 2.0**-24  # float16 ends much earlier: its smallest number
-_LARGEST = {torch.float32: 3.4028235e38, torch.float16: 65504.0, torch.bfloat16: 3.3895314e38}
 _SHAPE_KINDS = {"shape", "size", "rank"}
 
 
@@ -71,7 +69,7 @@ class BornTest:
         self._graph = graph
         self._declared = self.declared = declared
         # A float16 twin that hands its results on as float32 has still lost what float16 cannot hold.
-        self._smallest = _TINY_HALF if half else 0.0
+        self._smallest = TINY_HALF if half else 0.0
         self._observable = observable
         self._pairs = {p.site.tensor: p for p in pairs}
         self._unit = unit
@@ -173,8 +171,8 @@ class _Sample:
         if expected.shape != got.shape:
             reason = f"shape {_dims(got.shape)} where the network has {_dims(expected.shape)}"
             return Born("fail", reason=reason, segment=labels)
-        if _class_of(expected) != _class_of(got):
-            reason = f"{_class_of(got)} where the network has {_class_of(expected)}"
+        if class_of(expected) != class_of(got):
+            reason = f"{class_of(got)} where the network has {class_of(expected)}"
             return Born("fail", reason=reason, segment=labels)
         if not got.is_floating_point():
             return self._discrete(pair, expected, error, got, labels)
@@ -200,15 +198,17 @@ class _Sample:
         test = self._test
         if test._declared is None:
             return None
+        from twinnet.judge.declared import SegmentRun
+
         values = {name: self._value(name) for name in frontier}
         own = self._network.get(pair.site.tensor)
-        expected = test._declared.expect(pair, layers, values, self._twin, own, test._unit)
+        expected = test._declared.expect(SegmentRun(pair, layers, values, self._twin, own, test._unit))
         if expected is None:
             return None
         allowed = expected.steps.double() / test._limit
         if expected.floor is not None:
             allowed = allowed + expected.floor
-        sizes = _Sizes(got, expected.value, allowed, test._unit)
+        sizes = Sizes(got, expected.value, allowed, test._unit)
         if sizes.ratio <= test._limit:
             status = "pass" if sizes.level >= _STEPS_BLIND else "untested"
             reason = "" if status == "pass" else "the values are as small as its quantisation steps"
@@ -280,9 +280,9 @@ class _Sample:
         if expected.numel() == 0:
             return Born("pass", 0.0, 0.0, 0.0, segment=labels)
         spread = test._spread.get(pair.site.tensor, 0.0)
-        sizes = _Sizes(got, expected, error, test._unit, spread + test._smallest)
+        sizes = Sizes(got, expected, error, test._unit, spread + test._smallest)
         if not sizes.finite:
-            reason = _nonfinite(expected, got, pair, self._network)
+            reason = nonfinite(expected, got, pair, self._network)
             if reason:
                 return Born("fail", reason=reason, segment=labels, limit=test._limit)
         status, reason = "pass", ""
@@ -366,107 +366,6 @@ class _Sample:
         if step is None:
             return same
         return same | ((got.to(torch.float64) - expected.to(torch.float64)).abs() <= step)
-
-
-class _Sizes:
-    """Born error, floor and their ratio at the worst element, in blocks that stay in the cache.
-
-    `level` is the largest value in floor units: what the data could show at all. Places where a side is not finite
-    are left out (`finite` tells that there are some).
-    """
-
-    _BLOCK = 1 << 15
-
-    def __init__(
-        self,
-        got: torch.Tensor,
-        expected: torch.Tensor,
-        error: torch.Tensor | None,
-        unit: float,
-        spread: float = 0.0,
-    ) -> None:
-        self._least = (_TINY_HALF if got.dtype == torch.float16 else _TINY) + spread
-        self.ratio = -1.0
-        self.born = self.floor = self.level = 0.0
-        self.finite = True
-        # numpy, not torch: blocks this small are not worth waking a second thread for.
-        y = expected.contiguous().numpy().reshape(-1)
-        t = got.to(torch.float32) if got.dtype == torch.bfloat16 else got
-        t = t.contiguous().numpy().reshape(-1)
-        e = None if error is None else error.expand(expected.shape).contiguous().numpy().reshape(-1)
-        off = np.empty(min(self._BLOCK, y.size))
-        size, floor = np.empty_like(off), np.empty_like(off)
-        with np.errstate(all="ignore"):
-            for start in range(0, y.size, self._BLOCK):
-                part = slice(start, min(start + self._BLOCK, y.size))
-                n = part.stop - part.start
-                self._block(
-                    t[part], y[part], None if e is None else e[part], unit, off[:n], size[:n], floor[:n]
-                )
-        self.ratio = max(self.ratio, 0.0)
-
-    def _block(
-        self,
-        t: np.ndarray,
-        y: np.ndarray,
-        e: np.ndarray | None,
-        unit: float,
-        off: np.ndarray,
-        size: np.ndarray,
-        floor: np.ndarray,
-    ) -> None:
-        np.subtract(t, y, out=off)
-        np.abs(off, out=off)
-        np.abs(y, out=size)
-        np.multiply(size, unit, out=floor)
-        floor += self._least
-        if e is not None:
-            floor += e
-        np.divide(size, floor, out=size)
-        ratios = np.divide(off, floor)
-        at = int(ratios.argmax())  # finds a NaN if there is one
-        ratio, level = float(ratios[at]), float(size.max())
-        if not (math.isfinite(ratio) and math.isfinite(level)):
-            # NaN or Inf somewhere: they are compared as masks, numbers over the places finite on both sides.
-            self.finite = False
-            good = np.isfinite(t) & np.isfinite(y) & np.isfinite(ratios)
-            if not good.any():
-                return
-            at = int(np.where(good, ratios, -1.0).argmax())
-            ratio, level = float(ratios[at]), float(size[good].max())
-        self.level = max(self.level, level)
-        if ratio > self.ratio:
-            self.ratio, self.born, self.floor = ratio, float(off[at]), float(floor[at])
-
-
-def _nonfinite(
-    expected: torch.Tensor, got: torch.Tensor, pair: Pair, network: Mapping[str, np.ndarray]
-) -> str:
-    """Why NaN and Inf do not stand in the same places; empty if they do."""
-    top = _LARGEST.get(got.dtype, math.inf)
-    # What float64 still holds may have overflowed in the twin's own format.
-    reference = torch.where(expected.abs() > top, expected.sign() * math.inf, expected)
-    theirs = got.to(torch.float64)
-    settled = (reference.isnan() & theirs.isnan()) | (reference == theirs)
-    wrong = ~(reference.isfinite() & theirs.isfinite()) & ~settled
-    if bool(wrong.any()) and pair.site.tensor in network:
-        # The network in its own precision may overflow just as the twin does.
-        own = to_tensor(network[pair.site.tensor]).to(torch.float64)
-        if own.shape == theirs.shape:
-            wrong &= ~((own.isnan() & theirs.isnan()) | (own == theirs))
-    count = int(wrong.sum())
-    if not count:
-        return ""
-    twins, ours = int(theirs.isnan().sum()), int(reference.isnan().sum())
-    if twins != ours:
-        return f"{twins} NaN where the network has {ours}"
-    return f"NaN or Inf in other places than in the network ({count} elements)"
-
-
-def _class_of(tensor: torch.Tensor) -> str:
-    if tensor.dtype == torch.bool:
-        return "bool"
-    return "float" if tensor.is_floating_point() else "complex" if tensor.is_complex() else "integer"
 
 
 def _dims(shape: Sequence[int]) -> str:

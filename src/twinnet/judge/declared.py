@@ -29,13 +29,29 @@ from twinnet.pairing import Pair, Transform
 from twinnet.pairing.quantised import folded, steps
 from twinnet.pairing.weights import agreeing, corresponding, same_weights
 
-__all__ = ["CLIPPED", "Declared", "Expectation", "Kept", "KeptWeight"]
+__all__ = ["CLIPPED", "Declared", "Expectation", "Kept", "KeptWeight", "SegmentRun"]
 
 CLIPPED = 0.01
 """The share of the network's own values that a declared range may clip; above it the range is too small."""
 
 BEYOND = 0.05
 """What lies this little of the range outside it does not count: calibration saw other data."""
+
+
+@dataclass(frozen=True)
+class SegmentRun:
+    """A segment of the network and what flowed through it in one run.
+
+    `pair` is where it ends, `values` what it starts from, in the network's form; `own` is what the network has at its
+    end in its own run.
+    """
+
+    pair: Pair
+    layers: Sequence[int]
+    values: Mapping[str, torch.Tensor]
+    twin_trace: Mapping[str, np.ndarray]
+    own: np.ndarray | None
+    unit: float
 
 
 @dataclass(frozen=True)
@@ -120,20 +136,9 @@ class Declared:
         indices, frontier = self._twin.segment([target], self._known(target))
         return [self._twin.layers[i] for i in indices], frontier
 
-    def expect(
-        self,
-        pair: Pair,
-        layers: Sequence[int],
-        values: Mapping[str, torch.Tensor],
-        twin_trace: Mapping[str, np.ndarray],
-        own: np.ndarray | None,
-        unit: float,
-    ) -> Expectation | None:
-        """What the twin should hold at a pair, from the values it had before; None where nothing is quantised.
-
-        `layers` are the network's of this segment and `values` what it starts from, in the network's form; `own` is
-        what the network has at the end of it in its own run.
-        """
+    def expect(self, run: SegmentRun) -> Expectation | None:
+        """What the twin should hold at a pair, from the values it had before; None where nothing is quantised."""
+        pair, values, unit = run.pair, run.values, run.unit
         target = pair.twin_site.tensor
         if target not in self._twin.producer:
             return None
@@ -143,8 +148,8 @@ class Declared:
         if not weights and not any(layer.kind in ("quantize_linear", "dynamic_step") for layer in part):
             return None
         try:
-            given = {n: self._value(n, known[n], twin_trace, values) for n in frontier}
-            network, taken = self._with_declared_weights(layers, values, pair.site.tensor, part, weights)
+            given = {n: self._value(n, known[n], run.twin_trace, values) for n in frontier}
+            network, taken = self._with_declared_weights(run.layers, values, pair.site.tensor, part, weights)
             left = {n: step for n, step in weights.items() if n not in taken}
             moved = self._moved(part, given, target, left, unit)
             value, floor = evaluate_with_error(network, values, {}, unit=unit)[pair.site.tensor]
@@ -153,25 +158,17 @@ class Declared:
         moved = to_tensor(np.array(replace(pair.transform, scale=None).to_network(moved.numpy())))
         if moved.shape != value.shape or not value.is_floating_point():
             return None
-        return self._clip(pair, Expectation(value, floor, moved), own)
+        return self._clip(pair, Expectation(value, floor, moved), run.own)
 
-    def kept(
-        self,
-        pair: Pair,
-        layers: Sequence[int],
-        values: Mapping[str, torch.Tensor],
-        twin_trace: Mapping[str, np.ndarray],
-        own: np.ndarray | None,
-        unit: float,
-    ) -> Kept | None:
-        """What there is to say about a segment that its steps do not explain; arguments as for `expect`."""
-        expected = self.expect(pair, layers, values, twin_trace, own, unit)
+    def kept(self, run: SegmentRun) -> Kept | None:
+        """What there is to say about a segment that its steps do not explain."""
+        expected = self.expect(run)
         if expected is None:
             return None
-        tensor, target = pair.site.tensor, pair.twin_site.tensor
+        tensor, target = run.pair.site.tensor, run.pair.twin_site.tensor
         part, _ = self.part(target)
         steps_of = self.weight_steps(part)
-        network, _ = self._with_declared_weights(layers, values, tensor, part, steps_of)
+        network, _ = self._with_declared_weights(run.layers, run.values, tensor, part, steps_of)
         allowed = expected.steps.double()
         if expected.floor is not None:
             allowed = allowed + LIMIT * expected.floor
@@ -183,9 +180,9 @@ class Declared:
                 weights.append(
                     KeptWeight(i, place, mine, other, steps_of[twin], self._at_an_end(twin, other))
                 )
-        read = self._reread(part, pair)
+        read = self._reread(part, run.pair)
         held = None if any(name == tensor for name, _, _ in read) else self.quantiser(target)
-        return Kept(network, allowed, tuple(weights), held, own, read)
+        return Kept(network, allowed, tuple(weights), held, run.own, read)
 
     def _at_an_end(self, name: str, like: torch.Tensor) -> torch.Tensor:
         turned = name.endswith(".T") and name not in self._original.producer

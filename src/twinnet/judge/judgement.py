@@ -13,6 +13,7 @@ import numpy as np
 from twinnet.engines import Spec
 from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser, unit_of
 from twinnet.errors import EngineError, UsageError
+from twinnet.importing import importing
 from twinnet.judge import guards
 from twinnet.judge.again import restated
 from twinnet.judge.aggregate import merge
@@ -86,7 +87,11 @@ class Judgement:
 
     def result(self) -> Result:
         """Run everything. EngineError means verdict ERROR and is left to the caller."""
-        net = self.sides.open_network()
+        # The canonical layers need PyTorch, and it takes longer to import than the engines take to load: both at once.
+        with importing("torch") as waiting:
+            net = self.sides.open_network()
+            if waiting and self.settings.level != "outputs" and not self.settings.watch:
+                self.sides.load_ahead(self.first)
         graph = net.graph()
         refuse_random("network", net, graph)
         # Torch modules learn their outputs' names from a first run.

@@ -1,14 +1,17 @@
-"""Several pairs at once: one worker per core, each with one torch thread, so that nobody waits for anybody."""
+"""Pairs one after the other, or several at once: one worker per core, each with one torch thread."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
-__all__ = ["workers"]
+from twinnet.layers._threads import LONG
+
+__all__ = ["mapping"]
 
 
 def _cores() -> int:
@@ -19,10 +22,20 @@ def _cores() -> int:
 
 
 @contextmanager
-def workers() -> Iterator[ThreadPoolExecutor]:
-    """A pool of threads whose torch operators do not spread over further threads."""
+def mapping(elements: float) -> Iterator[Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]]:
+    """A `map` for work on tensors of about this many elements each.
+
+    Small ones are done before Python's lock has changed hands, so that threads would take longer than none.
+
+    >>> with mapping(1000) as over:
+    ...     list(over(abs, [-1, 2]))
+    [1, 2]
+    """
+    if elements < LONG or _cores() == 1:
+        yield map
+        return
     with ThreadPoolExecutor(min(_cores(), 8), initializer=_one_thread) as pool:
-        yield pool
+        yield pool.map
 
 
 def _one_thread() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from twinnet.engines.base import SiteJudge
 from twinnet.judge.aggregate import visible
 from twinnet.judge.metrics import compare, dtype_class
-from twinnet.judge.parallel import workers
+from twinnet.judge.parallel import mapping
 from twinnet.judge.sides import dims
 from twinnet.judge.tolerance import by_tolerance
 from twinnet.judge.verdicts import LIMIT, Born
@@ -74,12 +74,13 @@ class _Judge:
         check, pairs = self._check, self._seen.pairing.pairs
         order = {s.tensor: i for i, s in enumerate(self._seen.pairing.sites)}
         judged: list[PairResult] = []
-        with check.job.step("judge"), workers() as pool:
-            compared = list(pool.map(self._plain, pairs))
+        elements = sum(self._seen.trace[p.site.tensor].size for p in pairs) / max(len(pairs), 1)
+        with check.job.step("judge"), mapping(elements) as over:
+            compared = list(over(self._plain, pairs))
             for pair, (difference, _) in zip(pairs, compared, strict=True):
                 if difference:
                     self._equal[pair.site.tensor] = difference.differing == 0
-            found = pool.map(self._born_of, pairs)
+            found = over(self._born_of, pairs)
             for done, (pair, (difference, problem), born) in enumerate(
                 zip(pairs, compared, found, strict=True)
             ):

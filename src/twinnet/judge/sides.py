@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from twinnet.engines import Spec, find_engine
-from twinnet.engines.base import Job, Session
-from twinnet.errors import EngineError
+from twinnet.engines.base import Arrays, Job, Session
+from twinnet.errors import EngineError, TwinnetError
 from twinnet.layers.graph import Graph
 from twinnet.result import SideInfo
 
@@ -26,6 +27,7 @@ class Sides:
         self.twin_spec = twin
         self._job = job
         self._sessions: list[Session] = []
+        self._refused: TwinnetError | None = None
 
     @property
     def derived(self) -> bool:
@@ -39,10 +41,24 @@ class Sides:
         return self.net
 
     def open_twin(self) -> Session:
-        """The twin's session."""
-        twin = self._open(self.twin_spec, "twin")
-        self.twin = twin if self.net is None else self.net.view(twin)
+        """The twin's session, opened once."""
+        if self._refused is not None:
+            raise self._refused
+        if self.twin is None:
+            twin = self._open(self.twin_spec, "twin")
+            self.twin = twin if self.net is None else self.net.view(twin)
         return self.twin
+
+    def load_ahead(self, inputs: Arrays) -> None:
+        """Open the twin before its turn, and load what a trace of both will need; what fails is said in its turn."""
+        try:
+            self.open_twin()
+        except TwinnetError as error:
+            self._refused = error
+        for session in (self.net, self.twin):
+            if session is not None:
+                with contextlib.suppress(TwinnetError):
+                    session.load_ahead(inputs)
 
     def _open(self, spec: Any, side: str) -> Session:
         self._job.progress(f"opening the {side}")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twinnet.errors import EngineError, TwinnetError
+from twinnet.layers._threads import few_threads
 from twinnet.layers.graph import Graph, Layer
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ def evaluate(
     {'y': tensor([0., 2.], dtype=torch.float64)}
     """
     walk = Walk(graph, values, layers, keep, raw=not widen)
-    for layer, kind, inputs in walk:
-        walk.give(layer, run(layer, kind, inputs, widen))
+    with few_threads(values):
+        for layer, kind, inputs in walk:
+            walk.give(layer, run(layer, kind, inputs, widen))
     return {name: walk.known[name] for name in walk.keep}
 
 

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from twinnet.layers._blocks import BLOCK, blocks, part
+from twinnet.layers._threads import few_threads
 from twinnet.layers.evaluate import Walk, bound_of, run, wide
 from twinnet.layers.graph import Graph, Layer
 
@@ -77,13 +80,14 @@ def bounded(
     given = {n: e for n, e in errors.items() if e is not None}
     state = _State(unit, given, set(given) if one_level else set())
     shown: set[str] = set()
-    for layer, kind, inputs in walk:
-        shape = _common_shape(kind, layer, inputs)
-        if shape is not None:
-            _by_blocks(walk, state, layer, kind, inputs, shape, visit, shown)
-        else:
-            _whole(walk, state, layer, kind, tuple(wide(x) for x in inputs), visit, shown)
-        walk.forget(state.bounds, state.carries)
+    with few_threads(values):
+        for layer, kind, inputs in walk:
+            shape = _common_shape(kind, layer, inputs)
+            if shape is not None:
+                _by_blocks(walk, state, layer, kind, inputs, shape, visit, shown)
+            else:
+                _whole(walk, state, layer, kind, tuple(wide(x) for x in inputs), visit, shown)
+            walk.forget(state.bounds, state.carries)
     result = {}
     for name in walk.keep:
         value = None if name in shown else wide(walk.known[name])
@@ -144,7 +148,8 @@ def _common_shape(kind: Any, layer: Layer, inputs: tuple[Any, ...]) -> tuple[int
         or len(tensors) != sum(x is not None for x in inputs)
     ):
         return None
-    return tuple(torch.broadcast_shapes(*[x.shape for x in tensors]))
+    # torch.broadcast_shapes says the same, but imports sympy for it.
+    return np.broadcast_shapes(*(tuple(x.shape) for x in tensors))
 
 
 def _show(visit: Visit, name: str, value: Any, bound: Any) -> None:

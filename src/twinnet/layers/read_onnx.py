@@ -15,10 +15,9 @@ from twinnet.layers.from_onnx._opaque import opaque
 from twinnet.layers.from_onnx._tensors import array_to_torch, dtype_from_onnx, tensor_from_onnx
 from twinnet.layers.graph import Graph, Layer
 from twinnet.layers.kinds import get
+from twinnet.layers.onnx_shapes import infer
 
 __all__ = ["read_onnx"]
-
-_SMALL = 4096  # initializers up to this many bytes take part in shape inference with their values
 
 
 def read_onnx(model: onnx.ModelProto, *, weights: Mapping[str, Any] | None = None) -> Graph:
@@ -193,7 +192,8 @@ def _exactly(scope: Scope, layer: Layer) -> tuple[Any, ...] | None:
             if not target.is_floating_point:
                 target = torch.float32
             narrow = value.to(target)
-            if not torch.equal(narrow.to(torch.float64).nan_to_num(), value.nan_to_num()):
+            again = narrow.to(torch.float64)
+            if not bool(((again == value) | (again.isnan() & value.isnan())).all()):
                 return None
             value = narrow if value.numel() < 2 or value.stride() != (0,) * value.dim() else value
         results.append(value)
@@ -208,33 +208,10 @@ def _declared(model: onnx.ModelProto) -> tuple[dict[str, tuple[int | str, ...]],
     dtypes: dict[str, torch.dtype] = {}
     graph = model.graph
     _collect([*graph.value_info, *graph.output, *graph.input], shapes, dtypes)
-    try:
-        inferred = onnx.shape_inference.infer_shapes(_light(model), data_prop=True).graph
-    except Exception:  # a model that inference rejects may still run
-        return shapes, dtypes
-    _collect([*inferred.value_info, *inferred.output], shapes, dtypes)
+    inferred = infer(model)
+    if inferred is not None:
+        _collect([*inferred.value_info, *inferred.output], shapes, dtypes)
     return shapes, dtypes
-
-
-def _light(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model without the data of its large initializers, which shape inference does not need."""
-    light = onnx.ModelProto(ir_version=model.ir_version)
-    light.opset_import.extend(model.opset_import)
-    graph = light.graph
-    graph.name = model.graph.name or "graph"
-    graph.node.extend(model.graph.node)
-    graph.value_info.extend(model.graph.value_info)
-    graph.output.extend(model.graph.output)
-    declared = {i.name for i in model.graph.input}
-    graph.input.extend(model.graph.input)
-    for tensor in model.graph.initializer:
-        if tensor.ByteSize() <= _SMALL and tensor.data_location != onnx.TensorProto.EXTERNAL:
-            graph.initializer.append(tensor)
-        elif tensor.name not in declared:
-            graph.input.append(
-                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-            )
-    return light
 
 
 def _collect(

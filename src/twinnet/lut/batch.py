@@ -12,6 +12,7 @@ import numpy as np
 from twinnet.errors import TwinnetError, UsageError
 from twinnet.lut.model import LutModel
 from twinnet.lut.pictures import is_picture, read_picture, upscale_file
+from twinnet.progress import progress
 
 __all__ = ["VIDEOS", "Outcome", "jobs", "pictures", "run_files", "run_with_bar"]
 
@@ -93,16 +94,8 @@ def run_files(
 
 def run_with_bar(model: LutModel, source: str | Path, target: str | Path, quiet: bool = False) -> Outcome:
     """`run_files` with a progress bar on the terminal."""
-    if quiet:
-        return run_files(model, source, target)
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        return run_files(
-            model, source, target, lambda name, share: bar.update(task, description=name, completed=share)
-        )
+    with progress(quiet=quiet) as report:
+        return run_files(model, source, target, report)
 
 
 def pictures(source: str | Path) -> Iterator[np.ndarray]:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from twinnet.lut.file import LutFile
-from twinnet.lut.plan import Table, Term
+from twinnet.lut.plan import Plan, Table, Term
 
-__all__ = ["describe", "lines"]
+__all__ = ["describe", "lines", "lookups"]
+
+
+def lookups(plan: Plan) -> int:
+    """Table lookups per input pixel and plane."""
+    return sum(
+        (plan.scales[stage.name] // stage.upscale) ** 2 * sum(len(term.rotations) for term in stage.terms)
+        for stage in plan.stages
+    )
 
 
 def _compression(table: Table) -> str:
@@ -61,7 +69,7 @@ def describe(content: LutFile) -> dict[str, Any]:
         "task": content.task,
         "scale": plan.scale,
         "rounding": "C (deploy)",
-        "lookups": sum(len(t.rotations) for s in plan.stages for t in s.terms),
+        "lookups": lookups(plan),
         "bytes": sum(table.nbytes for table in plan.tables.values()),
         "reach": plan.reach,
         "network": content.network or None,
@@ -78,7 +86,7 @@ def lines(content: LutFile) -> list[str]:
     out = [
         f"network   {facts['name']}, {facts['task']} x{facts['scale']}, rounding {facts['rounding']}",
         f"tables    {len(content.plan.tables)}, {facts['bytes']:,} bytes of int8; "
-        f"{facts['lookups']} lookups, looks {facts['reach']} pixels around",
+        f"{facts['lookups']} lookups per pixel, looks {facts['reach']} pixels around",
     ]
     if facts["network"]:
         tuned = ", then fine-tuned" if content.tuned else ""

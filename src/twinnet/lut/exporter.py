@@ -14,6 +14,7 @@ from twinnet.errors import EngineError, UsageError
 from twinnet.lut.grid import Grid
 from twinnet.lut.plan import Interpolation, Table
 from twinnet.lut.unit import Unit
+from twinnet.progress import progress as line
 
 __all__ = ["export", "network_hash", "tabulate", "units", "use"]
 
@@ -98,17 +99,10 @@ def export(
 
 
 def _watched(found: list[tuple[str, Unit]], progress: bool) -> Iterator[tuple[str, Unit]]:
-    if not progress:
-        yield from found
-        return
-    from rich.progress import Progress
-
-    with Progress(transient=True) as bar:
-        task = bar.add_task("tables", total=len(found))
-        for path, unit in found:
-            bar.update(task, description=f"table {path}")
+    with line(quiet=not progress) as report:
+        for done, (path, unit) in enumerate(found):
+            report(f"table {path}", done / len(found))
             yield path, unit
-            bar.advance(task)
 
 
 def network_hash(net: nn.Module) -> str:

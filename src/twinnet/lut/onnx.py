@@ -11,14 +11,15 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from twinnet.errors import MissingExtra, UsageError
-from twinnet.lut.plan import INPUT, Plan, Plane, Stage, Table, Term
+from twinnet.lut._onnx_graph import GraphWriter
+from twinnet.lut._onnx_lookup import lookup
+from twinnet.lut.plan import INPUT, Plan, Plane, Stage, Term
 
 if TYPE_CHECKING:
     from twinnet.lut.net import LutNet
@@ -70,54 +71,13 @@ def to_onnx(network: LutNet | Plan, path: str | Path | None = None, record: bool
     return model
 
 
-class _Writer:
-    """Writes one graph. Methods take and return names of tensors."""
+class _Writer(GraphWriter):
+    """Writes the graph of one plan."""
 
     def __init__(self, plan: Plan, record: bool) -> None:
+        super().__init__()
         self.plan, self.recording = plan, record
-        self.nodes: list[Any] = []
-        self.initializers: dict[str, Any] = {}
         self.outputs: list[tuple[str, int, int]] = []
-        self.known: dict[Any, str] = {}
-        self.makers: dict[str, Any] = {}
-        self.read: set[str] = set()
-        self.count = 0
-
-    # -- small things
-    # ------------------------------------------------------------------------------------------
-
-    def op(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
-        from onnx import helper
-
-        self.count += 1
-        names = [f"{kind.lower()}_{self.count}" + (f"_{k}" if outputs > 1 else "") for k in range(outputs)]
-        self.nodes.append(helper.make_node(kind, list(inputs), names, name=names[0], **attributes))
-        self.makers.update(dict.fromkeys(names, self.nodes[-1]))
-        self.read.update(inputs)
-        return names if outputs > 1 else names[0]
-
-    def constant(self, value: Any, dtype: Any = np.int64, name: str | None = None) -> str:
-        from onnx import numpy_helper
-
-        array = np.asarray(value, dtype)
-        content = ("constant", array.dtype.str, array.shape, array.tobytes()) if name is None else name
-        if content not in self.known:
-            self.known[content] = name if name is not None else f"constant_{len(self.initializers)}"
-            # `ascontiguousarray` would turn a scalar into a vector.
-            self.initializers[self.known[content]] = numpy_helper.from_array(
-                array.copy(), self.known[content]
-            )
-        return self.known[content]
-
-    def cast(self, name: str, dtype: Any) -> str:
-        from onnx import helper
-
-        return self.op("Cast", name, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
-
-    def once(self, key: Any, make: Any) -> str:
-        if key not in self.known:
-            self.known[key] = make()
-        return self.known[key]
 
     def note(self, name: str, tensor: str, dtype: Any) -> str:
         """Make a site an output, or give its tensor the site's name; returns what the tensor is called now."""
@@ -133,8 +93,7 @@ class _Writer:
             self.outputs.append((name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), 4))
         return tensor
 
-    # -- the graph
-    # ---------------------------------------------------------------------------------------------
+    # -- the graph -------------------------------------------------------------------------------------------
 
     def model(self) -> Any:
         from onnx import TensorProto, helper
@@ -177,7 +136,7 @@ class _Writer:
                 # All rotations go through the table at once, stacked along the planes.
                 turned = [self.values(term, stage.cell, registers, r) for r in term.rotations]
                 stacked = self.op("Concat", *turned, axis=0) if len(turned) > 1 else turned[0]
-                numerators = self.lookup(term, table, stacked)
+                numerators = lookup(self, term, table, stacked)
                 for k, r in enumerate(term.rotations):
                     source = registers[term.sample.planes[0].register]
                     numerator = self.share(numerators, k, source) if len(turned) > 1 else numerators
@@ -286,89 +245,7 @@ class _Writer:
         second = self.op("Mul", values, self.constant(one - np.array(blend.gains)))
         return self.rounded(self.op("Add", first, second), blend.gain_bits)
 
-    # -- tables
-    # ------------------------------------------------------------------------------------------------
-
-    def lookup(self, term: Term, table: Table, values: str) -> str:
-        """Numerators [planes, site rows, site columns, payload]."""
-        u = term.units(table)
-        dense = self.constant(table.values, np.int8, term.table)
-        if not table.banded:
-            return self.interpolate(
-                term, values, u, table.nodes, table.axes, _Dense(self, dense, table.nodes, table.axes)
-            )
-        assert table.coarse is not None
-        first = self.op("Slice", values, *map(self.constant, ([0], [1], [-1])))
-        others = self.op("Slice", values, *map(self.constant, ([1], [table.near + 1], [-1])))
-        away = self.op("Abs", self.op("Sub", others, first))
-        worst = self.op("ReduceMax", away, self.constant([-1]), keepdims=1)
-        in_band = self.op("LessOrEqual", worst, self.constant(table.width * u))
-        near = self.interpolate(term, values, u, table.nodes, table.axes, _Band(self, dense, table))
-        near = self.op("Mul", near, self.constant(table.thin))
-        thinned = self.constant(table.coarse, np.int8, f"{term.table}.coarse")
-        coarse = _Dense(self, thinned, table.coarse_nodes, table.axes)
-        far = self.interpolate(term, values, u * table.thin, table.coarse_nodes, table.axes, coarse)
-        return self.op("Where", in_band, near, far)
-
-    def interpolate(
-        self, term: Term, values: str, u: int, nodes: int, axes: int, rows: _Dense | _Band
-    ) -> str:
-        units = self.constant(u)
-        bins = self.op("Min", self.op("Div", values, units), self.constant(nodes - 2))
-        frac = self.op("Sub", values, self.op("Mul", bins, units))
-        if term.interpolation == "multilinear":
-            return self.multilinear(frac, bins, u, axes, rows)
-        falling, order = self.op("TopK", frac, self.constant([axes]), axis=-1, largest=1, sorted=1, outputs=2)
-        tops = [self.op("Slice", falling, *map(self.constant, ([k], [k + 1], [-1]))) for k in range(axes)]
-        weights = [self.op("Sub", units, tops[0])]
-        weights += [self.op("Sub", tops[k], tops[k + 1]) for k in range(axes - 1)] + [tops[-1]]
-        # One-hot rows of the sorted axes, added up along the walk, are the vertices relative to the lower
-        # corner.
-        steps = self.op("Gather", self.constant(np.eye(axes, dtype=np.int64)), order, axis=0)
-        vertex, total = bins, self.op("Mul", weights[0], rows(bins))
-        for k in range(axes):
-            step = self.op("Gather", steps, self.constant(k), axis=3)
-            vertex = self.op("Add", vertex, step)
-            total = self.op("Add", total, self.op("Mul", weights[k + 1], rows(vertex)))
-        return total if not term.compat else self.slip(frac, bins, units, rows, total)
-
-    def slip(self, frac: str, bins: str, units: str, rows: _Dense | _Band, right: str) -> str:
-        """The published interpolation slip of SR-LUT: see the plan."""
-        a, b, c, d = (self.op("Slice", frac, *map(self.constant, ([k], [k + 1], [-1]))) for k in range(4))
-        tests = [
-            self.op("GreaterOrEqual", c, a), self.op("Greater", a, b), self.op("Greater", c, d),
-            self.op("Greater", d, a),
-        ]  # fmt: skip
-        where = tests[0]
-        for test in tests[1:]:
-            where = self.op("And", where, test)
-        corners = ((0, 0, 0, 0), (0, 0, 1, 0), (1, 0, 1, 0), (1, 0, 1, 1), (1, 1, 1, 1))
-        pairs = ((units, c), (c, a), (a, d), (d, b))
-        weights = [*(self.op("Sub", x, y) for x, y in pairs), b]
-        wrong: str | None = None
-        for corner, weight in zip(corners, weights):
-            part = self.op("Mul", weight, rows(self.op("Add", bins, self.constant(corner))))
-            wrong = part if wrong is None else self.op("Add", wrong, part)
-        assert wrong is not None
-        return self.op("Where", where, wrong, right)
-
-    def multilinear(self, frac: str, bins: str, units: int, axes: int, rows: _Dense | _Band) -> str:
-        """All corners at once, along an axis of their own: far fewer nodes than one chain per corner."""
-        corners = np.array(list(product((0, 1), repeat=axes)))
-        cells = self.op("Unsqueeze", bins, self.constant([3]))
-        inside = self.op("Unsqueeze", frac, self.constant([3]))
-        # Per axis frac at an upper corner, units - frac at a lower one.
-        sides = self.op(
-            "Add",
-            self.op("Mul", inside, self.constant(2 * corners - 1)),
-            self.constant((1 - corners) * units),
-        )
-        weights = self.op("ReduceProd", sides, self.constant([-1]), keepdims=1)
-        entries = rows(self.op("Add", cells, self.constant(corners)))
-        return self.op("ReduceSum", self.op("Mul", weights, entries), self.constant([3]), keepdims=0)
-
-    # -- after the tables
-    # --------------------------------------------------------------------------------------
+    # -- after the tables ------------------------------------------------------------------------------------
 
     def place(self, numerator: str, stage: Stage, r: int) -> str:
         """[planes, channels, rows, columns]: the payload reordered for the rotation, then a pixel shuffle."""
@@ -398,41 +275,3 @@ class _Writer:
                 names = {"div": "Div", "mul": "Mul", "add": "Add", "round": "Round"}
                 x = self.op(names[kind], x, *constants)
         return self.cast(x, np.int64)
-
-
-class _Dense:
-    """Rows of a dense table at vertices [..., axes]."""
-
-    def __init__(self, writer: _Writer, table: str, nodes: int, axes: int) -> None:
-        self.w, self.table = writer, table
-        self.strides = writer.constant([[nodes ** (axes - 1 - k)] for k in range(axes)])
-
-    def __call__(self, vertex: str) -> str:
-        w = self.w
-        flat = w.op("Squeeze", w.op("MatMul", vertex, self.strides), w.constant([-1]))
-        return w.cast(w.op("Gather", self.table, flat, axis=0), np.int64)
-
-
-class _Band:
-    """Rows of the band of a compressed table at vertices [..., axes]."""
-
-    def __init__(self, writer: _Writer, values: str, table: Table) -> None:
-        self.w, self.values, self.table = writer, values, table
-
-    def __call__(self, vertex: str) -> str:
-        w, t = self.w, self.table
-        assert t.index is not None
-        diameter = 2 * t.width + 1
-        first = w.op("Slice", vertex, *map(w.constant, ([0], [1], [-1])))
-        others = w.op("Slice", vertex, *map(w.constant, ([1], [t.near + 1], [-1])))
-        away = w.op("Mod", w.op("Sub", others, first), w.constant(diameter))
-        key = w.op("Concat", first, away, axis=-1)
-        flat = w.op("MatMul", key, w.constant([[diameter ** (t.near - k)] for k in range(t.near + 1)]))
-        row = w.op("Gather", w.constant(t.index.reshape(-1)), flat, axis=0)
-        for k in range(t.near + 1, t.axes):
-            rest = w.op("Slice", vertex, *map(w.constant, ([k], [k + 1], [-1])))
-            row = w.op("Add", w.op("Mul", row, w.constant(t.nodes)), rest)
-        # Vertices outside the band never carry weight; any row will do for them.
-        safe = w.op("Min", w.op("Max", row, w.constant(0)), w.constant(len(t.values) - 1))
-        flat_row = w.op("Squeeze", safe, w.constant([-1]))
-        return w.cast(w.op("Gather", self.values, flat_row, axis=0), np.int64)

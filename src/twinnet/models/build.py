@@ -1,7 +1,7 @@
 """`python -m twinnet.models.build [NAME ...]`: make the models of the package again, one after the other.
 
 A model whose tables are there with the same recipe is left alone; one that was interrupted goes on with the stage it
-had reached.
+had reached. Then all scores, cards and the page on shipped tables are written; `--cards` does only that.
 """
 
 from __future__ import annotations
@@ -10,23 +10,40 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from twinnet.errors import TwinnetError, UsageError
 from twinnet.models.recipes import RECIPES, settings
 
-__all__ = ["build", "main"]
+__all__ = ["build", "is_made", "main"]
 
 HERE = Path(__file__).parent
+
+
+def is_made(name: str) -> bool:
+    """Whether the tables of a model are there, made with its recipe."""
+    target, log = HERE / name / f"{name}.lut.safetensors", HERE / name / "log.json"
+    if not (target.is_file() and log.is_file()):
+        return False
+    before = json.loads(log.read_text())
+    return {key: before.get(key) for key in ("recipe", "tuning")} == _recipe(settings(name, ""))
+
+
+def _recipe(values: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What a log keeps of the settings, as JSON gives them back."""
+    return json.loads(json.dumps({"recipe": values["fit"], "tuning": values.get("finetune_lut")}))
 
 
 def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bool = False) -> Path:
     """Make one model; returns the file of its tables."""
     from twinnet.environment import environment
-    from twinnet.models.cards import card, scores
     from twinnet.restore.experiment import write_whole
+    from twinnet.restore.finetune import finetune
     from twinnet.restore.fit import fit
+    from twinnet.restore.fit.run import held_out
     from twinnet.restore.new import new
 
     if name not in RECIPES:
@@ -34,35 +51,38 @@ def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bo
     values = settings(name, str(images.resolve()))
     target = HERE / name / f"{name}.lut.safetensors"
     log = HERE / name / "log.json"
-    recipe = json.loads(json.dumps(values["fit"]))
-    if target.is_file() and log.is_file() and not force and json.loads(log.read_text())["recipe"] == recipe:
+    if not force and is_made(name):
         return target
     folder = work / name
     if (folder / "config.toml").is_file():
         (folder / "config.toml").unlink()
     new(folder, values)
     done = fit(folder, quiet=quiet)
-    rows = scores(folder, done.path)
+    path, psnr, seconds, cpu = done.path, done.psnr, done.seconds, done.cpu
+    if "finetune_lut" in values:
+        began = time.perf_counter(), time.process_time()
+        path = finetune(folder, quiet=quiet)
+        psnr, _ = held_out(folder, path)
+        seconds, cpu = seconds + time.perf_counter() - began[0], cpu + time.process_time() - began[1]
     facts = {
         "name": name,
-        "recipe": recipe,
-        "seconds": round(done.seconds, 1),
-        "cpu_seconds": round(done.cpu, 1),
+        **_recipe(values),
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu, 1),
         "bytes": done.result.nbytes,
         "lookups": done.result.lookups,
-        "validation_psnr": round(done.psnr, 3),
+        "validation_psnr": round(psnr, 3),
+        "validation_fitted": round(done.psnr, 3),
         "validation_plain": round(done.plain, 3),
         "stages": [
             {"name": s.name, "error": round(s.error, 4), "iterations": s.iterations, "clipped": s.clipped,
              "seconds": round(s.seconds, 1), "cpu_seconds": round(s.cpu, 1)}
             for s in done.result.stages
         ],
-        "scores": rows,
         "environment": environment(),
     }  # fmt: skip
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, done.path.read_bytes())
-    write_whole(HERE / name / "card.md", card(facts).encode())
+    write_whole(target, path.read_bytes())
     write_whole(log, json.dumps(facts, indent=1).encode())
     return target
 
@@ -76,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--work", default="runs/models", help="folder for experiments on the way")
     parser.add_argument("--force", action="store_true", help="make them although they are there")
+    parser.add_argument("--cards", action="store_true", help="fit nothing: only scores, cards and the page")
+    parser.add_argument("--no-cards", action="store_true", help="fit only: no scores")
     parser.add_argument("-q", "--quiet", action="store_true")
     given = parser.parse_args(arguments)
     try:
@@ -83,21 +105,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise UsageError(
                 "there are no images to fit on", hint="name their folder with --data or TWINNET_DATA"
             )
-        for name in given.names or RECIPES:
-            path = build(
-                name, Path(given.data, "images"), Path(given.work), force=given.force, quiet=given.quiet
-            )
-            facts = json.loads((path.parent / "log.json").read_text())
-            first = next(iter(facts["scores"].items()))
-            print(
-                f"{name:<14} {facts['bytes']:>9,} B {facts['lookups']:>3} lookups  {first[0]} "
-                f"{first[1]['tables']}  {facts['cpu_seconds']:.0f} s of CPU",
-                flush=True,
-            )
+        data, names = Path(given.data), given.names or list(RECIPES)
+        unknown = [name for name in names if name not in RECIPES]
+        if unknown:
+            raise UsageError(f"no model named {unknown[0]}", hint=f"known: {', '.join(RECIPES)}")
+        for number, name in enumerate([] if given.cards else names, start=1):
+            _make(name, f"{number}/{len(names)}", data, given)
+        if not given.no_cards:
+            _show(data, given)
     except TwinnetError as error:
         print(f"twinnet: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        print("twinnet: stopped; the same command goes on where it was", file=sys.stderr)
+        return 130
     return 0
+
+
+def _make(name: str, place: str, data: Path, given: argparse.Namespace) -> None:
+    there = not given.force and is_made(name)
+    print(f"{place:<6} {name:<14} {'is there' if there else 'fitting ...'}", flush=True)
+    if there:
+        return
+    began = time.perf_counter()
+    path = build(name, data / "images", Path(given.work), force=given.force, quiet=given.quiet)
+    facts = json.loads((path.parent / "log.json").read_text())
+    print(
+        f"       {name:<14} {facts['bytes']:>9,} B {facts['lookups']:>3} lookups, held out "
+        f"{facts['validation_psnr']:.2f} dB; {time.perf_counter() - began:.0f} s, {facts['cpu_seconds']:.0f} s of CPU",
+        flush=True,
+    )
+
+
+def _show(data: Path, given: argparse.Namespace) -> None:
+    from twinnet.models.refresh import refresh
+
+    began = time.perf_counter()
+    page = HERE.parents[2] / "docs" / "shipped-tables.md"
+    names = [name for name in given.names if (HERE / name).is_dir()]
+    found = refresh(HERE, data, names, page=page, quiet=given.quiet)
+    for board in found["boards"].values():
+        bench = next(iter(board["benchmarks"]))
+        for row in board["rows"]:
+            if row["kind"] == "ours":
+                score = row["scores"][bench]["PSNR"]
+                print(f"{row['name']:<14} {row['bytes']:>9,} B  {bench} {score:.2f} dB")
+    print(f"scores, cards and page written in {time.perf_counter() - began:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

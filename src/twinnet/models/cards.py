@@ -2,109 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from twinnet.models.board import board_of
 from twinnet.models.recipes import TERMS
+from twinnet.models.tables import board_table, by_metric, markdown
+from twinnet.restore.results import ratio
 
-__all__ = ["card", "scores"]
-
-Restore = Callable[[np.ndarray], np.ndarray]
+__all__ = ["card"]
 
 _FAILS = {
     "sr": "Regular fine texture (fences, cloth, far bricks) is not made up where the small image has lost it, and may "
-    "come out smooth or at a wrong angle; JPEG artefacts of the input are taken for detail and sharpened. Inputs are "
-    "expected to be shrunk by a bicubic filter; sharper or blurrier ones come out over- or under-sharpened.",
+    "come out smooth or at a wrong angle. What the small image shows of noise and of JPEG blocks is taken for detail. "
+    "Inputs are expected to be shrunk by a bicubic filter; sharper or softer ones come out over- or under-sharpened.",
     "denoise": "Made for Gaussian noise of this strength on gray or single planes, rounded to 8 bit: weaker noise is "
-    "smoothed too much, stronger noise stays in part, and noise that is not independent from pixel to pixel stays.",
-    "deblock": "Made for luma at this JPEG quality with blocks aligned to the image; cropped or resized JPEGs have "
-    "their blocks elsewhere and lose detail instead.",
+    "smoothed too much, stronger noise stays in part, and noise that is not independent from pixel to pixel stays. "
+    "Colour images are denoised plane by plane, which a model that sees all planes at once would do better.",
+    "deblock": "Made for the luma of JPEGs of this quality. The tables do not know where the blocks are: cropped JPEGs "
+    "are restored as well, but what looks like an edge of a block is smoothed wherever it is. Much better JPEGs lose "
+    "detail, worse ones keep some of their blocks.",
 }
 
 
-def scores(folder: Path, tables: Path) -> dict[str, dict[str, dict[str, float]]]:
-    """By test set and candidate: all metrics of the task. Classical filters stand beside the tables."""
-    from twinnet.restore.benchmarks import find_benchmarks
-    from twinnet.restore.candidates import Candidate, tables_candidate
-    from twinnet.restore.evaluate import score
-    from twinnet.restore.experiment import open_experiment
-    from twinnet.restore.tasks import task_of
-
-    experiment = open_experiment(folder)
-    task = task_of(experiment.config)
-    models = [Candidate(task.plain_name, task.plain), tables_candidate(tables, "tables", task)]
-    if task.name in ("denoise", "deblock"):
-        models += [
-            Candidate(name, restore) for name, restore in filters(experiment.config.data.sigma).items()
-        ]
-    found, _ = find_benchmarks(experiment)
-    rows, _ = score(task, found, models)
-    table: dict[str, dict[str, dict[str, float]]] = {}
-    for row in rows:
-        cells = {metric: round(value, 4) for metric, value in row.scores.items()}
-        cells["s/megapixel"] = round(row.seconds_per_megapixel, 4)
-        table.setdefault(row.benchmark, {})[row.model] = cells
-    return table
-
-
-def filters(sigma: float) -> dict[str, Restore]:
-    """Filters of OpenCV at their customary settings for noise of this strength."""
-    import cv2
-
-    from twinnet.restore.tasks import pixels
-
-    return {
-        "Gaussian 3x3": lambda low: cv2.GaussianBlur(pixels(low), (3, 3), 0),
-        "bilateral": lambda low: cv2.bilateralFilter(pixels(low), 5, 2.5 * sigma, 2),
-        "non-local means": lambda low: cv2.fastNlMeansDenoising(pixels(low), None, float(sigma) * 0.8, 7, 21),
-    }
-
-
-def card(facts: dict[str, Any]) -> str:
-    """The card as markdown."""
-    name, task = facts["name"], facts["name"].partition("-")[0]
+def card(log: dict[str, Any], board: dict[str, Any], cases: list[dict[str, Any]]) -> str:
+    """The card as markdown, from the log of the fit, the board of its task and the cases that were measured."""
+    name, task = log["name"], log["name"].partition("-")[0]
+    own = next(row for row in board["rows"] if row["name"] == name)
     lines = [
         f"# {name}",
         "",
-        f"Lookup tables of int8, {facts['bytes']:,} bytes, {facts['lookups']} lookups per input pixel and plane. "
-        "Fitted by least squares, stage by stage, without a network.",
+        f"Lookup tables of int8, {log['bytes']:,} bytes, {log['lookups']} lookups per input pixel and plane. "
+        "Fitted by least squares, stage by stage, without a network"
+        + (", then all stages tuned together." if log.get("tuning") else "."),
         "",
-        f"- made in {facts['cpu_seconds']:.0f} s of CPU ({facts['seconds']:.0f} s on the clock of a shared machine); "
+        f"- made in {log['cpu_seconds']:.0f} s of CPU ({log['seconds']:.0f} s on the clock of a shared machine); "
         f"again with `python -m twinnet.models.build --force {name}`",
         f"- training data: {'; '.join(TERMS)}",
+        "- seeds: degradations are drawn with the number of each image, crops for tuning with 0; a fit is not random",
         "- selection: validation part of CID22 (21 images, CC BY-SA 4.0); no test set was used for it",
-        f"- held-out images, all planes: {facts['validation_psnr']:.2f} dB; without tables "
-        f"{facts['validation_plain']:.2f} dB",
+        f"- held-out images, all planes: {log['validation_psnr']:.2f} dB; without tables "
+        f"{log['validation_plain']:.2f} dB",
         "- terms of the tables: CC BY-SA 4.0, with attribution to Cloudinary (CID22)",
+        "- log of the fit: `log.json` beside this card; scores of all models: `scores.json` above it "
+        f"({board_of(name)})",
         "",
         "## Recipe",
         "",
-        "| stage | patterns | output per site | cell | nodes | band | error on validation |",
-        "|---|---|---|---|---|---|---|",
+        *_recipe(log),
+        "",
+        "## Scores",
+        "",
+        f"Task: {board['task']}, all images of every test set, as deployed.",
+        "",
     ]
-    for stage, report in zip(facts["recipe"]["stages"], facts["stages"]):
-        patterns = stage["patterns"]
-        words = patterns if isinstance(patterns, str) else " ".join(map(str, patterns))
-        nodes = (256 >> stage["interval"]) + 1
-        lines.append(
-            f"| {report['name']} | {words} | {stage['upscale']}x{stage['upscale']} | {stage['cell']} | {nodes} | "
-            f"{stage['band'] or ''} | {report['error']:.3f} |"
-        )
-    lines += ["", "## Scores", ""]
-    for bench, models in facts["scores"].items():
-        metrics = list(next(iter(models.values())))
-        lines += [f"| {bench} | {' | '.join(metrics)} |", "|---" * (len(metrics) + 1) + "|"]
+    for metric in by_metric(board):
+        lines += [f"**{metric}**", "", *markdown(board_table(board, [metric], costs=metric == "PSNR")), ""]
+    lines += ["## Speed", "", *_speed(own, board), "", "## Known failures", "", _FAILS[task], ""]
+    lines += _worst(own, board)
+    if cases:
+        plain = board["rows"][0]["name"]
         lines += [
-            f"| {model} | {' | '.join(_number(cells[m]) for m in metrics)} |"
-            for model, cells in models.items()
+            "", "Inputs of other kinds, PSNR in dB:", "",
+            *markdown([["input", "tables", plain, "gain"],
+                       *([c["what"], f"{c['tables']:.2f}", f"{c['plain']:.2f}", f"{c['tables'] - c['plain']:+.2f}"]
+                         for c in cases)]),
+        ]  # fmt: skip
+    return "\n".join([*lines, ""])
+
+
+def _recipe(log: dict[str, Any]) -> list[str]:
+    rows = [
+        [
+            "stage",
+            "patterns",
+            "reads",
+            "output per site",
+            "cell",
+            "nodes",
+            "band",
+            "error on validation",
+            "CPU s",
         ]
-        lines.append("")
-    lines += ["## Known failures", "", _FAILS[task], ""]
-    return "\n".join(lines)
+    ]
+    for stage, report in zip(log["recipe"]["stages"], log["stages"]):
+        patterns = stage["patterns"]
+        words = patterns if isinstance(patterns, str) else " ".join(str(p).replace(" ", "") for p in patterns)
+        bits = stage["interval"] if isinstance(stage["interval"], list) else [stage["interval"]]
+        nodes = " ".join(str((256 >> b) + 1) for b in bits)
+        rows.append(
+            [report["name"], words, " ".join(stage.get("sources", ())) or "the stage before",
+             f"{stage['upscale']}x{stage['upscale']}", str(stage["cell"]), nodes, str(stage["band"] or ""),
+             f"{report['error']:.3f}", f"{report['cpu_seconds']:.0f}"]
+        )  # fmt: skip
+    rest = {key: value for key, value in log["recipe"].items() if key not in ("preset", "stages")}
+    lines = [*markdown(rows), *(["", f"Other settings: {rest}"] if rest else [])]
+    if log.get("tuning"):
+        words = ", ".join(f"{key} {value}" for key, value in log["tuning"].items())
+        gain = log["validation_psnr"] - log["validation_fitted"]
+        lines += ["", f"Tuned together with Adam ({words}): {gain:+.3f} dB on the held-out images."]
+    return lines
 
 
-def _number(value: float) -> str:
-    return f"{value:.2f}" if abs(value) >= 5 else f"{value:.4f}"
+def _speed(own: dict[str, Any], board: dict[str, Any]) -> list[str]:
+    if own["ratio"] is None:
+        return ["Not measured."]
+    known = {row["name"]: row["ratio"] for row in board["rows"] if row["ratio"]}
+    beside = [
+        f"{ratio(own['ratio'] / known[name])} times {name}"
+        for name in (board["unit"], "MuLUT sdy x2", "SR-LUT S", "non-local means")
+        for name in [next((n for n in known if n.startswith(name)), "")]
+        if name
+    ]
+    return [
+        f"Running time in twinnet's engine: {', '.join(beside)}. One image of 768 x 512, one thread, CPU time, all in "
+        "one run."
+    ]
+
+
+def _worst(own: dict[str, Any], board: dict[str, Any]) -> list[str]:
+    worst = own["worst"]
+    if not worst:
+        return []
+    plain = board["rows"][0]["name"]
+    return [
+        f"The least is gained on {worst['image']}: {worst['score']:.2f} dB, {plain} {worst['plain']:.2f} dB. "
+        f"The tables are behind on {worst['behind']} of {worst['images']} test images."
+    ]

@@ -29,7 +29,7 @@ _THREE = [
     [[1, 1], [-1, 1], [0, 1], [2, 1]],
     [[1, 1], [-2, 1], [-1, 1], [0, 1]],
 ]
-_FEWER = {"shares": [0.02, 0.1, 0.2, 0.4], "half": False}
+_FEWER = {"shares": [0.02, 0.05, 0.1, 0.2]}
 """For scales whose inputs have several times as many pixels."""
 _FEWEST = {"shares": [0.01, 0.03, 0.1, 0.15], "half": False}
 """For inputs of full size."""
@@ -54,37 +54,54 @@ def _restore(levels: int) -> dict[str, Any]:
     return _own(_stage("P1+P2+P4"), *later, **_FEWEST)
 
 
+def _tuned(iterations: int, fit: dict[str, Any]) -> Values:
+    """Fitted, then all stages tuned together."""
+    tuning = {
+        "table": "fitted", "iterations": iterations, "learning_rate": 2e-3, "learning_rate_end": 0.0,
+        "batch_size": 16, "betas": [0.9, 0.99], "rounding": "deploy", "checkpoint_every": 100, "keep_checkpoints": 1,
+        "validate_every": 500, "validate_images": 21, "validate_crop": 0, "tensorboard": False,
+    }  # fmt: skip
+    data = {"crop_size": 48, "tones": 0.5}
+    return {"data": data, "fit": fit, "finetune_lut": tuning}
+
+
+_FIVE = "R1+R2+R3+R4+R5"
+
 RECIPES: dict[str, Values] = {
-    "sr-x4-strong": {
-        "fit": _own(
+    # Nine nodes do in the last stage, and are faster than a band.
+    "sr-x4-strong": _tuned(
+        1500,
+        _own(
             _stage("P1+P2+P3", 2),
             _stage("Q1+Q2+Q3", 2, 2),
-            _stage("Q1+Q2+Q3", 4, 2),
-        )
-    },
-    "sr-x4-fast": {"fit": _own(_stage("P1+P2", 4, band=1))},
-    "sr-x4-best": {
-        "fit": _own(
+            _stage("Q1+Q2+Q3", 4, 2, interval=5, band=0),
+        ),
+    ),
+    "sr-x4-fast": _tuned(2000, _own(_stage("P2", 2, band=3), _stage("Q1", 4, 2, band=3))),
+    "sr-x4-best": _tuned(
+        1000,
+        _own(
             _stage("P1+P2+P3+P4", 2, band=3),
-            _stage("R1+R2+R3+R4+R5", 2, 2, band=3),
-            _stage("R1+R2+R3+R4+R5", 2, 2, band=3),
-            _stage("R1+R2+R3+R4+R5", 4, 2, band=3),
-        )
-    },
-    "sr-x2-strong": {"fit": _own(_stage("P1+P2+P3", 2), _stage("Q1+Q2+Q3", 2, 2), **_FEWER)},
-    "sr-x3-strong": {"fit": _own(_stage("P1+P2+P3", 3), _stage(_THREE, 3, 3), **_FEWER)},
-    "sr-x2-fast": {"fit": _own(_stage("P1+P2", 2), **_FEWER)},
-    "sr-x3-fast": {"fit": _own(_stage("P1+P2", 3), **_FEWER)},
+            *[_stage(_FIVE, 2, 2, band=3)] * 2,
+            _stage(_FIVE, 4, 2, band=3),
+            *[_stage("Q1+Q2+Q3", 2, 2, band=3)] * 2,
+            shares=[0.1, 0.2, 0.3, 0.5],
+        ),
+    ),
+    "sr-x2-strong": _tuned(
+        800, _own(_stage("P1+P2+P3", 2), _stage("Q1+Q2+Q3", 2, 2), _stage("Q1+Q2+Q3", 2, 2), **_FEWER)
+    ),
+    "sr-x3-strong": _tuned(800, _own(_stage("P1+P2+P3", 3), _stage(_THREE, 3, 3), **_FEWER)),
+    "sr-x2-fast": _tuned(1000, _own(_stage("P2", 2, band=3), _stage("Q1", 2, 2, band=3), **_FEWER)),
+    "sr-x3-fast": _tuned(1000, _own(_stage("P2", 3, band=3), _stage(_THREE[:1], 3, 3, band=3), **_FEWER)),
+    "sr-x2-best": _tuned(
+        600, _own(_stage("P1+P2+P3+P4", 2, band=3), *[_stage(_FIVE, 2, 2, band=3)] * 2, **_FEWER)
+    ),
+    "sr-x3-best": _tuned(
+        600, _own(_stage("P1+P2+P3+P4", 3, band=3), *[_stage(_THREE, 3, 3, band=3)] * 2, **_FEWER)
+    ),
     **{f"denoise-{sigma}": {"data": {"sigma": float(sigma)}, "fit": _restore(3)} for sigma in (25, 15, 50)},
     **{f"deblock-{quality}": {"data": {"quality": quality}, "fit": _restore(3)} for quality in (20, 10, 40)},
-    "sr-x2-best": {
-        "fit": _own(
-            _stage("P1+P2+P3+P4", 2), _stage("R1+R2+R3+R4", 2, 2), _stage("R1+R2+R3+R4", 2, 2), **_FEWER
-        )
-    },
-    "sr-x3-best": {
-        "fit": _own(_stage("P1+P2+P3+P4", 3), _stage(_THREE, 3, 3), _stage(_THREE, 3, 3), **_FEWER)
-    },
 }
 """By name, in the order in which they are made."""
 
@@ -103,8 +120,10 @@ def settings(name: str, images: str) -> Values:
         "valid": [f"{images}/valid/CID22"],
         "bench": f"{images}/bench",
     }
+    tuning = {"finetune_lut": recipe["finetune_lut"]} if "finetune_lut" in recipe else {}
     return {
         "model": {"task": task, "scale": scale},
         "data": {**data, **recipe.get("data", {})},
         "fit": recipe["fit"],
+        **tuning,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 
-from twinnet.report import words
+from twinnet.report import figures
 from twinnet.result import Advice, Result
 
 __all__ = ["advice_rows", "advice_words", "next_with_advice"]
@@ -34,14 +34,14 @@ def advice_words(advice: Advice) -> str:
         return "nothing was tried"
     before, after = advice.steps[0], advice.chosen
     if advice.how == "run":
-        how = f"run that way on {words.count(advice.samples, 'sample')}"
+        how = f"run that way on {figures.count(advice.samples, 'sample')}"
     else:
-        how = f"simulated, not run: {words.clean(advice.note)}"
+        how = f"simulated, not run: {figures.clean(advice.note)}"
     if not after.kept:
         enough = advice.target is not None and before.snr >= advice.target
         why = "is enough as it is" if enough else "gains nothing by segments in float"
         return f"the twin {why}: SNR {decibels(before.snr)} ({how})"
-    kept = words.count(after.kept, "segment")
+    kept = figures.count(after.kept, "segment")
     text = f"keep {kept} in float: SNR {decibels(before.snr)} becomes {decibels(after.snr)} ({how})"
     if advice.target is not None and not advice.reached:
         text += f"; {decibels(advice.target)} is not reached"
@@ -52,10 +52,16 @@ def advice_rows(advice: Advice) -> list[tuple[str, str, str, str, str]]:
     """One row per step: segments in float, SNR, PSNR, largest difference, which were added."""
     rows, known = [], 0
     for step in advice.steps:
-        added = ", ".join(words.clean(place) for place in step.places[known:])
+        added = ", ".join(figures.clean(place) for place in step.places[known:])
         mark = "*" if step.kept == advice.best else ""
         rows.append(
-            (f"{step.kept}{mark}", decibels(step.snr), decibels(step.psnr), words.figure(step.max_abs), added)
+            (
+                f"{step.kept}{mark}",
+                decibels(step.snr),
+                decibels(step.psnr),
+                figures.figure(step.max_abs),
+                added,
+            )
         )
         known = step.kept
     return rows
@@ -85,7 +91,9 @@ def next_with_advice(result: Result) -> tuple[str, str]:
                 said[i + 1] = advice.file
             elif word.startswith("--twin="):
                 said[i] = f"--twin={advice.file}"
-        return words.clean(shlex.join(said)), "checks the improved twin"
+        return figures.clean(shlex.join(said)), "checks the improved twin"
     if advice.how == "run" and result.twin.engine != "torch":
-        return words.clean(shlex.join([*typed, "--advise-out", "improved.onnx"])), "writes the improved twin"
+        return figures.clean(
+            shlex.join([*typed, "--advise-out", "improved.onnx"])
+        ), "writes the improved twin"
     return "", ""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from twinnet.report import words
+from twinnet.report import figures
 from twinnet.result import PairResult
 
 __all__ = ["Chart", "Tick", "chart_of"]
@@ -133,7 +133,7 @@ def _labels(
     failing.sort(key=lambda i: -(pairs[i].ratio or 0))
     labels = []
     for i in failing[:2]:
-        text = words.clean(pairs[i].site.label)
+        text = figures.clean(pairs[i].site.label)
         text = text if len(text) <= 44 else f"{text[:20]}...{text[-21:]}"
         right = xs[i] > WIDTH * 0.6
         labels.append(
@@ -143,4 +143,4 @@ def _labels(
 
 
 def _power(exponent: int) -> str:
-    return {0: "1", 1: "10", 2: "100", -1: "0.1", 3: f"1{words.NBSP}000"}.get(exponent, f"1e{exponent}")
+    return {0: "1", 1: "10", 2: "100", -1: "0.1", 3: f"1{figures.NBSP}000"}.get(exponent, f"1e{exponent}")

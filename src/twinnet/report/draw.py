@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from twinnet.report import words
+from twinnet.report import figures
 from twinnet.report.slices import Compared, reduce_peak
 
 __all__ = ["draw_difference"]
@@ -36,7 +36,7 @@ def draw_difference(
     """
     width = max(24, console_width)
     reference, twin = np.asarray(reference), np.asarray(twin)
-    lines = [f"site     {words.clean(name)}"] if name else []
+    lines = [f"site     {figures.clean(name)}"] if name else []
     if reference.shape != twin.shape:
         shapes = f"network {_dims(reference.shape)}, twin {_dims(twin.shape)}"
         return _fitted([*lines, f"tensor   the shapes differ: {shapes}"], width)
@@ -59,7 +59,7 @@ def _fitted(lines: list[str], width: int) -> str:
             fitted.append(line[:cut].rstrip(" "))
             line = " " * 9 + line[cut:].lstrip()
         fitted.append(line.rstrip(" "))
-    return "\n".join(fitted).replace(words.NBSP, " ")
+    return "\n".join(fitted).replace(figures.NBSP, " ")
 
 
 def _dims(shape: tuple[int, ...]) -> str:
@@ -68,32 +68,32 @@ def _dims(shape: tuple[int, ...]) -> str:
 
 def _figures(compared: Compared, reference: np.ndarray, twin: np.ndarray) -> list[str]:
     total = compared.size.size
-    lines = [f"tensor   {compared.dtype} {_dims(reference.shape)}, {words.count(total, 'element')}"]
+    lines = [f"tensor   {compared.dtype} {_dims(reference.shape)}, {figures.count(total, 'element')}"]
     if not total:
         return [*lines, "differ   the tensor is empty"]
     if compared.differing:
-        share = words.percent(compared.differing / total)
-        number = words.count(compared.differing, "element")
-        lines.append(f"differ   {number} ({share}), mean {words.figure(compared.mean)}")
+        share = figures.percent(compared.differing / total)
+        number = figures.count(compared.differing, "element")
+        lines.append(f"differ   {number} ({share}), mean {figures.figure(compared.mean)}")
         index = compared.index[: reference.ndim]
         values = f"network {_value(reference[index])}, twin {_value(twin[index])}"
         lines.append(f"largest  {_largest(compared)} at [{', '.join(str(i) for i in index)}]: {values}")
     else:
         lines.append("differ   no element differs")
     if compared.odd:
-        lines.append(f"NaN/Inf  {words.count(compared.odd, 'element')} on one side only, marked {_ODD}")
+        lines.append(f"NaN/Inf  {figures.count(compared.odd, 'element')} on one side only, marked {_ODD}")
     low, high = compared.range
     if not math.isnan(low):
-        lines.append(f"range    {words.figure(low)} to {words.figure(high)} in the network")
+        lines.append(f"range    {figures.figure(low)} to {figures.figure(high)} in the network")
     if shared := int((~np.isfinite(compared.reference) & ~np.isnan(compared.difference)).sum()):
-        lines.append(f"same     {words.count(shared, 'element')} NaN or Inf on both sides alike")
+        lines.append(f"same     {figures.count(shared, 'element')} NaN or Inf on both sides alike")
     return lines
 
 
 def _largest(compared: Compared) -> str:
     if compared.odd:
-        return f"a NaN or Inf (else {words.figure(compared.largest)})"
-    return words.figure(compared.largest)
+        return f"a NaN or Inf (else {figures.figure(compared.largest)})"
+    return figures.figure(compared.largest)
 
 
 def _value(value: object) -> str:
@@ -121,10 +121,10 @@ def _heat_map(compared: Compared, width: int, ascii: bool) -> list[str]:
     lines += [corner[2] + "".join(_shade(v, top, shades) for v in row) + corner[2] for row in cells]
     lines.append(corner[3] + corner[1] * cells.shape[1] + right[1])
     if top:
-        bounds = [words.figure(top * step) for step in _STEPS]
+        bounds = [figures.figure(top * step) for step in _STEPS]
         legend = [f"{shades[0]} less", *(f"{shade} from {bound}" for shade, bound in zip(shades[1:], bounds))]
         legend += [f"{_ODD} NaN or Inf"] if compared.odd else []
-        lines.append("  ".join(text.replace(" ", words.NBSP) for text in legend))
+        lines.append("  ".join(text.replace(" ", figures.NBSP) for text in legend))
     return lines
 
 
@@ -146,12 +146,12 @@ def _bars(compared: Compared, width: int, ascii: bool) -> list[str]:
     room = max(4, min(40, width - digits - 22))
     finite = [float(channels[c]) for c in order if math.isfinite(channels[c])]
     top = max(finite, default=0.0)
-    head = f"worst of {words.count(len(channels), noun)}, largest difference in each"
+    head = f"worst of {figures.count(len(channels), noun)}, largest difference in each"
     lines = ["", head]
     for c in order:
         size = float(channels[c])
         bar = _ODD * room if math.isinf(size) else _bar(size / top, room, ascii)
-        text = "NaN or Inf" if math.isinf(size) else words.figure(size)
+        text = "NaN or Inf" if math.isinf(size) else figures.figure(size)
         lines.append(f"  {c:>{digits}}  {bar:<{room}}  {text}")
     return lines
 
@@ -173,11 +173,11 @@ def _histogram(compared: Compared, width: int, ascii: bool) -> list[str]:
     if found.odd:
         rows.append(("NaN or Inf", found.odd))
     label = max(len(text) for text, _ in rows)
-    figure = max(len(words.grouped(number)) for _, number in rows)
+    figure = max(len(figures.grouped(number)) for _, number in rows)
     room = max(4, min(40, width - label - figure - 6))
     top = max(number for _, number in rows)
     lines = ["how many elements differ by how much"]
     for text, number in rows:
         bar = _bar(number / top, room, ascii) if number else ""
-        lines.append(f"  {text:<{label}}  {bar:<{room}}  {words.grouped(number):>{figure}}")
+        lines.append(f"  {text:<{label}}  {bar:<{room}}  {figures.grouped(number):>{figure}}")
     return lines

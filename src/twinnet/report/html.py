@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from twinnet.report import staged, words
+from twinnet.report import figures, staged, words
 from twinnet.report.advice import advice_rows, advice_words
 from twinnet.report.source import excerpt_at
 from twinnet.result import Finding, PairResult, Result, ResultSet, StagedResult
@@ -83,11 +83,11 @@ def _staged(result: StagedResult, folder: str | Path) -> dict[str, Any]:
         "verdict": result.verdict,
         "sentence": staged.verdict_words(result),
         "network": words.side_words(result.network),
-        "twin": words.clean(result.twin),
+        "twin": figures.clean(result.twin),
         "inputs": words.inputs_words(result.inputs),
         "rows": rows,
         "head": staged.HEAD,
-        "entered": words.clean(entered.name) if entered else "",
+        "entered": figures.clean(entered.name) if entered else "",
         "sides": staged.sides_words(entered),
         "reasons": staged.reasons(result),
         "box": _base(whole) if whole is not None else None,
@@ -105,7 +105,7 @@ def _environment() -> jinja2.Environment:
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters.update(
-        figure=words.figure, times=words.times, clean=words.clean, percent=words.percent
+        figure=figures.figure, times=figures.times, clean=figures.clean, percent=figures.percent
     )
     return environment
 
@@ -135,14 +135,14 @@ def _base(result: Result) -> dict[str, Any]:
         "findings": [_finding(result, f) for f in result.findings],
         "first": ""
         if result.findings or not result.first_failing
-        else words.clean(result.first_failing.label),
+        else figures.clean(result.first_failing.label),
         "inherited": words.inherited_words(result),
         "metrics": [words.metric_words(metric) for metric in result.metrics],
         "command": command,
         "does": does,
-        "error": [words.clean(line) for line in result.error.strip().splitlines()],
-        "log": [words.clean(line.expandtabs()) for line in result.log.strip().splitlines()],
-        "report": words.clean(f"{result.folder.rstrip('/')}/{FILE_NAME}") if result.folder else "",
+        "error": [figures.clean(line) for line in result.error.strip().splitlines()],
+        "log": [figures.clean(line.expandtabs()) for line in result.log.strip().splitlines()],
+        "report": figures.clean(f"{result.folder.rstrip('/')}/{FILE_NAME}") if result.folder else "",
     }
 
 
@@ -156,7 +156,9 @@ def _context(result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]
         for name in worst_tensors(result, tensors)
     ]
     counts = Counter(pair.status for pair in result.pairs)
-    timings = [(words.clean(stage), seconds) for stage, seconds in result.timings.items() if stage != "total"]
+    timings = [
+        (figures.clean(stage), seconds) for stage, seconds in result.timings.items() if stage != "total"
+    ]
     base = _base(result)
     return {
         **base,
@@ -172,15 +174,15 @@ def _context(result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]
         else (advice_words(result.advice), advice_rows(result.advice)),
         "pictures": pictures,
         "anchors": order,
-        "unmatched": [words.clean(name) for name in result.coverage.unmatched],
-        "unmatched_twin": [words.clean(name) for name in result.coverage.unmatched_twin],
-        "known": [words.clean(name) for name in result.known],
+        "unmatched": [figures.clean(name) for name in result.coverage.unmatched],
+        "unmatched_twin": [figures.clean(name) for name in result.coverage.unmatched_twin],
+        "known": [figures.clean(name) for name in result.known],
         "timings": timings,
         "longest": max((seconds for _, seconds in timings), default=0.0) or 1.0,
         "total": words.total_time(result),
-        "environment": [(words.clean(k), words.clean(v)) for k, v in result.environment.items()],
-        "typed": words.clean(result.command),
-        "source_of_inputs": words.clean(result.inputs.source),
+        "environment": [(figures.clean(k), figures.clean(v)) for k, v in result.environment.items()],
+        "typed": figures.clean(result.command),
+        "source_of_inputs": figures.clean(result.inputs.source),
     }
 
 
@@ -188,27 +190,27 @@ def _finding(result: Result, finding: Finding) -> dict[str, Any]:
     cause = finding.cause
     return {
         "tensor": finding.site.tensor,
-        "label": words.clean(finding.site.label),
-        "source": words.clean(finding.site.source),
-        "twin": words.clean(finding.twin_site.label),
+        "label": figures.clean(finding.site.label),
+        "source": figures.clean(finding.site.source),
+        "twin": figures.clean(finding.twin_site.label),
         "share": words.share_words(finding),
         "excerpt": excerpt_at(finding.site.source),
-        "cause": cause and words.clean(cause.sentence),
-        "kind": cause and words.clean(cause.kind),
-        "explains": cause and words.percent(cause.explains, 2),
+        "cause": cause and figures.clean(cause.sentence),
+        "kind": cause and figures.clean(cause.kind),
+        "explains": cause and figures.percent(cause.explains, 2),
         "values": cause
-        and [words.clean(v) for v in (cause.network_value, cause.twin_value) if v is not None],
+        and [figures.clean(v) for v in (cause.network_value, cause.twin_value) if v is not None],
         "reason": words.reason_words(result, finding),
-        "segment": [words.clean(name) for name in finding.segment],
+        "segment": [figures.clean(name) for name in finding.segment],
         "notes": words.finding_notes(finding),
-        "inherited": words.grouped(finding.inherited_by),
+        "inherited": figures.grouped(finding.inherited_by),
         "figures": [
-            ("difference here", words.figure(finding.error)),
-            ("created here", words.figure(finding.born)),
-            ("noise floor", words.figure(finding.floor)),
-            ("created / floor", words.times(finding.ratio)),
+            ("difference here", figures.figure(finding.error)),
+            ("created here", figures.figure(finding.born)),
+            ("noise floor", figures.figure(finding.floor)),
+            ("created / floor", figures.times(finding.ratio)),
             *(
-                [("output error it causes", words.figure(finding.impact))]
+                [("output error it causes", figures.figure(finding.impact))]
                 if finding.impact is not None
                 else []
             ),
@@ -218,26 +220,26 @@ def _finding(result: Result, finding: Finding) -> dict[str, Any]:
 
 def _output(result: Result, pair: PairResult) -> dict[str, Any]:
     return {
-        "name": words.clean(pair.site.tensor),
+        "name": figures.clean(pair.site.tensor),
         "agrees": not words.differs(result, pair),
-        "size": words.figure(pair.difference.max_abs) if pair.difference.elements else "",
-        "ratio": words.times(pair.ratio) if pair.ratio is not None else "",
-        "reason": words.clean(pair.reason),
+        "size": figures.figure(pair.difference.max_abs) if pair.difference.elements else "",
+        "ratio": figures.times(pair.ratio) if pair.ratio is not None else "",
+        "reason": figures.clean(pair.reason),
     }
 
 
 def _row(index: int, pair: PairResult) -> dict[str, Any]:
     return {
         "id": index,
-        "place": words.clean(pair.site.module or pair.site.tensor),
-        "op": words.clean(pair.site.op),
-        "source": words.clean(pair.site.source),
+        "place": figures.clean(pair.site.module or pair.site.tensor),
+        "op": figures.clean(pair.site.op),
+        "source": figures.clean(pair.site.source),
         "status": pair.status,
-        "find": words.clean(
+        "find": figures.clean(
             f"{pair.site.label} {pair.site.tensor} {pair.site.source} {pair.twin_site.label} {pair.status}"
         ).lower(),
         "figures": [
-            (_sortable(value), words.figure(value) if value is not None else "")
+            (_sortable(value), figures.figure(value) if value is not None else "")
             for value in (
                 pair.ratio,
                 pair.born,
@@ -257,7 +259,7 @@ def _sortable(value: float | None) -> str:
 def _details(pair: PairResult) -> list[tuple[str, str]]:
     d = pair.difference
     odd = d.nan_reference or d.nan_twin or d.inf_reference or d.inf_twin
-    ends = f"{words.figure(d.range_reference[0])} to {words.figure(d.range_reference[1])}"
+    ends = f"{figures.figure(d.range_reference[0])} to {figures.figure(d.range_reference[1])}"
     rows = [
         ("tensor", pair.site.tensor),
         ("in the twin", pair.twin_site.label),
@@ -267,23 +269,23 @@ def _details(pair: PairResult) -> list[tuple[str, str]]:
         ("paired by", f"{pair.how}, confidence {pair.confidence:.2f}"),
         ("transform", pair.transform),
         ("judged by", f"{pair.rule}, limit {pair.limit:g}"),
-        ("noise floor", words.figure(pair.floor) if pair.floor is not None else ""),
+        ("noise floor", figures.figure(pair.floor) if pair.floor is not None else ""),
         ("segment", " <- ".join(pair.segment) if len(pair.segment) > 1 else ""),
         ("worst input", str(pair.sample)),
         ("worst element", _element(pair)),
         ("worst channel", str(d.channel) if d.channel is not None else ""),
         (
             "differing",
-            f"{words.grouped(d.differing)} of {words.grouped(d.elements)} elements" if d.elements else "",
+            f"{figures.grouped(d.differing)} of {figures.grouped(d.elements)} elements" if d.elements else "",
         ),
-        ("mean, MSE", f"{words.figure(d.mean_abs)}, {words.figure(d.mse)}"),
-        ("PSNR, cosine", f"{words.figure(d.psnr)} dB, {d.cosine:.9g}"),
-        ("ULP", words.grouped(d.ulp) if d.ulp is not None else ""),
+        ("mean, MSE", f"{figures.figure(d.mean_abs)}, {figures.figure(d.mse)}"),
+        ("PSNR, cosine", f"{figures.figure(d.psnr)} dB, {d.cosine:.9g}"),
+        ("ULP", figures.grouped(d.ulp) if d.ulp is not None else ""),
         ("network's range", ends),
         ("NaN network/twin", f"{d.nan_reference} / {d.nan_twin}" if odd else ""),
         ("Inf network/twin", f"{d.inf_reference} / {d.inf_twin}" if odd else ""),
     ]
-    return [(label, words.clean(text)) for label, text in rows if text]
+    return [(label, figures.clean(text)) for label, text in rows if text]
 
 
 def _element(pair: PairResult) -> str:
@@ -302,8 +304,8 @@ def _cells(result: Result) -> dict[str, str]:
     ratio, seconds = words.worst_ratio(result), words.total_time(result)
     site = result.findings[0].site if result.findings else result.first_failing
     return {
-        "worst": "" if ratio is None or result.verdict == "ERROR" else words.times(ratio),
-        "born": words.clean(site.label) if site else "",
+        "worst": "" if ratio is None or result.verdict == "ERROR" else figures.times(ratio),
+        "born": figures.clean(site.label) if site else "",
         "time": "" if seconds is None else f"{seconds:.1f} s",
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from twinnet.report import words
+from twinnet.report import figures, words
 from twinnet.report.terminal import render_text
 from twinnet.result import Finding, Result, ResultSet
 
@@ -54,14 +54,14 @@ def _suite(result: Result) -> ET.Element:
 
 
 def _case(network: str, twin: str, finding: Finding) -> ET.Element:
-    name = _text(words.clean(finding.site.label))
+    name = _text(figures.clean(finding.site.label))
     case = ET.Element("testcase", classname=f"{network} / {twin}", name=name, time="0.000")
     kind = _text(finding.cause.kind) if finding.cause else "unknown cause"
     message = _text(finding.cause.sentence if finding.cause else words.share_words(finding))
     lines = [
-        f"born in {words.clean(finding.site.label)} {words.clean(finding.site.source)}",
-        f"creates {words.figure(finding.born)}, {words.times(finding.ratio)} its noise floor",
-        f"differs by {words.figure(finding.error)} here; {finding.inherited_by} later sites inherit it",
+        f"born in {figures.clean(finding.site.label)} {figures.clean(finding.site.source)}",
+        f"creates {figures.figure(finding.born)}, {figures.times(finding.ratio)} its noise floor",
+        f"differs by {figures.figure(finding.error)} here; {finding.inherited_by} later sites inherit it",
     ]
     ET.SubElement(case, "failure", message=message, type=kind).text = _text("\n".join(lines))
     return case
@@ -69,4 +69,4 @@ def _case(network: str, twin: str, finding: Finding) -> ET.Element:
 
 def _text(text: str) -> str:
     shown = _ILLEGAL.sub(lambda m: m[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
-    return shown.replace("\r", "\\r").replace(words.NBSP, " ")
+    return shown.replace("\r", "\\r").replace(figures.NBSP, " ")

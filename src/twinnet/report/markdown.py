@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from twinnet.report import staged, words
+from twinnet.report import figures, staged, words
 from twinnet.report.advice import advice_words
 from twinnet.result import Finding, Result, ResultSet, StagedResult
 
@@ -26,7 +26,7 @@ def render_markdown(result: Result | ResultSet) -> str:
     for one in result.results:
         ratio = words.worst_ratio(one)
         site = one.findings[0].site if one.findings else one.first_failing
-        worst = "" if ratio is None or one.verdict == "ERROR" else words.times(ratio)
+        worst = "" if ratio is None or one.verdict == "ERROR" else figures.times(ratio)
         verdict = f"{_MARKS[one.verdict]} {one.verdict}{' (weak)' if one.evidence == 'weak' else ''}"
         cells = (_code(one.twin.spec or one.twin.name), verdict, worst, _code(site.label) if site else "")
         lines.append(f"| {' | '.join(cells)} |")
@@ -85,9 +85,9 @@ def _row(result: Result, finding: Finding) -> str:
     cause = _prose(
         finding.cause.sentence if finding.cause else words.reason_words(result, finding) or "unknown"
     )
-    share = words.percent(finding.born_share) if finding.born_share is not None else ""
+    share = figures.percent(finding.born_share) if finding.born_share is not None else ""
     source = _code(finding.site.source) if finding.site.source else ""
-    return f"| {_code(finding.site.label)} | {source} | {words.times(finding.ratio)} | {share} | {cause} |"
+    return f"| {_code(finding.site.label)} | {source} | {figures.times(finding.ratio)} | {share} | {cause} |"
 
 
 def _folded(result: Result) -> list[str]:
@@ -109,7 +109,7 @@ def _folded(result: Result) -> list[str]:
 
 def _prose(text: str) -> str:
     """Text that says what it says: no markup, no mention of a person or an issue, no link, no cell border."""
-    text = words.clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = figures.clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*_\[\]|~])", r"\\\1", text)
     return (
         text.replace("@", "&#64;").replace("#", "&#35;").replace("&&#35;", "&#").replace("://", ":&#47;&#47;")
@@ -118,13 +118,13 @@ def _prose(text: str) -> str:
 
 def _code(text: str) -> str:
     """A code span in a table cell, whatever the text holds."""
-    text = words.clean(text).replace("|", "\\|") or " "
+    text = figures.clean(text).replace("|", "\\|") or " "
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (longest + 1)
     return f"{fence}{text}{fence}" if not longest else f"{fence} {text} {fence}"
 
 
 def _block(lines: list[str]) -> str:
-    text = "\n".join(words.clean(line.expandtabs()) for line in lines)
+    text = "\n".join(figures.clean(line.expandtabs()) for line in lines)
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{fence}text\n{text}\n{fence}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from twinnet.report import words
+from twinnet.report import figures
 from twinnet.result import PairResult, Result, ResultSet
 
 __all__ = ["COLUMNS", "render_csv"]
@@ -99,5 +99,5 @@ def _number(value: float | None) -> str:
 
 
 def _text(text: str) -> str:
-    text = words.clean(text)
+    text = figures.clean(text)
     return f"'{text}" if text.lstrip().startswith(_FORMULA) else text

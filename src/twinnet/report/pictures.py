@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinnet.report import words
+from twinnet.report import figures
 from twinnet.report.slices import Compared, reduce_mean, reduce_peak
 from twinnet.result import Result
 
@@ -85,7 +85,7 @@ def worst_tensors(
 def picture_of(name: str, reference: np.ndarray, twin: np.ndarray, anchor: str) -> Picture:
     """Draw one tensor: the worst plane of both sides on one colour scale, the difference, a histogram."""
     shape = "x".join(str(d) for d in reference.shape) or "scalar"
-    shown = words.clean(name)
+    shown = figures.clean(name)
     if reference.shape != twin.shape:
         other = "x".join(str(d) for d in twin.shape) or "scalar"
         return Picture(shown, anchor, shape, "", note=f"the shapes differ: network {shape}, twin {other}")
@@ -105,9 +105,9 @@ def picture_of(name: str, reference: np.ndarray, twin: np.ndarray, anchor: str) 
         _png(
             _signed(reduce_peak(plane.difference, _MOST_PIXELS, _MOST_PIXELS), compared.largest), DIFFERENCE
         ),
-        words.figure(low),
-        words.figure(high),
-        words.figure(compared.largest),
+        figures.figure(low),
+        figures.figure(high),
+        figures.figure(compared.largest),
         min(max(width / max(height, 1), 0.25), 12.0),
         *_histogram(compared),
         _figures(compared),
@@ -190,7 +190,7 @@ def _histogram(compared: Compared) -> tuple[tuple[Bar, ...], tuple[str, ...]]:
             round(i * width, 3),
             round(width * 0.86, 3),
             round(100 * (math.log10(number) + 0.3) / top, 2),
-            f"{words.count(number, 'element')} differ by {_size(low)} to {_size(high)}",
+            f"{figures.count(number, 'element')} differ by {_size(low)} to {_size(high)}",
         )
         for i, (number, low, high) in enumerate(zip(found.counts, found.edges, found.edges[1:]))
         if number
@@ -201,20 +201,20 @@ def _histogram(compared: Compared) -> tuple[tuple[Bar, ...], tuple[str, ...]]:
 
 
 def _size(exponent: float) -> str:
-    return words.figure(10.0 ** min(exponent, 308.0))
+    return figures.figure(10.0 ** min(exponent, 308.0))
 
 
 def _figures(compared: Compared) -> tuple[tuple[str, str], ...]:
     total = compared.size.size
     index = ", ".join(str(i) for i in compared.index)
     rows = [
-        ("differing", f"{words.grouped(compared.differing)} of {words.grouped(total)}"),
-        ("largest", words.figure(compared.largest)),
-        ("mean", words.figure(compared.mean)),
+        ("differing", f"{figures.grouped(compared.differing)} of {figures.grouped(total)}"),
+        ("largest", figures.figure(compared.largest)),
+        ("mean", figures.figure(compared.mean)),
         ("worst at", f"[{index}]"),
     ]
     if compared.odd:
-        rows.append(("NaN or Inf on one side", words.grouped(compared.odd)))
+        rows.append(("NaN or Inf on one side", figures.grouped(compared.odd)))
     if len(compared.channels) > 1:
         worst = int(np.argmax(compared.channels))
         rows.append(("worst channel", f"{worst} of {len(compared.channels)}"))

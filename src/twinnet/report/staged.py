@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from twinnet.report import words
+from twinnet.report import figures, words
 from twinnet.result import Stage, StagedResult, Step
 
 __all__ = ["HEAD", "cells", "next_command", "reasons", "sides_words", "table", "verdict_words"]
@@ -19,11 +19,11 @@ def cells(stage: Stage) -> tuple[str, str, str, str]:
     >>> cells(Stage("onnx", before=Step("exported", "FAIL", 0.5, 9400.0), network=Step("eager", "PASS", 0.0, 0.0)))[1:3]
     ('FAIL', '9\\xa0400\\xa0x\\xa0the noise floor')
     """
-    name = words.clean(stage.name)
+    name = figures.clean(stage.name)
     if stage.state == "start":
         return name, "start", "", ""
     if stage.state == "skipped":
-        return name, "-", f"({words.clean(stage.reason)})", ""
+        return name, "-", f"({figures.clean(stage.reason)})", ""
     if stage.before is None or stage.before.verdict == "ERROR":
         return name, "ERROR", "could not run", ""
     return name, stage.before.verdict, _figures(stage.before), _against(stage)
@@ -43,8 +43,8 @@ def _figures(step: Step) -> str:
     if not step.error and not step.ratio and step.verdict == "PASS":
         return "no element differs"
     if step.ratio is not None:
-        return f"{words.times(step.ratio)}{words.NBSP}the noise floor"
-    return f"differs by {words.figure(step.error)}" if step.error is not None else "not judged"
+        return f"{figures.times(step.ratio)}{figures.NBSP}the noise floor"
+    return f"differs by {figures.figure(step.error)}" if step.error is not None else "not judged"
 
 
 def table(result: StagedResult) -> list[str]:
@@ -57,7 +57,7 @@ def table(result: StagedResult) -> list[str]:
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         .rstrip()
-        .replace(words.NBSP, " ")
+        .replace(figures.NBSP, " ")
         for row in rows
     ]
 
@@ -68,17 +68,17 @@ def verdict_words(result: StagedResult) -> str:
     if entered is not None:
         whole = result.result_of(entered)
         size = f": {words.verdict_words(whole)}" if whole is not None and whole.verdict == "FAIL" else ""
-        name = words.clean(entered.name)
+        name = figures.clean(entered.name)
         if entered.before is not None and entered.before.verdict == "FAIL":
             last = result.stages[-1].network
             undone = "; the twin itself agrees with the network" if last and last.verdict == "PASS" else ""
             return f"the difference enters at the stage {name}{size}{undone}"
         return f"no step exceeds its own budget, but from the stage {name} on all together do{size}"
-    broken = [words.clean(s.name) for s in result.stages if s.state == "error"]
+    broken = [figures.clean(s.name) for s in result.stages if s.state == "error"]
     ran = sum(s.state == "ran" for s in result.stages)
     if broken:
-        return f"{', '.join(broken)} could not run; {words.count(ran, 'other stage')} agree"
-    return f"{words.count(ran, 'stage agrees', 'stages agree')} with the one before and with the network"
+        return f"{', '.join(broken)} could not run; {figures.count(ran, 'other stage')} agree"
+    return f"{figures.count(ran, 'stage agrees', 'stages agree')} with the one before and with the network"
 
 
 def sides_words(stage: Stage | None) -> str:
@@ -91,7 +91,7 @@ def sides_words(stage: Stage | None) -> str:
 def reasons(result: StagedResult) -> list[tuple[str, str]]:
     """The stages that could not run, and why."""
     return [
-        (words.clean(s.name), words.clean(s.reason.strip().partition("\n")[0]))
+        (figures.clean(s.name), figures.clean(s.reason.strip().partition("\n")[0]))
         for s in result.stages
         if s.state == "error"
     ]
@@ -106,4 +106,4 @@ def next_command(result: StagedResult) -> tuple[str, str]:
         return words.next_command(whole)
     if not result.folder:
         return "", ""
-    return f"twinnet show {shlex.quote(words.clean(result.folder))} --open", "opens the report"
+    return f"twinnet show {shlex.quote(figures.clean(result.folder))} --open", "opens the report"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from twinnet.restore.data.images import ImageSet, Watch, open_images
 from twinnet.restore.experiment import Experiment
 from twinnet.restore.tasks import Image, Task, task_of
 
-__all__ = ["Benchmark", "find_benchmarks", "hashes_of_tests"]
+__all__ = ["Benchmark", "benchmarks_in", "find_benchmarks", "hashes_of_tests"]
 
 _GOOD = ("HR", "sharp", "GT", "target")
 _ALIASES = {"LIVE1": ("LIVE1_gray",), "GoPro": ("GoPro/test", "GOPRO"), "BSD100": ("B100",)}
@@ -69,8 +69,15 @@ def find_benchmarks(experiment: Experiment) -> tuple[list[Benchmark], list[str]]
     if not config.data.bench:
         return [], list(wanted)
     (root,) = experiment.paths([config.data.bench])
+    return benchmarks_in(root, task, wanted)
+
+
+def benchmarks_in(
+    root: Path, task: Task, wanted: Sequence[str] | None = None
+) -> tuple[list[Benchmark], list[str]]:
+    """The test sets in a folder, those of the task if none are named; and the names of those that are not there."""
     found, missing = [], []
-    for name in wanted:
+    for name in task.benchmarks if wanted is None else wanted:
         folder = next((root / n for n in (name, *_ALIASES.get(name, ())) if (root / n).is_dir()), None)
         good = None if folder is None else next((folder / g for g in _GOOD if (folder / g).is_dir()), folder)
         if folder is None or good is None or not any(is_picture(p) for p in good.rglob("*")):

@@ -12,7 +12,7 @@ from twinnet.errors import UsageError
 from twinnet.restore.experiment import Experiment
 from twinnet.restore.tasks import Image, Task, pixels
 
-__all__ = ["TABLES", "Candidate", "candidates", "compared"]
+__all__ = ["TABLES", "Candidate", "candidates", "compared", "tables_candidate", "unable"]
 
 TABLES = {
     "exported": "tables",
@@ -20,22 +20,43 @@ TABLES = {
     "finetuned": "fine-tuned tables",
     "finetuned-compressed": "fine-tuned compressed tables",
     "fitted": "fitted tables",
+    "finetuned-fitted": "fine-tuned fitted tables",
 }
 """Kinds of tables an experiment can hold, and what they are called."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Something that restores images: its name, what it does to a bad image, and how many bytes it needs."""
+    """Something that restores images: its name, what it does to a bad image, and what it costs."""
 
     name: str
     restore: Callable[[Image], np.ndarray]
     bytes: int | None = None
+    lookups: int | None = None
+    """Of tables: per input pixel and plane."""
+    parameters: int | None = None
+    """Of networks."""
+    unit: bool = False
+    """Whether its running time is what that of all others is divided by."""
+    why_not: str = ""
+    """Why it cannot run; empty if it can."""
+
+
+def unable(name: str, why: str, size: int | None = None) -> Candidate:
+    """Something that cannot run here: it stays in the table, with the reason.
+
+    >>> unable("IMDN", "onnxruntime is not installed").why_not
+    'onnxruntime is not installed'
+    """
+    return Candidate(name, pixels, size, why_not=why)
 
 
 def candidates(experiment: Experiment, task: Task, *, network: bool = True) -> Iterator[Candidate]:
     """Everything an experiment has made so far, after what needs no network."""
+    from twinnet.restore.filters import classical
+
     yield Candidate(task.plain_name, task.plain)
+    yield from classical(task)
     if network and any((experiment.folder / "checkpoints").glob("iter_*.pt")):
         yield network_candidate(experiment)
     for kind, name in TABLES.items():
@@ -51,19 +72,22 @@ def network_candidate(experiment: Experiment) -> Candidate:
     from twinnet.restore.trained import trained_network
 
     net, found = trained_network(experiment)
+    count = sum(p.numel() for p in net.parameters())
     size = sum(p.numel() * p.element_size() for p in net.parameters())
-    return Candidate(f"network, iteration {found.iteration}", partial(predict, net), size)
+    name = f"network, iteration {found.iteration}"
+    return Candidate(name, partial(predict, net), size, parameters=count)
 
 
 def tables_candidate(path: Path, name: str, task: Task) -> Candidate:
-    """Tables of ours or published ones, run as they deploy."""
+    """Tables of ours or published ones, run as they deploy, on one thread."""
+    from twinnet.lut.describe import lookups
     from twinnet.lut.model import load
 
-    model = load(path)
+    model = load(path, threads=1)
     if model.scale != task.scale:
         raise UsageError(f"{path} enlarges x{model.scale}, but this experiment x{task.scale}")
     size = sum(table.nbytes for table in model.plan.tables.values())
-    return Candidate(name, lambda low: model(pixels(low)), size)
+    return Candidate(name, lambda low: model(pixels(low)), size, lookups(model.plan))
 
 
 def compared(spec: str, task: Task) -> Candidate:

@@ -12,6 +12,7 @@ from twinnet.errors import UsageError
 from twinnet.restore.experiment import Experiment, open_experiment
 
 if TYPE_CHECKING:
+    from twinnet.debugger import Settings
     from twinnet.lut.net import LutNet
     from twinnet.lut.plan import Plan
     from twinnet.restore.tasks import Image, Task
@@ -82,12 +83,12 @@ class Debugged:
 
 
 def debug(
-    folder: str | Path, *, image: str = "butterfly", table: str = "", serve: bool = False, quiet: bool = False
+    folder: str | Path, *, image: str = "butterfly", table: str = "", serve: Settings | None = None
 ) -> Debugged:
     """Run both sides on an image: a file, the name of a test image, or else a sample of ours.
 
     `table` names which tables (`exported`, `finetuned` ...); without it the exported ones, made now if they are not
-    there. `serve` hands both sides to the live debugger.
+    there. With `serve` both sides are handed to the live debugger, which listens as the settings say.
     """
     from twinnet.restore.tasks import pixels, task_of
     from twinnet.restore.trained import trained_network
@@ -101,8 +102,8 @@ def debug(
     low, _ = middle(low, good, task.scale, _SIDE * task.scale)
     low = pixels(low)
     found = _both(net, plan, name, tables, low)
-    if serve:
-        _serve(found, experiment.folder / "debugger")
+    if serve is not None:
+        _serve(found, serve)
     return found
 
 
@@ -152,15 +153,14 @@ def _both(net: LutNet, plan: Plan, name: str, tables: str, low: np.ndarray) -> D
     return Debugged(name, tables, low, sides[0][0], deployed, sides[0][1], sides[1][1], net, plan)
 
 
-def _serve(found: Debugged, folder: Path) -> None:
+def _serve(found: Debugged, settings: Settings) -> None:
     import torch
 
-    from twinnet.debugger import Settings, serve
+    from twinnet.debugger import serve
 
     planes = found.low[None] if found.low.ndim == 2 else np.moveaxis(found.low, -1, 0)
     image = torch.from_numpy(np.ascontiguousarray(planes))[None].float() / 255
     names = {"dnn_output": found.dnn_output, "lut_output": found.lut_output, "debugged": found}
-    settings = replace(Settings.from_environment(), folder=folder)
     serve({"network": found.net, "twin": found.plan, "inputs": image, **names}, settings=settings)
 
 
@@ -189,9 +189,12 @@ def main() -> None:
         parser.add_argument("--table", default="", help="exported, compressed, finetuned ...")
         parser.add_argument("--serve", action="store_true", help="hand both sides to the live debugger")
 
-    def verb(folder: str, **given: object) -> None:
-        found = debug(folder, **given)  # type: ignore[arg-type]
-        if first_process() and not given.get("serve"):
+    def verb(folder: str, *, image: str, table: str, serve: bool, quiet: bool) -> None:
+        from twinnet.debugger import Settings
+
+        settings = replace(Settings.from_environment(), folder=Path(folder) / "debugger") if serve else None
+        found = debug(folder, image=image, table=table, serve=settings)
+        if first_process() and not serve and not quiet:
             print("\n".join(lines(found)))
 
     module("twinnet.restore.debug", "One image through a network and its tables.", verb, add)

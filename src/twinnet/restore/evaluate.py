@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinnet.errors import UsageError
+from twinnet.errors import TwinnetError, UsageError
 from twinnet.restore.experiment import open_experiment
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from twinnet.restore.candidates import Candidate
     from twinnet.restore.tasks import Task
 
-__all__ = ["Evaluation", "Row", "evaluate", "main", "score"]
+__all__ = ["Evaluation", "Row", "evaluate", "main", "score", "told_apart"]
 
 Watch = Callable[[str, float], None]
 
@@ -31,12 +31,19 @@ class Row:
     benchmark: str
     model: str
     scores: dict[str, float]
-    """Means over the images."""
+    """Means over the images; none if it could not run."""
     seconds_per_megapixel: float
-    """Of output."""
+    """CPU time on one thread, by megapixels of output. Clocks of shared machines differ from minute to minute: compare
+    `ratio`."""
     bytes: int | None
     images: dict[str, dict[str, float]]
     """Scores of every image."""
+    lookups: int | None = None
+    parameters: int | None = None
+    ratio: float | None = None
+    """Running time by that of OpenCV's cubic resampling or bilateral filter, on the same images in the same run."""
+    failed: str = ""
+    """Why it has no scores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +59,7 @@ class Evaluation:
 
     def best(self, benchmark: str, metric: str) -> float:
         """The best score of all candidates."""
-        return max(row.scores[metric] for row in self.rows if row.benchmark == benchmark)
+        return max(row.scores[metric] for row in self.rows if row.benchmark == benchmark and row.scores)
 
 
 def evaluate(
@@ -65,10 +72,11 @@ def evaluate(
 ) -> Evaluation:
     """Score all candidates on all test sets that are there; writes `eval/` and returns the numbers.
 
-    `compare` names files of others; `network=False` leaves the slow network out.
+    `compare` names files of others, or folders with them; `network=False` leaves the slow network out.
     """
     from twinnet.restore.benchmarks import find_benchmarks
-    from twinnet.restore.candidates import candidates, compared
+    from twinnet.restore.candidates import candidates
+    from twinnet.restore.comparing import comparisons
     from twinnet.restore.results import write_results
     from twinnet.restore.screen import first_process, watching
     from twinnet.restore.tasks import task_of
@@ -83,9 +91,7 @@ def evaluate(
         )
     if not first_process():
         return Evaluation(task.describe(), [], missing, experiment.text)
-    models = _told_apart(
-        [*candidates(experiment, task, network=network), *(compared(spec, task) for spec in compare)]
-    )
+    models = [*candidates(experiment, task, network=network), *comparisons(compare, task)]
     with watching(quiet=quiet) as watch:
         rows, shown = score(task, found, models, watch)
     result = Evaluation(task.describe(), rows, missing, experiment.text, shown)
@@ -93,7 +99,7 @@ def evaluate(
     return result
 
 
-def _told_apart(models: Sequence[Candidate]) -> list[Candidate]:
+def told_apart(models: Sequence[Candidate]) -> list[Candidate]:
     """Names that come again get a number."""
     seen: Counter[str] = Counter()
     found = []
@@ -107,39 +113,67 @@ def _told_apart(models: Sequence[Candidate]) -> list[Candidate]:
 def score(
     task: Task, benchmarks: Iterable[Benchmark], models: Sequence[Candidate], watch: Watch | None = None
 ) -> tuple[list[Row], dict[str, dict[str, np.ndarray]]]:
-    """Every model on every image. The hardest image of each test set is kept for the eye."""
+    """Every model on every image; one that fails is out of that test set. The hardest image of each test set is kept
+    for the eye."""
+    models = told_apart(models)
     rows: list[Row] = []
     shown: dict[str, dict[str, np.ndarray]] = {}
     for bench in benchmarks:
-        scores: dict[str, dict[str, dict[str, float]]] = {model.name: {} for model in models}
-        seconds = dict.fromkeys(scores, 0.0)
+        runs = {model.name: _Run(model) for model in models}
         megapixels, hardest = 0.0, np.inf
         count = len(bench.images())
         for number, (name, low, good) in enumerate(bench.pairs(task), start=1):
             megapixels += good.shape[0] * good.shape[1] / 1e6
             results: dict[str, np.ndarray] = {}
             for model in models:
-                began = time.perf_counter()
-                results[model.name] = model.restore(low)
-                seconds[model.name] += time.perf_counter() - began
-                scores[model.name][name] = _scored(task, results[model.name], good, f"{bench.name}/{name}")
                 if watch is not None:
-                    watch(f"{bench.name}/{name}: {model.name}", number / count)
-            first = next(iter(scores[models[0].name][name].values()))
-            if first < hardest:
-                hardest = first
-                shown[f"{bench.name}/{name}"] = {**results, "target": np.asarray(good)}
-                for other in [
-                    k for k in shown if k.startswith(f"{bench.name}/") and k != f"{bench.name}/{name}"
-                ]:
+                    watch(f"{bench.name}/{name}: {model.name}", (number - 1) / count)
+                result = runs[model.name].on(low)
+                if result is not None:
+                    results[model.name] = result
+                    runs[model.name].scores[name] = _scored(task, result, good, f"{bench.name}/{name}")
+            first = next((run.scores[name] for run in runs.values() if name in run.scores), None)
+            if first is not None and next(iter(first.values())) < hardest:
+                hardest = next(iter(first.values()))
+                for other in [k for k in shown if k.startswith(f"{bench.name}/")]:
                     del shown[other]
-        for model in models:
-            every = scores[model.name]
-            means = {key: float(np.mean([s[key] for s in every.values()])) for key in task.metrics}
-            rows.append(
-                Row(bench.name, model.name, means, seconds[model.name] / megapixels, model.bytes, every)
-            )
+                shown[f"{bench.name}/{name}"] = {**results, "target": np.asarray(good)}
+        unit = next((r.seconds for r in runs.values() if r.model.unit and not r.failed), None)
+        rows += [run.row(bench.name, megapixels, unit) for run in runs.values()]
     return rows, shown
+
+
+class _Run:
+    """One model on one test set, so far."""
+
+    def __init__(self, model: Candidate) -> None:
+        self.model = model
+        self.scores: dict[str, dict[str, float]] = {}
+        self.seconds = 0.0
+        self.failed = model.why_not
+
+    def on(self, low: np.ndarray) -> np.ndarray | None:
+        """Its result; None once it has failed."""
+        if self.failed:
+            return None
+        began = time.process_time()
+        try:
+            result = self.model.restore(low)
+        except TwinnetError as error:
+            self.failed = error.what
+            return None
+        self.seconds += time.process_time() - began
+        return result
+
+    def row(self, bench: str, megapixels: float, unit: float | None) -> Row:
+        """Means, costs, or what went wrong."""
+        model, every = self.model, {} if self.failed else self.scores
+        keys = next(iter(every.values())) if every else ()
+        means = {key: float(np.mean([s[key] for s in every.values()])) for key in keys}
+        return Row(
+            bench, model.name, means, self.seconds / megapixels if megapixels else 0.0, model.bytes, every,
+            model.lookups, model.parameters, self.seconds / unit if unit and every else None, self.failed,
+        )  # fmt: skip
 
 
 def _scored(task: Task, restored: np.ndarray, good: np.ndarray, where: str) -> dict[str, float]:
@@ -157,7 +191,9 @@ def main() -> None:
     from twinnet.restore.screen import first_process, module
 
     def add(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--compare", nargs="+", default=(), metavar="FILE", help="models of others")
+        parser.add_argument(
+            "--compare", nargs="+", default=(), metavar="FILE", help="models of others, or folders"
+        )
         parser.add_argument(
             "--no-network", dest="network", action="store_false", help="leave the network out"
         )

@@ -33,7 +33,8 @@ class Experiment:
         return self.folder / CONFIG_NAME
 
     def tables(self, kind: str) -> Path:
-        """The file of tables: `exported`, `compressed`, `finetuned` or `finetuned-compressed`."""
+        """The file of tables: `exported`, `compressed`, `fitted` or what fine-tuning made of them,
+        `finetuned`, `finetuned-compressed`, `finetuned-fitted`."""
         return self.folder / "lut" / f"{kind}.lut.safetensors"
 
     def paths(self, names: Iterable[str]) -> list[Path]:

@@ -56,7 +56,7 @@ def read_tables(experiment: Experiment, kind: str):
 
     path = experiment.tables(kind)
     if not path.is_file():
-        verb = {"exported": "export", "compressed": "compress"}.get(kind, "finetune")
+        verb = {"exported": "export", "compressed": "compress", "fitted": "fit"}.get(kind, "finetune")
         raise UsageError(
             f"{experiment.folder} has no {kind} tables", hint=f"twinnet lut {verb} -e {experiment.folder}"
         )

@@ -36,13 +36,15 @@ def finetune(folder: str | Path, *, quiet: bool = False) -> Path:
     source = read_tables(experiment, s.table)
     processes = accelerator()
     with watching(quiet=quiet or not processes.is_main_process) as watch:
-        data = training_data(experiment, hashes_of_tests(experiment, watch), watch)
+        # Tables are tuned on what they were fitted to.
+        half = s.table == "fitted" and config.fit.half
+        data = training_data(experiment, hashes_of_tests(experiment, watch), watch, half=half)
     net = source.net()
     net.rounding = s.rounding
     _choose(net, samplers=s.samplers)
     step = TableStep(net, s.kernel)
-    compressed = s.table == "compressed"
-    name = "finetune-compressed" if compressed else "finetune"
+    ending = "" if s.table == "exported" else f"-{s.table}"
+    name = f"finetune{ending}"
     crops, notes = training_crops(experiment, data, s.seed)
     work = Work(
         name, experiment.folder / name, step, net, s, s.batch_size or config.data.batch_size, crops,
@@ -52,7 +54,7 @@ def finetune(folder: str | Path, *, quiet: bool = False) -> Path:
     )  # fmt: skip
     scores = run(work, experiment, processes, quiet)
     best = state.best_of(scores)
-    target = experiment.tables("finetuned-compressed" if compressed else "finetuned")
+    target = experiment.tables(f"finetuned{ending}")
     if processes.is_main_process:
         found = state.checkpoints(work.folder)
         iteration = best if best in found else max(found)

@@ -1,10 +1,12 @@
 """Super-resolution models of others, run on the same images: ONNX files, and TensorFlow graphs through OpenCV.
 
 What a model wants to see is told by its channels, one (luma) or three (RGB), or stated: `model.onnx?colour=ycbcr`.
+All run on one thread, so that their times compare.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,23 +18,40 @@ from twinnet.restore.bicubic import enlarge
 from twinnet.restore.candidates import Candidate
 from twinnet.restore.tasks import Image, Task, pixels
 
-__all__ = ["open_peer"]
+__all__ = ["colour_of", "open_peer"]
 
 Run = Callable[[np.ndarray], np.ndarray]
 """float32 [1, channels, rows, columns] in [0, 1] to the same, larger."""
 
 # Full-range BT.601, as OpenCV's and JPEG's.
-_TO_YCBCR = np.array([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]])
+_TO_YCBCR = np.array(
+    [[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]], np.float32
+)
+_TO_RGB = np.linalg.inv(_TO_YCBCR)
+_GRAY = np.array([0, 128, 128], np.float32)
+# Models known to take something else than their channels suggest. Those named NT are fed with an image smoothed by a
+# Gaussian of 0.2 pixels by their authors; its neighbours weigh 4e-6, which is left out here.
+_KNOWN = ((re.compile(r"-NT_x\d"), "ycbcr"),)
 
 
-def open_peer(spec: str, task: Task) -> Candidate:
-    """The model of a file `FILE[?colour=y|rgb|ycbcr]` as something to compare with."""
+def colour_of(spec: str) -> tuple[Path, str]:
+    """The file of a spec `FILE[?colour=y|rgb|ycbcr]`, and the colours it is fed with; empty for those of its channels.
+
+    >>> colour_of("models/ESPCN-NT_x4.onnx")[1], colour_of("IMDN_x4.onnx?colour=rgb")[1]
+    ('ycbcr', 'rgb')
+    """
     file, _, query = spec.partition("?")
     path = Path(file)
     key, _, colour = query.partition("=")
     if query and (key != "colour" or colour not in ("y", "rgb", "ycbcr")):
         raise UsageError(f"--compare {spec}: {query!r} is not possible", hint="?colour=y, rgb or ycbcr")
-    run, channels = _onnx(path) if path.suffix == ".onnx" else _opencv(path)
+    return path, colour or next((known for names, known in _KNOWN if names.search(path.name)), "")
+
+
+def open_peer(spec: str, task: Task) -> Candidate:
+    """The model of a file as something to compare with."""
+    path, colour = colour_of(spec)
+    run, channels, parameters = _onnx(path) if path.suffix == ".onnx" else _opencv(path)
     colour = colour or ("y" if channels == 1 else "rgb")
     if (colour == "y") != (channels == 1):
         raise UsageError(f"--compare {spec}: the model takes {channels} channel(s)")
@@ -43,19 +62,30 @@ def open_peer(spec: str, task: Task) -> Candidate:
         out = _restored(colours, run, colour, task.scale, path)
         return out if image.ndim == 3 else out[..., 0]
 
-    return Candidate(path.name, restore, path.stat().st_size)
+    return Candidate(path.name, restore, path.stat().st_size, parameters=parameters)
 
 
 def _restored(image: np.ndarray, run: Run, colour: str, scale: int, path: Path) -> np.ndarray:
     if colour == "rgb":
-        return pixels(_call(run, image / 255.0, scale, path) * 255)
-    planes = image.astype(np.float64) @ _TO_YCBCR.T + [0, 128, 128]
+        return pixels(_call(run, image.astype(np.float32) / 255, scale, path) * 255)
+    planes = image.astype(np.float32) @ _TO_YCBCR.T + _GRAY
     if colour == "ycbcr":
         out = _call(run, planes / 255, scale, path) * 255
     else:
-        chroma = enlarge(pixels(planes[..., 1:]), scale)
-        out = np.concatenate([_call(run, planes[..., :1] / 255, scale, path) * 255, chroma], axis=2)
-    return pixels((out.clip(0, 255) - [0, 128, 128]) @ np.linalg.inv(_TO_YCBCR).T)
+        out = np.empty((image.shape[0] * scale, image.shape[1] * scale, 3), np.float32)
+        out[..., :1] = _call(run, planes[..., :1] / 255, scale, path) * 255
+        out[..., 1:] = _chroma(pixels(planes[..., 1:]), scale)
+    return pixels((out.clip(0, 255) - _GRAY) @ _TO_RGB.T)
+
+
+def _chroma(planes: np.ndarray, scale: int) -> np.ndarray:
+    """Colour differences that a model of luma does not restore, enlarged as OpenCV's users do."""
+    try:
+        import cv2
+    except ImportError:
+        return enlarge(planes, scale)
+    size = (planes.shape[1] * scale, planes.shape[0] * scale)
+    return np.asarray(cv2.resize(planes, size, interpolation=cv2.INTER_CUBIC))
 
 
 def _call(run: Run, image: np.ndarray, scale: int, path: Path) -> np.ndarray:
@@ -66,16 +96,18 @@ def _call(run: Run, image: np.ndarray, scale: int, path: Path) -> np.ndarray:
         out = np.moveaxis(out, -1, 1)
     if out.shape != wanted:
         raise EngineError(f"{path} made {list(out.shape)} of {list(given.shape)}, not x{scale}")
-    return np.moveaxis(out[0], 0, -1).astype(np.float64)
+    return np.moveaxis(out[0], 0, -1)
 
 
-def _onnx(path: Path) -> tuple[Run, int]:
+def _onnx(path: Path) -> tuple[Run, int, int]:
     try:
+        import onnx
         import onnxruntime
     except ImportError as error:
         raise MissingExtra("onnxruntime", "onnx") from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:
@@ -95,7 +127,9 @@ def _onnx(path: Path) -> tuple[Run, int]:
         except Exception as error:
             raise EngineError(f"{path} does not run: {str(error).splitlines()[0]}") from error
 
-    return run, int(channels)
+    weights = onnx.load(path).graph.initializer
+    floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16)
+    return run, int(channels), sum(int(np.prod(w.dims)) for w in weights if w.data_type in floats)
 
 
 class _Same:
@@ -125,7 +159,7 @@ def _shuffled(blocks: np.ndarray) -> np.ndarray:
     )
 
 
-def _opencv(path: Path) -> tuple[Run, int]:
+def _opencv(path: Path) -> tuple[Run, int, int]:
     try:
         import cv2
     except ImportError as error:
@@ -148,4 +182,7 @@ def _opencv(path: Path) -> tuple[Run, int]:
         finally:
             cv2.dnn_unregisterLayer("DepthToSpace")
 
-    return run, 1
+    parameters = sum(
+        blob.size for name in net.getLayerNames() for blob in net.getLayer(net.getLayerId(name)).blobs
+    )
+    return run, 1, int(parameters)

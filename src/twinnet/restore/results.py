@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.environment import environment
-from twinnet.restore.evaluate import Evaluation, Row
+from twinnet.restore.evaluate import Evaluation
 from twinnet.restore.experiment import write_whole
 
-__all__ = ["lines", "markdown", "table", "write_results"]
+__all__ = ["count", "lines", "markdown", "ratio", "size", "table", "write_results"]
 
 _DIGITS = {"PSNR": 2, "PSNR-B": 2, "SSIM": 4}
 
@@ -31,15 +31,55 @@ def size(count: int | None) -> str:
     return f"{count / 1024:.0f} kB" if count < 1 << 20 else f"{count / (1 << 20):.2f} MB"
 
 
-def _cells(row: Row) -> list[str]:
-    scores = [f"{value:.{_DIGITS.get(name, 3)}f}" for name, value in row.scores.items()]
-    return [row.model, *scores, f"{row.seconds_per_megapixel:.3g}", size(row.bytes)]
+def count(lookups: int | None, parameters: int | None) -> str:
+    """Lookups of tables, parameters of networks.
+
+    >>> count(36, None), count(None, 9168), count(None, None)
+    ('36 lookups', '9,168 parameters', '')
+    """
+    if lookups is not None:
+        return f"{lookups} lookups"
+    return "" if parameters is None else f"{parameters:,} parameters"
+
+
+def ratio(value: float | None) -> str:
+    """Two digits are all that a shared machine's clock gives.
+
+    >>> ratio(None), ratio(0.834), ratio(12.34), ratio(542.1)
+    ('', '0.83', '12', '540')
+    """
+    if not value:
+        return ""
+    return f"{float(f'{value:.2g}'):.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def table(result: Evaluation, benchmark: str) -> list[list[str]]:
     """Header and rows of one test set."""
     rows = [row for row in result.rows if row.benchmark == benchmark]
-    return [["model", *rows[0].scores, "s/megapixel", "size"], *(_cells(row) for row in rows)]
+    metrics = list(next((row.scores for row in rows if row.scores), ()))
+    unit = next((row.model for row in rows if row.ratio == 1), "").partition(",")[0]
+    header = [
+        "model",
+        *metrics,
+        "s/megapixel",
+        *([f"x {unit}"] if unit else []),
+        "size",
+        "lookups, parameters",
+    ]
+    body = []
+    for row in rows:
+        cells = [f"{row.scores[m]:.{_DIGITS.get(m, 3)}f}" if row.scores else "" for m in metrics]
+        cells.append(f"{row.seconds_per_megapixel:.3g}" if row.scores else "")
+        cells += [ratio(row.ratio)] if unit else []
+        body.append(
+            [
+                row.model,
+                *cells,
+                size(row.bytes),
+                f"not run: {row.failed}" if row.failed else count(row.lookups, row.parameters),
+            ]
+        )
+    return [header, *body]
 
 
 def _benchmarks(result: Evaluation) -> list[str]:
@@ -75,17 +115,22 @@ def markdown(result: Evaluation) -> str:
     return "\n".join(out)
 
 
+def _cost(value: float | str | None) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def _csv(result: Evaluation) -> str:
     text = io.StringIO()
-    metrics = list(result.rows[0].scores)
+    metrics = list(next((row.scores for row in result.rows if row.scores), ()))
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["benchmark", "image", "model", *metrics, "seconds_per_megapixel", "bytes"])
+    costs = ["seconds_per_megapixel", "ratio", "bytes", "lookups", "parameters", "failed"]
+    writer.writerow(["benchmark", "image", "model", *metrics, *costs])
     for row in result.rows:
         for image, scores in row.images.items():
-            writer.writerow([row.benchmark, image, row.model, *(f"{scores[m]:.6f}" for m in metrics), "", ""])
-        means = [f"{row.scores[m]:.6f}" for m in metrics]
-        used = "" if row.bytes is None else row.bytes
-        writer.writerow([row.benchmark, "", row.model, *means, f"{row.seconds_per_megapixel:.6g}", used])
+            cells = [f"{scores[m]:.6f}" for m in metrics]
+            writer.writerow([row.benchmark, image, row.model, *cells, *[""] * len(costs)])
+        means = [f"{row.scores[m]:.6f}" if row.scores else "" for m in metrics]
+        writer.writerow([row.benchmark, "", row.model, *means, *(_cost(getattr(row, c)) for c in costs)])
     return text.getvalue()
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from twinnet.errors import TwinnetError
+from twinnet.progress import progress
 from twinnet.restore.data.images import Watch
 
 __all__ = ["first_process", "module", "watching"]
@@ -23,15 +24,8 @@ def first_process() -> bool:
 @contextmanager
 def watching(*, quiet: bool = False) -> Iterator[Watch]:
     """A progress bar for `watch(what, share)`; nothing unless standard error is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda what, share: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda what, share: bar.update(task, description=what, completed=share)
+    with progress(quiet=quiet) as report:
+        yield report
 
 
 def module(name: str, summary: str, verb: Callable[..., Any], add: Callable[..., None] | None = None) -> None:

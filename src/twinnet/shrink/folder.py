@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import onnx
 
+from twinnet.engines.alone import HELPERS, SIDES
 from twinnet.errors import UsageError
 from twinnet.shrink import script
 from twinnet.shrink.seed import Runner
-from twinnet.shrink.sides import HELPERS, SIDES
 from twinnet.store import atomic_write
 
 __all__ = ["Contents", "check_target", "describe", "start", "write_folder"]

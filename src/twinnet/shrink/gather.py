@@ -11,17 +11,17 @@ import numpy as np
 
 from twinnet.engines import Spec, find_engine
 from twinnet.engines._export import OnnxArtefact, onnx_artefact
+from twinnet.engines._onnx_cut import between, build
 from twinnet.engines._onnx_graph import OnnxGraph
 from twinnet.engines._plan_judge import PlanJudge
+from twinnet.engines.alone import SIDES
 from twinnet.engines.base import UNITS, Job, Session, SiteJudge
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.judge.aggregate import VISIBLE
 from twinnet.judge.born import BornTest
 from twinnet.pairing import Pair, Pairing
 from twinnet.result import PairResult
-from twinnet.shrink.cut import between, build
 from twinnet.shrink.seed import LARGEST, Link, Place, Runner, Seed
-from twinnet.shrink.sides import SIDES
 from twinnet.shrink.tables import table_seed
 from twinnet.shrink.trial import Bench, Candidate, Outcome, exact_values, run
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx
 
-from twinnet.shrink.cut import weights_of, with_weights
+from twinnet.engines._onnx_cut import weights_of, with_weights
 from twinnet.shrink.trial import Bench, Candidate, Outcome
 
 __all__ = ["simpler_values", "smaller_input"]
@@ -79,9 +79,8 @@ def _worst_index(bench: Bench, candidate: Candidate, found: Outcome, n: int) -> 
     if expected.shape != found.observed.shape or not expected.size:
         return n // 2
     with np.errstate(invalid="ignore"):
-        off = np.nan_to_num(
-            np.abs(found.observed.astype(np.float64) - expected.astype(np.float64)), nan=np.inf
-        )
+        off = np.abs(found.observed.astype(np.float64) - expected.astype(np.float64))
+    off = np.where(np.isnan(off), np.inf, off)
     where = np.unravel_index(int(off.argmax()), off.shape)
     return next((int(i) for i, size in zip(where, off.shape, strict=True) if size == n), n // 2)
 
@@ -164,7 +163,7 @@ def simpler_values(bench: Bench, candidate: Candidate) -> Candidate:
 def _plainer(array: np.ndarray) -> Iterator[np.ndarray]:
     yield np.zeros_like(array)
     yield np.ones_like(array)
-    finite = np.nan_to_num(array, nan=0.0, posinf=0.0, neginf=0.0)
+    finite = np.where(np.isfinite(array), array, 0)
     for digits in (0, 1, 2):
         rounded = np.round(finite.astype(np.float64), digits).astype(array.dtype)
         if not np.array_equal(rounded, array, equal_nan=True):

@@ -55,7 +55,7 @@ def numbers(observed: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> 
     wrong = beyond(observed, expected, allowed)
     with np.errstate(invalid="ignore"):
         off = np.abs(observed.astype(np.float64) - expected.astype(np.float64))
-    order = np.argsort(np.where(wrong, np.nan_to_num(off, nan=np.inf), -1.0), axis=None)[::-1][:_ROWS]
+    order = np.argsort(np.where(wrong, np.where(np.isnan(off), np.inf, off), -1.0), axis=None)[::-1][:_ROWS]
     rows = ["| element | expected | observed | rounding may change it by |", "|---|---|---|---|"]
     for flat in order:
         at = np.unravel_index(int(flat), off.shape)

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
+from twinnet.engines._onnx_cut import between, build, fold_static
 from twinnet.engines._onnx_graph import OnnxGraph
+from twinnet.engines.alone import run_onnxruntime
 from twinnet.errors import TwinnetError
 from twinnet.layers.read_onnx import read_onnx
 from twinnet.pairing.topology import by_topology
-from twinnet.shrink.cut import between, build, fold_static
 from twinnet.shrink.ddmin import ddmin
 from twinnet.shrink.seed import Link
-from twinnet.shrink.sides import run_onnxruntime
 from twinnet.shrink.trial import Bench, Candidate
 
 __all__ = ["fewer_nodes"]

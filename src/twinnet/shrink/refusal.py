@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from twinnet.engines._onnx_cut import between, build, set_inputs
 from twinnet.engines._onnx_graph import OnnxGraph
+from twinnet.engines.alone import allowance
 from twinnet.errors import TwinnetError, UsageError
-from twinnet.shrink.cut import between, build, set_inputs
 from twinnet.shrink.ddmin import ddmin
 from twinnet.shrink.script import normalised
 from twinnet.shrink.seed import Runner, Seed
-from twinnet.shrink.sides import allowance
 from twinnet.shrink.trial import run
 
 __all__ = ["Refusal", "hidden_refusal", "names_of", "smallest_refusal"]
@@ -228,8 +228,8 @@ def _evaluated(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[
 
 def hidden_refusal(seed: Seed, found: Refusal) -> tuple[Refusal, tuple[str, ...]]:
     """The refusal with random weights and data and without names, and what had to keep its values."""
+    from twinnet.engines._onnx_cut import weights_of, with_weights
     from twinnet.shrink.confidential import hide_model, is_data, random_like
-    from twinnet.shrink.cut import weights_of, with_weights
 
     known = frozenset(names_of(found.model))
     bench = _Bench(seed.twin_side, known, wanted=normalised(found.message, known))

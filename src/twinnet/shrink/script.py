@@ -35,7 +35,8 @@ def report(side: str, observed: Any, expected: Any, allowed: Any) -> bool:
         return False
     with np.errstate(invalid="ignore"):
         off = np.abs(observed.astype(np.float64) - expected.astype(np.float64))
-    where = np.unravel_index(int(np.where(wrong, np.nan_to_num(off, nan=np.inf), -1.0).argmax()), off.shape)
+    off = np.where(np.isnan(off), np.inf, off)
+    where = np.unravel_index(int(np.where(wrong, off, -1.0).argmax()), off.shape)
     print(f"{side:8} differs in {count} of {off.size} elements")
     at = tuple(int(i) for i in where)
     print(f"{'':8} worst at {at}: {observed[where]!r}, expected {expected[where]!r} +- {allowed[where]:.3g}")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.engines._floats import own_floats
+from twinnet.engines._onnx_cut import between, build
 from twinnet.engines._table_view import TableView
+from twinnet.engines.alone import SIDES
 from twinnet.errors import EngineError
 from twinnet.layers.graph import Layer
 from twinnet.layers.read_plan import read_plan
@@ -17,9 +19,7 @@ from twinnet.lut.onnx import PAYLOAD_LAST
 from twinnet.lut.plan import INPUT, Plan
 from twinnet.lut.variants import Lookup, Place, Requantise, Sum
 from twinnet.pairing import Pair
-from twinnet.shrink.cut import between, build
 from twinnet.shrink.seed import Seed
-from twinnet.shrink.sides import SIDES
 
 if TYPE_CHECKING:
     import onnx

@@ -12,15 +12,15 @@ import onnx
 import torch
 
 from twinnet.engines._floats import own_floats
+from twinnet.engines._onnx_cut import set_inputs
+from twinnet.engines.alone import SIDES, allowance
 from twinnet.judge.born import BornTest
 from twinnet.judge.verdicts import Born
 from twinnet.layers import Graph, evaluate_with_error
 from twinnet.layers.read_onnx import read_onnx
 from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.pairing import Pair
-from twinnet.shrink.cut import set_inputs
 from twinnet.shrink.seed import Link, Runner
-from twinnet.shrink.sides import SIDES, allowance
 from twinnet.site import Site
 
 __all__ = ["Bench", "Candidate", "Outcome", "exact_values"]

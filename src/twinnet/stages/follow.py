@@ -15,7 +15,6 @@ from twinnet.result import Result, ResultSet, SideInfo, Stage, StagedResult, Ste
 
 if TYPE_CHECKING:
     from twinnet.engines.spec import Spec
-    from twinnet.network import Network
     from twinnet.stages.forms import Forge, Form
 
 __all__ = ["following", "read_stage_files", "stages"]
@@ -106,10 +105,8 @@ class _Walk:
         command: str,
         options: dict[str, Any],
     ) -> None:
-        from twinnet.check import CheckOptions
+        from twinnet.check import CheckOptions, read_network
         from twinnet.engines.base import Job
-        from twinnet.inputs import load_inputs, python_sample
-        from twinnet.network import load_network
         from twinnet.stages.forms import Forge
 
         settings = CheckOptions(**options)
@@ -117,19 +114,8 @@ class _Walk:
         self._folder = folder
         self._command = command
         self._progress = settings.progress
-        self._progress("reading the network", None)
-        self._network: Network = load_network(network, shape=settings.shapes)
-        self._network = self._network.with_example(python_sample(inputs))
+        self._network, self._feed = read_network(network, inputs, settings)
         self._twin = _one_twin(twin)
-        self._feed = load_inputs(
-            self._network.signature,
-            inputs,
-            shapes=settings.shapes,
-            preprocess=settings.preprocess,
-            seed=settings.seed,
-            samples=settings.samples,
-            bounds=self._network.bounds(),
-        )
         self._samples = list(self._feed.samples)
         self._files = self._placed(files)
         held.mkdir(parents=True, exist_ok=True)

@@ -136,6 +136,46 @@ def random_plan(seed: int) -> Plan:
     return Plan.build(stages, tables)
 
 
+def cornered_plan(seed: int) -> Plan:
+    """Like the nets that ship: four pixels per table, steps of 16 or 32, dense or banded, cells and cascades."""
+    rng = np.random.default_rng(seed)
+    tables: dict[str, Table] = {}
+    stages: list[Stage] = []
+    source, scale = Plane(INPUT), 1
+    for number in range(int(rng.integers(1, 4))):
+        cell = 2 if scale % 2 == 0 and rng.random() < 0.7 else 1
+        upscale = int(rng.choice([1, 2, 2, 3, 4])) if scale // cell * 4 <= 8 else int(rng.choice([1, 2]))
+        channels = int(rng.choice([1, 2, 3, 4, 11])) if upscale == 1 and rng.random() < 0.5 else 1
+        payload, terms = channels * upscale**2, []
+        for t in range(int(rng.integers(1, 6))):
+            banded = rng.random() < 0.6
+            nodes, step = ((17, 16), (9, 32))[int(rng.random() < 0.5 or (not banded and payload > 1))]
+            name = f"t{number}_{t}"
+            draw = lambda rows, n=payload: rng.integers(-128, 128, (rows, n)).astype(np.int8)  # noqa: E731
+            if banded:
+                near, width = int(rng.choice([1, 2, 3, 3, 3])), int(rng.choice([1, 2, 2, 3]))
+                index, rows = band_rows(nodes, near, width)
+                tables[name] = Table(
+                    draw(rows * nodes ** (3 - near)), 4, nodes, step, near=near, width=width, thin=2,
+                    index=index, coarse=draw(((nodes - 1) // 2 + 1) ** 4),
+                )  # fmt: skip
+            else:
+                tables[name] = Table(draw(nodes**4), 4, nodes, step)
+            offsets = tuple((int(y), int(x)) for y, x in rng.integers(-3, 4, (4, 2)))
+            padding = "reflect" if rng.random() < 0.3 else "edge"
+            sample = Sample((source,), offsets, padding, None, 0, int(rng.random() < 0.1))
+            rotations = (0, 1, 2, 3) if rng.random() < 0.7 else tuple(int(r) for r in rng.integers(0, 4, 3))
+            terms.append(
+                Term(sample, name, group=f"in_c{t % 2}", branch=f"b{t}", rotations=tuple(set(rotations)))
+            )
+        lookups = sum(len(term.rotations) for term in terms)
+        stages.append(
+            Stage(f"stage{number}", tuple(terms), random_requant(rng, lookups), channels, upscale, cell)
+        )
+        source, scale = Plane(f"stage{number}", int(rng.integers(channels))), scale // cell * upscale
+    return Plan.build(stages, tables)
+
+
 def random_image(seed: int, rows: int, columns: int) -> np.ndarray:
     """Smooth ramps, flat areas, noise and extremes in one picture, so that ties, bands and ends all occur."""
     rng = np.random.default_rng(seed)

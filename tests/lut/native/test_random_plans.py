@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from random_plans import random_image, random_plan
+from random_plans import cornered_plan, random_image, random_plan
 
 from twinnet.lut.executors.native import NativeExecutor
 from twinnet.lut.executors.numpy_path import NumpyExecutor
@@ -39,6 +39,19 @@ def test_native_equals_reference(engine, seed):
         )
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_of_corners_equal_the_reference(engine, seed):
+    plan = cornered_plan(seed)
+    image = random_image(seed, *SIZES[seed % len(SIZES)])
+    wanted = run_reference(plan, image)
+    for kernels in instruction_sets():
+        executor = NativeExecutor(plan, threads=1 + seed % 3, kernels=kernels)
+        for _ in range(2):  # the second run finds the memory of the first
+            np.testing.assert_array_equal(
+                executor.run(image[None])[0], wanted, err_msg=f"{kernels} {executor.describe()}"
+            )
+
+
 @pytest.mark.parametrize("seed", range(0, 60, 2))
 def test_numpy_path_equals_reference(seed):
     plan = random_plan(seed)
@@ -48,8 +61,9 @@ def test_numpy_path_equals_reference(seed):
 
 @pytest.mark.parametrize("seed", range(100, 120))
 @pytest.mark.parametrize("kind", [NativeExecutor, NumpyExecutor])
-def test_every_site_is_recorded_and_equal(engine, kind, seed):
-    plan = random_plan(seed)
+@pytest.mark.parametrize("make", [random_plan, cornered_plan])
+def test_every_site_is_recorded_and_equal(engine, make, kind, seed):
+    plan = make(seed)
     image = random_image(seed, 5, 11)
     wanted_out, wanted = recorded(lambda i, note: run_reference(plan, i, note), image)
     out, found = recorded(kind(plan).record, image)
@@ -63,8 +77,7 @@ def test_the_seeds_reach_every_way_a_stage_can_run(engine):
     """Guards the tests above: if a kernel family is no longer reached, they prove less than they say."""
     about = set()
     features = set()
-    for seed in range(60):
-        plan = random_plan(seed)
+    for plan in (*map(random_plan, range(60)), *map(cornered_plan, range(40))):
         for text in NativeExecutor(plan).describe().values():
             lanes, _, rounding = text.split(", ")
             about |= {lanes, rounding}
@@ -77,7 +90,9 @@ def test_the_seeds_reach_every_way_a_stage_can_run(engine):
                     f"band{table.banded}", f"weights{term.sample.weights is not None}",
                     f"blend{term.blend is not None}",
                 }  # fmt: skip
-    assert about == {"int16", "int16+32", "int32", "scalar", "divide", "divide wide", "table", "search"}
+    corners = {"cells", "quads"} if len(instruction_sets()) > 1 else set()
+    assert about - corners == {"int16", "int16+32", "int32", "scalar", "divide", "divide wide", "table", "search"}
+    assert corners <= about
     assert features >= {
         "x1", "x2", "x3", "x4", "x5", "cell1", "cell2", "cell3", "channelsTrue", "simplex", "multilinear",
         "srlut-2021", "edge", "reflect", "axes1", "axes2", "axes3", "axes4", "axes5", "bandTrue",

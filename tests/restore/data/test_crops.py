@@ -155,3 +155,28 @@ def test_gray_against_colours(tmp_path):
         Image.fromarray(np.zeros(shape, np.uint8)).save(tmp_path / name / "x.png")
     with pytest.raises(UsageError, match="one image of the pair is gray"):
         open_pairs(SuperResolution(2), [tmp_path / "good"], [tmp_path / "bad"])
+
+
+def test_changed_tones_are_the_same_change_on_both_sides(photos):
+    pairs = open_pairs(SuperResolution(2), [photos])
+    plain, toned = Crops(pairs, 8), Crops(pairs, 8, tones=0.5)
+    seen = {"as it was": 0, "darker or brighter": 0, "inverted": 0}
+    for place in range(200):
+        (low, high), (low2, high2) = plain.crop(0, place), toned.crop(0, place)
+        if np.array_equal(low, low2):
+            assert np.array_equal(high, high2)
+            seen["as it was"] += 1
+            continue
+        contrast, darkest = np.polyfit(high.ravel().astype(float), high2.ravel(), 1)
+        assert 0.45 < abs(contrast) < 1.05 and high2.min() >= 0 and high2.max() <= 255
+        assert np.abs(low * contrast + darkest - low2).max() < 2  # one rounding, and that of the line found
+        seen["inverted" if contrast < 0 else "darker or brighter"] += 1
+    assert seen["as it was"] in range(70, 130)
+    assert seen["inverted"] in range(25, 75)
+
+
+def test_only_super_resolution_changes_tones(tmp_path):
+    from twinnet.restore.new import new
+
+    with pytest.raises(UsageError, match="only sr can change tones, not denoise"):
+        new(tmp_path / "exp", {"model": {"task": "denoise", "scale": 1}, "data": {"tones": 0.5}})

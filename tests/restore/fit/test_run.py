@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,15 @@ from typer.testing import CliRunner
 from twinnet import lut
 from twinnet.cli.main import app
 from twinnet.errors import UsageError
+from twinnet.lut.executors import make
 from twinnet.lut.file import read
+from twinnet.lut.plan import Plan
 from twinnet.restore.config import parse, template
+from twinnet.restore.experiment import open_experiment
+from twinnet.restore.finetune import finetune
 from twinnet.restore.fit import fit
 from twinnet.restore.fit import run as running
+from twinnet.restore.fit.images import FitImages
 from twinnet.restore.fit.search import candidates
 from twinnet.restore.new import new
 from twinnet.restore.sample import write_samples
@@ -130,3 +136,48 @@ def test_mistakes_in_the_config_name_their_line(section: dict, complaint: str) -
     with pytest.raises(UsageError, match=complaint) as caught:
         parse(template({"fit": section}))
     assert "config.toml:" in str(caught.value)
+
+
+def test_fitted_tables_are_tuned_together_on_the_same_images(experiment: Path) -> None:
+    config = experiment / "config.toml"
+    settings = (
+        ("[finetune_lut]", 'table = "fitted"', "iterations = 100", "learning_rate = 1e-3", "learning_rate_end = 0.0",
+         'rounding = "deploy"'),
+        ("[data]", "crop_size = 16", "batch_size = 8"),
+        ("[fit]", 'planes = "all"'),
+    )  # fmt: skip
+    text = config.read_text()
+    for section, *lines in settings:
+        for line in lines:
+            key = line.split(" = ")[0]
+            head, tail = text.split(section, 1)
+            text = head + section + re.sub(rf"(?m)^{key} = .*$", line, tail, count=1)
+    config.write_text(text)
+    with pytest.raises(UsageError, match="no fitted tables") as refused:
+        finetune(experiment, quiet=True)
+    assert refused.value.hint == f"twinnet lut fit -e {experiment}"
+
+    fitted = fit(experiment, quiet=True)
+    tuned = finetune(experiment, quiet=True)
+    assert tuned.name == "finetuned-fitted.lut.safetensors"
+    plan = read(tuned).plan
+    changed = [
+        stage.name
+        for stage in plan.stages
+        if any(
+            (plan.tables[t.table].values != fitted.result.plan.tables[t.table].values).any()
+            for t in stage.terms
+        )
+    ]
+    assert changed == ["stage1", "stage2"]
+    train, _ = running.fit_images(open_experiment(experiment), quiet=True)
+    assert _error(plan, train) < _error(fitted.result.plan, train)
+
+
+def _error(plan: Plan, images: FitImages) -> float:
+    """Every image counts the same, as it does for crops."""
+    executor = make(plan)
+    pairs = zip(images.inputs, images.goods)
+    return float(
+        np.mean([((executor.run(low[None])[0, 0].astype(float) - good) ** 2).mean() for low, good in pairs])
+    )

@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["VERBS"]
+from twinnet.cli import options as o
+from twinnet.cli._groups import grouped
+from twinnet.cli.lut._options import Experiment, Quiet
 
-_Experiment = Annotated[
-    Path, typer.Option("-e", "--exp-dir", metavar="DIR", help="Folder of the experiment.")
-]
-_Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but results and errors.")]
+__all__ = ["VERBS"]
 
 
 def new(
@@ -63,7 +62,7 @@ def new(
     typer.echo(f"written   {written}\nnext      twinnet lut train -e {folder}")
 
 
-def train(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
+def train(exp_dir: Experiment, quiet: Quiet = False) -> None:
     """Train the network; goes on from the last checkpoint.
 
     On many processes: accelerate launch -m twinnet.restore.train -e DIR
@@ -79,7 +78,7 @@ def train(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
     typer.echo(f"next      twinnet lut export -e {exp_dir}")
 
 
-def export(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
+def export(exp_dir: Experiment, quiet: Quiet = False) -> None:
     """Tabulate the trained network."""
     from twinnet.restore.export import export as run
 
@@ -88,7 +87,7 @@ def export(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
     typer.echo(f"next      twinnet lut finetune -e {exp_dir}")
 
 
-def finetune(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
+def finetune(exp_dir: Experiment, quiet: Quiet = False) -> None:
     """Train the entries of the tables; goes on from the last checkpoint."""
     from twinnet.restore.finetune import finetune as run
 
@@ -96,45 +95,90 @@ def finetune(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
 
 
 def evaluate(
-    exp_dir: _Experiment,
+    exp_dir: Annotated[
+        Path | None, typer.Option("-e", "--exp-dir", metavar="DIR", help="Folder of the experiment.")
+    ] = None,
     compare: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FILE...", help="Tables, .onnx or .pb (OpenCV) of others in the same table; one or more."
+            metavar="FILE...",
+            help="Tables, .onnx or .pb (OpenCV) of others in the same table, or folders with them; one or more.",
         ),
     ] = None,
     # An option takes one value: the files after the first arrive here.
     more: Annotated[list[str] | None, typer.Argument(metavar="FILE", hidden=True)] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(help="Instead of -e, the tables that come with twinnet: sr, denoise, deblock."),
+    ] = None,
+    bench: Annotated[Path | None, typer.Option(help="With --task: folder of test sets, Set5/ ...")] = None,
+    scale: Annotated[int | None, typer.Option(help="With --task sr: 2, 3 or 4 (4).")] = None,
+    sigma: Annotated[int | None, typer.Option(help="With --task denoise: 15, 25 or 50 (25).")] = None,
+    jpeg_quality: Annotated[int | None, typer.Option(help="With --task deblock: 10, 20 or 40 (20).")] = None,
     network: Annotated[bool, typer.Option(help="Also the network itself, which is slow.")] = True,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to write (DIR/eval).")] = None,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Score everything made so far on the test sets, beside doing nothing and beside others."""
+    """Score everything made so far on the test sets, beside doing nothing, classical filters and others.
+
+    Example: twinnet lut eval -e models/mine --compare others/
+    Example: twinnet lut eval --task sr --scale 4 --bench testsets/ --compare IMDN_x4.onnx
+    """
     from twinnet.errors import UsageError
-    from twinnet.restore.evaluate import evaluate as run
     from twinnet.restore.results import lines
 
     if more and not compare:
         raise UsageError(f"what is {more[0]} for?", hint="files to compare with come after --compare")
-    result = run(exp_dir, compare=[*(compare or ()), *(more or ())], network=network, out=out, quiet=quiet)
+    if (exp_dir is None) == (task is None):
+        raise UsageError("what should be scored?", hint="an experiment with -e DIR, or --task sr --bench DIR")
+    files = [*(compare or ()), *(more or ())]
+    if exp_dir is not None:
+        from twinnet.restore.evaluate import evaluate as run
+
+        result = run(exp_dir, compare=files, network=network, out=out, quiet=quiet)
+        out = out or exp_dir / "eval"
+    else:
+        from twinnet.models import named
+        from twinnet.models.evaluate import evaluate_shipped
+
+        if bench is None:
+            raise UsageError("where are the test sets?", hint="name their folder with --bench")
+        given = {"scale": scale, "sigma": sigma, "jpeg_quality": jpeg_quality}
+        name = named(str(task), **{key: value for key, value in given.items() if value is not None})
+        result = evaluate_shipped(name, bench, compare=files, out=out, quiet=quiet)
     typer.echo("\n".join(lines(result)))
-    typer.echo(f"\nwritten   {out or exp_dir / 'eval'}/index.html")
+    if out is not None:
+        typer.echo(f"\nwritten   {out}/index.html")
 
 
+@grouped
 def debug(
-    exp_dir: _Experiment,
+    exp_dir: Experiment,
+    *,
     image: Annotated[str, typer.Option(help="A file, or the name of a test image.")] = "butterfly",
     table: Annotated[
-        str, typer.Option(help="exported (made now if absent), compressed, finetuned, finetuned-compressed.")
+        str,
+        typer.Option(
+            help="exported (made now if absent), compressed, fitted, finetuned, finetuned-fitted ..."
+        ),
     ] = "",
     serve: Annotated[bool, typer.Option("--serve", help="Hand both sides to the live debugger.")] = False,
     most: Annotated[int, typer.Option("--most", min=1, help="Sites to list.")] = 8,
+    door: o.Door,
 ) -> None:
-    """Run one image through the network and its tables; list the sites where they differ most."""
+    """Run one image through the network and its tables; list the sites where they differ most.
+
+    With --serve also stop there and answer questions over HTTP until `quit`, as `twinnet debug` does.
+    """
+    from twinnet.errors import UsageError
+
+    if not serve and door.moved():
+        raise UsageError("who may come in is a question of --serve", hint="add --serve")
+    settings = door.settings(exp_dir / "debugger") if serve else None
     from twinnet.restore.debug import debug as run
     from twinnet.restore.debug import lines
 
-    found = run(exp_dir, image=image, table=table, serve=serve)
+    found = run(exp_dir, image=image, table=table, serve=settings)
     typer.echo("\n".join(lines(found, most)))
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from twinnet.cli.lut._options import Experiment, Quiet
+
 __all__ = ["VERBS"]
 
-_Experiment = Annotated[
-    Path, typer.Option("-e", "--exp-dir", metavar="DIR", help="Folder of the experiment.")
-]
-_Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but results and errors.")]
 
-
-def fit(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
+def fit(exp_dir: Experiment, quiet: Quiet = False) -> None:
     """Fit tables to the images of an experiment by least squares, without training a network.
 
     What is fitted stands in [fit] of its config.toml: a preset (tiny, small, default, best) or stages of your own.
@@ -33,7 +29,7 @@ def fit(exp_dir: _Experiment, quiet: _Quiet = False) -> None:
 
 
 def search(
-    exp_dir: _Experiment,
+    exp_dir: Experiment,
     stage: Annotated[
         int,
         typer.Option(min=1, help="Which stage of [fit] to find patterns for; those before it are fitted."),
@@ -43,7 +39,7 @@ def search(
     window: Annotated[int, typer.Option(min=1, max=8, help="How far away taps may be.")] = 3,
     share: Annotated[float, typer.Option(min=0.001, max=1.0, help="Share of the images to use.")] = 0.2,
     seed: Annotated[int, typer.Option(min=0)] = 0,
-    quiet: _Quiet = False,
+    quiet: Quiet = False,
 ) -> None:
     """Find sampling patterns for a stage, one table after the other, and print them for the config."""
     from twinnet.restore.fit.run import search as run

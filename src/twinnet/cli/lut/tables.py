@@ -138,10 +138,13 @@ def run(
         str | None,
         typer.Option(help="Instead of --table, tables that come with twinnet: sr, denoise, deblock."),
     ] = None,
-    scale: Annotated[int, typer.Option(help="sr: 2, 3 or 4.")] = 4,
-    quality: Annotated[str, typer.Option(help="sr: fast, strong or best.")] = "strong",
-    level: Annotated[
-        int | None, typer.Option(help="denoise: sigma 15, 25 or 50; deblock: JPEG quality 10, 20 or 40.")
+    scale: Annotated[int | None, typer.Option(help="sr: 2, 3 or 4 (4).")] = None,
+    quality: Annotated[str | None, typer.Option(help="sr: fast, strong or best (strong).")] = None,
+    sigma: Annotated[
+        int | None, typer.Option(help="denoise: strength of the noise, 15, 25 or 50 (25).")
+    ] = None,
+    jpeg_quality: Annotated[
+        int | None, typer.Option(help="deblock: 10, 20 or 40 (nearest to the JPEG's own, else 20).")
     ] = None,
     executor: Annotated[
         str, typer.Option(help="auto, native, numpy or reference: all give the same pixels.")
@@ -152,19 +155,39 @@ def run(
     """Run a table network over images.
 
     Example: twinnet lut run photo.png --task sr --scale 4 --quality strong -o large.png
+    Example: twinnet lut run photo.png --task denoise --sigma 15
+    Example: twinnet lut run photo.jpg --task deblock --jpeg-quality 20 -o clean.png
     """
     from twinnet.errors import UsageError
     from twinnet.lut.batch import run_with_bar
     from twinnet.lut.model import load
-    from twinnet.models import find
+    from twinnet.lut.pictures import is_picture
+    from twinnet.models import TASKS, file_of, named
+    from twinnet.models.jpeg import nearest_level, quality_of
 
     if (table is None) == (task is None):
-        raise UsageError("which tables?", hint="name a file with --table, or a task with --task")
+        raise UsageError(
+            "which tables?",
+            hint=f"name a file with --table, or a task with --task: {', '.join(TASKS)}",
+        )
+    stated = {"scale": scale, "quality": quality, "sigma": sigma, "jpeg_quality": jpeg_quality}
+    given: dict[str, object] = {key: value for key, value in stated.items() if value is not None}
     if table is None:
-        table = find(str(task), scale=scale, quality=quality, level=level)
+        if task == "deblock" and jpeg_quality is None and (found := quality_of(source)) is not None:
+            given["jpeg_quality"] = nearest_level(found)
+            note = ", which takes detail from a JPEG this good" if found > 80 else ""
+            typer.echo(f"quality   {found}: tables for {given['jpeg_quality']}{note}", err=True)
+        table = file_of(named(str(task), **given))
+    elif given:
+        raise UsageError(
+            f"--{next(iter(given)).replace('_', '-')} chooses among the tables that come with twinnet",
+            hint="leave out --table, or this option",
+        )
     if out is None:
-        # photo.png becomes photo-sr-x4-strong.png, a folder of photos a folder of that name.
-        out = Path(f"{source.stem}-{table.name.partition('.')[0]}{source.suffix}")
+        # photo.jpg becomes photo-sr-x4-strong.png (a JPEG would lose again what was won), a folder of photos a
+        # folder of that name.
+        suffix = ".png" if is_picture(source) and not source.is_dir() else source.suffix
+        out = Path(f"{source.stem}-{table.name.partition('.')[0]}{suffix}")
     outcome = run_with_bar(load(table, executor=executor, threads=threads), source, out, quiet)
     for path, why in outcome.failed.items():
         typer.echo(f"skipped   {path}: {why}", err=True)

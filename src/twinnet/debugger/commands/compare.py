@@ -15,8 +15,8 @@ from twinnet.debugger.ranges import Index, read_ranges, spell
 from twinnet.debugger.stopped import Stopped
 from twinnet.errors import UsageError
 from twinnet.judge.metrics import compare, dtype_class
+from twinnet.report.figures import grouped
 from twinnet.report.slices import Compared
-from twinnet.report.words import grouped
 
 __all__ = ["Comparison", "cmp"]
 

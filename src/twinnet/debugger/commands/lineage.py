@@ -8,7 +8,7 @@ from twinnet.debugger.commands.registry import command
 from twinnet.debugger.figures import number, table
 from twinnet.debugger.stopped import Stopped
 from twinnet.errors import UsageError
-from twinnet.report.words import percent
+from twinnet.report.figures import percent
 from twinnet.result import Cause, PairResult
 
 __all__ = ["born", "cause", "inputs_of"]

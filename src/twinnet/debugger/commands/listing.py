@@ -10,7 +10,7 @@ from twinnet.debugger.commands.registry import command
 from twinnet.debugger.figures import number, table
 from twinnet.debugger.stopped import Stopped
 from twinnet.errors import UsageError
-from twinnet.report.words import count
+from twinnet.report.figures import count
 from twinnet.result import PairResult
 
 __all__ = ["sites", "worst"]

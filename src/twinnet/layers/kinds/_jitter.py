@@ -42,7 +42,8 @@ def jitter_error(
                 worst[i] = torch.full(y.shape, math.inf)
                 continue
             if y.is_floating_point():
-                gap = (y - z).abs().nan_to_num_(nan=0.0).to(torch.float32)
+                gap = (y - z).abs()
+                gap = torch.where(gap.isnan(), 0.0, gap).to(torch.float32)
             else:
                 gap = torch.where(y != z, math.inf, 0.0).to(torch.float32)
             before = worst[i]

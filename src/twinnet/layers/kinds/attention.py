@@ -80,14 +80,19 @@ def _attention_error(
         if attrs.get("softcap", 0.0) and u:
             off = off.add_(8 * u * attrs["softcap"])
         if mask is not None and mask.dtype != torch.bool and u:
-            size = torch.where(torch.isfinite(logits), mag(logits) + mag(mask.expand(logits.shape)), 0.0)
-            off = off + size.nan_to_num_(nan=0.0, posinf=0.0).to(torch.float32) * u
+            size = mag(logits) + mag(mask.expand(logits.shape))
+            counts = torch.isfinite(logits) & torch.isfinite(
+                size
+            )  # what is masked has no weight to be wrong in
+            off = off + torch.where(counts, size, 0.0).to(torch.float32) * u
     if e_mask is not None:
         off = e_mask.expand(logits.shape) if off is None else off + e_mask
     if off is not None:
         off = torch.where(torch.isfinite(logits), off, 0.0)
     spread = softmax_error(logits, off, weights, -1, u)
-    spread = None if spread is None else spread.nan_to_num_(nan=0.0)
+    if spread is not None:
+        # A row that is masked as a whole has no weights. The unbounded stays a number: times a value of 0 it is none.
+        spread = torch.where(spread.isnan(), 0.0, spread).clamp_(max=torch.finfo(spread.dtype).max)
     values = _heads(v, q)
     e_values = None if errors[2] is None else _heads(errors[2], q)
     return (bilinear_error(torch.matmul, weights, values, spread, e_values, weights.shape[-1], u),)

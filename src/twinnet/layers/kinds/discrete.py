@@ -156,7 +156,7 @@ def _cast(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor]:
     if to == torch.bool:
         return (x != 0,)
     if x.is_floating_point():
-        x = x.nan_to_num(0.0).trunc()
+        x = torch.where(x.isnan(), 0.0, x).trunc()
     return (x.to(torch.int64).to(to) if to != torch.uint64 else x.to(to),)
 
 

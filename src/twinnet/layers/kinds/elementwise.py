@@ -187,7 +187,10 @@ def _atan2_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors
         return (own,)
     moved = add_up(y, None if eb is None else mag(a) * eb, None if ea is None else mag(b) * ea)
     assert moved is not None
-    turned = (moved / (mag(a) ** 2 + mag(b) ** 2)).nan_to_num_(nan=0.0, posinf=6.2832).clamp_(max=6.2832)
+    turned = moved / (mag(a) ** 2 + mag(b) ** 2)
+    turned = torch.where(turned.isnan(), 0.0, turned).clamp_(
+        max=6.2832
+    )  # 0 / 0: nothing moves; else a turn at most
     return (add_up(y, own, turned),)
 
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int MAX_OFFSET = 4096;
 constexpr int64_t SHORT_MAX = 32767, INT_MAX_ = 2147483647;
-constexpr int64_t PASS_BYTES = 1 << 20;
+constexpr int64_t PASS_BYTES = 1 << 20, CORNER_PASS_BYTES = 1 << 21;
 constexpr int64_t LEVELS_MAX = int64_t(1) << 20;
 
 [[noreturn]] void fail(const std::string& where, const std::string& what) { throw Error(where + ": " + what); }
@@ -95,7 +95,8 @@ struct Builder {
             wanted.plane = planes.size() == 1 ? planes[0] : planes[p];
             wanted.reflect = t.reflect;
             wanted.floats = t.valued || t.scalar;
-            if (!wanted.floats) {
+            wanted.bytes = s.corners > 0;
+            if (!wanted.floats && !wanted.bytes) {
                 wanted.step = table.step;
                 wanted.nodes = table.nodes;
                 wanted.banded = table.banded();
@@ -124,9 +125,11 @@ struct Builder {
         t.units = int64_t(table.step) << (t.valued ? t.value_bits : 0);
         t.scalar = s.scalar;
         const bool copies = s.upscale > 1 && s.turn == NONE;
-        auto& layout = layouts[{t.table, copies ? s.upscale : 0, copies ? s.channels : 0}];
-        if (!layout) layout = lay_out(table, s.channels, s.upscale, copies);
+        auto& layout = layouts[{t.table, s.corners ? -s.width : copies ? s.upscale : 0, copies ? s.channels : 0}];
+        if (!layout)
+            layout = s.corners ? lay_out_corners(table, s.corners, s.width) : lay_out(table, s.channels, s.upscale, copies);
         t.layout = layout;
+        if (s.corners) use_corners(plan, s, t);
         IndexJob job = {};
         for (int k = 0; k < std::min(table.axes, AXES); k++) {
             job.stride[k] = static_cast<uint32_t>(layout->stride[k]);
@@ -204,6 +207,7 @@ struct Builder {
             s.width = s.payload <= 8 ? 8 : 16;
             s.slices = static_cast<int>((s.payload + 15) / 16);
         }
+        choose_corners(plan, s);
     }
 
     void add_pass(Stage& s, int term, const int (&slots)[SLOTS]) {
@@ -216,6 +220,10 @@ struct Builder {
             most = static_cast<int>(std::min<int64_t>(2, SHORT_MAX / quad));
         }
         if (lanes == INT || t.multilinear || s.width == 1 || plan.tables[t.table].axes < AXES) most = 1;
+        if (s.corners) {  // parts add up in 16 bits in some variants
+            lanes = s.lanes;
+            most = static_cast<int>(std::min<int64_t>(CORNER_TERMS, SHORT_MAX / (s.denominator * 128)));
+        }
         // Tables of one pass are read in turn for every site: together they should fit the second cache.
         int64_t bytes = t.layout->size;
         if (!s.passes.empty()) {
@@ -224,7 +232,7 @@ struct Builder {
             // same lanes and axes; `quad` may differ between the two, so both must be small enough
             const bool fits = SLOTS * lookup_bound(s, first) * (last.count + 1) <= SHORT_MAX || lanes == SHORT;
             for (int i = 0; i < last.count; i++) bytes += s.terms[last.terms[i]].layout->size;
-            if (last.lanes == lanes && last.count < most && fits && bytes <= PASS_BYTES &&
+            if (last.lanes == lanes && last.count < most && (fits || s.corners) && bytes <= (s.corners ? CORNER_PASS_BYTES : PASS_BYTES) &&
                 plan.tables[first.table].axes == plan.tables[t.table].axes) {
                 last.terms[last.count] = term;
                 std::copy(slots, slots + SLOTS, last.slots[last.count]);
@@ -270,7 +278,8 @@ struct Builder {
             plan.kernels->divide16(&in, &out, 1, static_cast<int>(s.divisor), static_cast<int>(s.offset));
         } else {
             const int32_t in = static_cast<int32_t>(n);
-            const auto divide = wide ? plan.kernels->divide32_wide : plan.kernels->divide32;
+            const auto divide = wide ? plan.kernels->divide32_wide
+                                : s.divisor <= SMALL_DIVISOR ? plan.kernels->divide32_small : plan.kernels->divide32;
             divide(&in, &out, 1, static_cast<int>(s.divisor), static_cast<int>(s.offset));
         }
         return out;
@@ -333,7 +342,7 @@ struct Builder {
         make_passes(s);
         choose_rounding(s);
         const char* rounding[] = {"divide", "divide wide", "table", "search"};
-        s.about = s.scalar ? "scalar" : s.lanes == SHORT ? "int16" : s.passes[0].lanes == SHORT_TO_INT ? "int16+32" : "int32";
+        s.about = s.scalar ? "scalar" : s.corners == 4 ? "quads" : s.corners ? "cells" : s.lanes == SHORT ? "int16" : s.passes[0].lanes == SHORT_TO_INT ? "int16+32" : "int32";
         s.about += ", " + std::to_string(s.passes.size()) + " passes, " + rounding[static_cast<int>(s.rounding)];
         scales.push_back(s.scale);
         channels.push_back(s.channels);

@@ -2,10 +2,7 @@
 #pragma once
 #include <cstdint>
 
-// Variants need a compiler that can switch its target inside a file; others get the baseline only.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define TWL_X86_VARIANTS
-#endif
+#include "../../native/processor.hpp"
 
 namespace twl {
 
@@ -14,6 +11,7 @@ constexpr int AXES = 4;       // axes the vector kernels know; more go the scala
 constexpr int MAX_TERMS = 3;  // terms blended in one pass
 constexpr int SLOTS = 4;      // lookups per term and pass: its rotations
 constexpr int CODES = 128;    // orders of four axes (two bits each for the first three), in band and off band
+constexpr int SMALL_DIVISOR = 2048;  // of divide32_small
 constexpr int SLIP_CODE = 63; // no order of axes has this code, so it can stand for the 2021 slip
 
 // Where one lookup reads, and how much each vertex weighs, for a tile of sites.
@@ -78,6 +76,41 @@ struct NarrowJob {
     int n;
 };
 
+// Lookups in rows that hold several corners of a cell: see kernels_corners.inc. Weights have a byte per corner, sites
+// are in an order that only the kernels know.
+constexpr int QUAD_ROWS = 3;     // read per lookup
+constexpr int CORNER_TERMS = 8;  // blended in one pass
+
+struct alignas(64) QuadBlock {
+    uint64_t at[TILE];  // of the first row, and in the upper half of the second
+    uint32_t weight[QUAD_ROWS][TILE];
+};
+struct alignas(64) CellBlock {
+    uint32_t at[TILE];
+    uint8_t weight[TILE][16];
+};
+union CornerBlock {
+    QuadBlock quad;
+    CellBlock cell;
+};
+
+// Row of a cell of bins a, b, c, d: (a * first + b) * second + c * third + d; `second` in bytes, the rest in rows. Coarse
+// cells have the same steps, but their a begins at `coarse`.
+struct CornerJob {
+    int32_t first, second, third, row_bytes, coarse;
+    int32_t units, shift;  // fractions << shift are weights, which add up to units
+    int32_t near, limit;
+};
+
+struct CornerBlendJob {
+    const CornerBlock* blocks;  // SLOTS per term
+    const int8_t* table[CORNER_TERMS];
+    int64_t far[CORNER_TERMS];  // bytes from the first row to the last
+    void* sums;                 // [n][lanes]
+    int n, terms;
+    bool first;  // store instead of adding up
+};
+
 // Weighted sums of pixels, all axes at once.
 struct WindowJob {
     const float* const* rows;  // one per pixel of the window
@@ -97,6 +130,8 @@ using LinearIndexFn = void (*)(const IndexJob&, const IndexRows&, LinearBlock&);
 using LinearFn = void (*)(const LinearJob&);
 using BlendFn = void (*)(const BlendJob&);
 using NarrowFn = void (*)(const NarrowJob&);
+using CornerIndexFn = void (*)(const CornerJob&, const uint8_t* const* pixels, CornerBlock&);
+using CornerBlendFn = void (*)(const CornerBlendJob&);
 
 struct Kernels {
     const char* name;
@@ -106,23 +141,30 @@ struct Kernels {
     NarrowFn narrow[AXES][LANE_KINDS][2];                       // [axes - 1][..][payload - 1]
     LinearIndexFn linear_index[AXES];                           // [axes - 1]
     LinearFn linear[AXES][TURNS][2];                            // [axes - 1][..][8 or 16 lanes]
+    CornerIndexFn corner_index[2][2][2];                        // [steps of 16 or 32][16 corners or 4][plain or band], or null
+    CornerBlendFn corner_blend[2][3][TURNS];                    // [16 or 32-bit sums][1, 4 or 16 lanes][..], or null
     void (*window)(const WindowJob&);
     void (*mix)(int32_t* value, const int32_t* other, int32_t gain, int bits, bool small);
     // sums -> 8 bit as round_half_even(N / divisor) + offset, clipped
     void (*divide16)(const int16_t*, uint8_t*, int count, int divisor, int offset);
     void (*divide32)(const int32_t*, uint8_t*, int count, int divisor, int offset);
+    void (*divide32_small)(const int32_t*, uint8_t*, int count, int divisor, int offset);
     void (*divide32_wide)(const int32_t*, uint8_t*, int count, int divisor, int offset);
     void (*place4)(const uint8_t* blocks, uint8_t* to, int64_t row, int n);
     void (*place2)(const uint8_t* blocks, uint8_t* to, int64_t row, int n);
+    void (*place2_narrow)(const uint8_t* blocks, uint8_t* to, int64_t row, int n);
+    void (*split_pairs)(const uint8_t* row, uint8_t* even, uint8_t* odd, int64_t count);
+    void (*every_third)(const uint8_t* row, uint8_t* to, int64_t count);
     void (*split_row)(const uint8_t*, uint8_t* bin, uint8_t* frac, int64_t count, int shift);
     void (*interleave3)(const uint8_t* r, const uint8_t* g, const uint8_t* b, uint8_t* out, int64_t count);
 };
 
 // Fill in the kernels of one variant. Even this code may use the variant's instructions: ask the processor first.
 void fill_baseline(Kernels&);
-#ifdef TWL_X86_VARIANTS
+#ifdef TWINNET_X86_VARIANTS
 void fill_avx2(Kernels&);
 void fill_avx512(Kernels&);
+void fill_vnni(Kernels&);
 #endif
 
 // The variants this machine can run, best first; `name` NULL or empty: the best. NULL if there is none of that name.

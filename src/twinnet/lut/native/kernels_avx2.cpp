@@ -4,7 +4,7 @@
 
 #include "kernels.hpp"
 
-#ifdef TWL_X86_VARIANTS
+#ifdef TWINNET_X86_VARIANTS
 #include <immintrin.h>
 
 // GCC 12 does not tell the preprocessor about a target set by pragma, so say it here.

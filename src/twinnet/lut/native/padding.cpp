@@ -21,25 +21,30 @@ int64_t inside(int64_t i, int64_t n, bool reflect) {
 
 }  // namespace
 
-uint8_t* Aligned::get(int64_t bytes) {
-    if (static_cast<int64_t>(store.size()) < bytes + 64) store.assign(static_cast<size_t>(bytes + 64), 0);
-    const uintptr_t at = reinterpret_cast<uintptr_t>(store.data());
-    return store.data() + (64 - at % 64) % 64;
-}
-
-Strip::Strip(const Stage& stage, const std::vector<Table>& tables, const Kernels& kernels,
-             const std::vector<View>& registers, int64_t rows, int64_t columns)
+Strip::Strip(const twl_plan& plan, const Stage& stage, const std::vector<View>& registers, int64_t rows, int64_t columns)
     : stage_(stage),
-      tables_(tables),
-      kernels_(kernels),
+      tables_(plan.tables),
+      kernels_(*plan.kernels),
       registers_(registers),
       source_rows_(rows * stage.source_scale),
       source_columns_(columns * stage.source_scale),
       site_rows_(rows * stage.site_scale),
-      site_columns_(columns * stage.site_scale) {
+      site_columns_(columns * stage.site_scale),
+      scratch_(plan.scratch),
+      planes_((*scratch_).planes),
+      blocks_((*scratch_).blocks),
+      linear_blocks_((*scratch_).linear_blocks),
+      corner_blocks_((*scratch_).corner_blocks),
+      sums_((*scratch_).sums),
+      bytes_((*scratch_).bytes),
+      row_((*scratch_).row) {
     // Tiles are always read whole, so every row has a tile of slack to its right.
     pitch_ = up64(stage.left + site_columns_ + stage.right + TILE);
     tile_bytes_ = int64_t(TILE) * (stage.width == 1 ? stage.payload : stage.width) * stage.slices * (stage.lanes == SHORT ? 2 : 4);
+    if (stage.corners)
+        for (const Term& term : stage.terms)
+            for (const std::vector<Tap>& taps : term.taps)
+                for (const Tap& tap : taps) reach_.push_back(at(tap, 0, 0));
     for (int mode = 0; mode < 2; mode++) {
         bool used = false;
         for (const Source& s : stage.sources) used = used || s.reflect == (mode == 1);
@@ -58,17 +63,22 @@ void Strip::fill_row(const Source& source, const View& view, int64_t image, int6
                           inside(row, source_rows_, source.reflect) * view.row;
     const std::vector<int64_t>& map = column_map_[source.reflect ? 1 : 0];
     const int64_t inner_first = stage_.left, inner_last = stage_.left + site_columns_;
+    const bool pairs = stage_.cell == 2 && view.column == 1;
+    if (pairs) kernels_.split_pairs(from, to + inner_first, to + pitch_ + inner_first, site_columns_);
     for (int phase = 0; phase < stage_.cell; phase++, to += pitch_) {
         const int64_t* columns = &map[static_cast<size_t>(phase * pitch_)];
         for (int64_t q = 0; q < inner_first; q++) to[q] = from[columns[q] * view.column];
         if (stage_.cell == 1 && view.column == 1) {
             std::memcpy(to + inner_first, from, static_cast<size_t>(site_columns_));
-        } else {
+        } else if (!pairs) {
             const int64_t step = stage_.cell * view.column;
             const uint8_t* p = from + phase * view.column;
-            for (int64_t q = 0; q < site_columns_; q++) to[inner_first + q] = p[q * step];
+            if (step == 3) kernels_.every_third(p, to + inner_first, site_columns_);
+            else for (int64_t q = 0; q < site_columns_; q++) to[inner_first + q] = p[q * step];
         }
-        for (int64_t q = inner_last; q < pitch_; q++) to[q] = columns[q] < 0 ? 0 : from[columns[q] * view.column];
+        const int64_t end = inner_last + stage_.right;
+        for (int64_t q = inner_last; q < end; q++) to[q] = from[columns[q] * view.column];
+        std::memset(to + end, 0, static_cast<size_t>(pitch_ - end));  // slack
     }
 }
 
@@ -76,7 +86,7 @@ void Strip::prepare(int64_t image_first, int64_t image_last, int64_t first, int6
     const int64_t rows = (last - first - 1) * stage_.cell + 1 + stage_.top + stage_.bottom;
     const int64_t row_bytes = pitch_ * stage_.cell, plane = rows * row_bytes;
     int64_t bytes = 0;
-    for (const Source& s : stage_.sources) bytes += s.floats ? 4 * plane : s.banded ? 5 * plane : 2 * plane;
+    for (const Source& s : stage_.sources) bytes += s.floats ? 4 * plane : s.bytes ? plane : s.banded ? 5 * plane : 2 * plane;
     uint8_t* free = planes_.get(bytes * (image_last - image_first));
     uint8_t* line = row_.get(row_bytes);
     prepared_.clear();
@@ -92,6 +102,8 @@ void Strip::prepare(int64_t image_first, int64_t image_last, int64_t first, int6
         };
         if (s.floats) {
             p.floats = reinterpret_cast<float*>(take(4 * plane));
+        } else if (s.bytes) {
+            p.raw = take(plane);
         } else {
             p.bin = take(plane);
             p.frac = take(plane);
@@ -102,7 +114,7 @@ void Strip::prepare(int64_t image_first, int64_t image_last, int64_t first, int6
             }
         }
         uint8_t bins[2][256], fracs[2][256];
-        for (int coarse = 0; coarse < 2 && !s.floats; coarse++)
+        for (int coarse = 0; coarse < 2 && !s.floats && !s.bytes; coarse++)
             for (int v = 0; v < 256; v++) {
                 const int step = s.step * (coarse ? s.thin : 1), nodes = coarse ? (s.nodes - 1) / s.thin + 1 : s.nodes;
                 const int bin = std::min(v / step, nodes - 2);
@@ -110,8 +122,9 @@ void Strip::prepare(int64_t image_first, int64_t image_last, int64_t first, int6
                 fracs[coarse][v] = static_cast<uint8_t>(v - bin * step);
             }
         for (int64_t i = 0; i < rows; i++) {
-            fill_row(s, registers_[s.plane.reg], image, first * stage_.cell - stage_.top + i, line);
             const int64_t at = i * row_bytes;
+            fill_row(s, registers_[s.plane.reg], image, first * stage_.cell - stage_.top + i, s.bytes ? p.raw + at : line);
+            if (s.bytes) continue;
             if (s.floats) {
                 for (int64_t x = 0; x < row_bytes; x++) p.floats[at + x] = line[x];
                 continue;

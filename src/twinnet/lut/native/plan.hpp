@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels.hpp"
+#include "scratch.hpp"
 
 namespace twl {
 
@@ -60,15 +61,16 @@ struct PlaneRef {
     bool operator==(const PlaneRef& o) const { return reg == o.reg && channel == o.channel; }
 };
 
-// A padded copy of one plane, in the form a term wants: bins and fractions, or floats.
+// A padded copy of one plane, in the form a term wants: bins and fractions, or floats, or plain pixels.
 struct Source {
     PlaneRef plane;
     bool reflect = false, floats = false, banded = false;
+    bool bytes = false;  // the pixels as they are
     int step = 0, nodes = 0, thin = 1;
     int shift = -1;  // step = 1 << shift and no bin is clamped
     bool operator==(const Source& o) const {
-        return plane == o.plane && reflect == o.reflect && floats == o.floats && banded == o.banded && step == o.step &&
-               nodes == o.nodes && thin == o.thin;
+        return plane == o.plane && reflect == o.reflect && floats == o.floats && bytes == o.bytes && banded == o.banded &&
+               step == o.step && nodes == o.nodes && thin == o.thin;
     }
 };
 
@@ -92,13 +94,15 @@ struct Term {
     std::vector<float> window;                // [offset][AXES]
     int64_t units = 0;
     IndexJob jobs[4] = {};  // per rotation
+    CornerJob corner = {};  // the same where rows hold corners
+    CornerIndexFn corner_index = nullptr;
     int offset_count() const { return static_cast<int>(offsets.size() / 2); }
 };
 
-// Up to MAX_TERMS terms, each with up to SLOTS rotations (-1: none), blended together.
+// Up to MAX_TERMS terms (CORNER_TERMS where rows hold corners), each with up to SLOTS rotations (-1: none), blended together.
 struct Pass {
-    int terms[MAX_TERMS] = {};
-    int slots[MAX_TERMS][SLOTS] = {};
+    int terms[CORNER_TERMS] = {};
+    int slots[CORNER_TERMS][SLOTS] = {};
     int count = 0;
     Lanes lanes = SHORT;
     bool linear = false;  // one multilinear term
@@ -117,6 +121,7 @@ struct Stage {
     int source_scale = 1, site_scale = 1, scale = 1;  // pixels per image pixel
     Lanes lanes = SHORT;
     bool scalar = false;  // 64-bit sums, no vector kernels
+    int corners = 0;      // of a cell in one row: 4, 16, or 0 for plain rows
     int width = 16;       // lanes of a row vector; 1: rows of one or two bytes
     int slices = 1;       // vectors per row
     Turn turn = NONE;
@@ -135,6 +140,8 @@ struct twl_plan {
     std::vector<twl::Stage> stages;
     const twl::Kernels* kernels = nullptr;
     bool finished = false;
+    mutable twl::Pool<twl::Scratch> scratch;  // of threads
+    mutable twl::Pool<twl::Aligned> planes;   // registers
 };
 
 namespace twl {
@@ -142,6 +149,11 @@ namespace twl {
 // layout.cpp: with `copies`, one copy of the rows per rotation, blocks turned back. Both throw Error.
 void check_table(const Table&, const std::string& name);
 std::shared_ptr<Layout> lay_out(const Table&, int channels, int upscale, bool copies);
+
+// corners.cpp: whether a stage can run on rows of corners, its width and corners if so; then a term's layout and job.
+bool choose_corners(const twl_plan&, Stage&);
+std::shared_ptr<Layout> lay_out_corners(const Table&, int corners, int lanes);
+void use_corners(const twl_plan&, const Stage&, Term&);
 
 // finish.cpp: check everything and lay it out. Throws Error.
 void finish(twl_plan&, const Kernels*);

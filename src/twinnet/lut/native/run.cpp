@@ -14,6 +14,7 @@ namespace {
 // Sites of a strip, over the planes that go together. Large, because a strip goes through its tables one after the
 // other and each of them has to be fetched again; but what it reads and writes should stay in the second cache.
 constexpr int64_t STRIP_SITES = 1 << 14;
+constexpr size_t KEPT_BYTES = 1 << 24;  // of a register: larger ones go back at once
 constexpr int64_t GROUP = 4;  // planes that go together: the colours of an image
 
 // Runs task(0) .. task(count - 1) on up to `threads` threads, each with its own worker object.
@@ -70,7 +71,7 @@ void run_stage(const twl_plan& plan, const Stage& stage, const std::vector<View>
     const int64_t strips = (site_rows + height - 1) / height;
     if (!woven) {
         share_out(strips * groups, threads, [&] {
-            auto strip = std::make_shared<Strip>(stage, plan.tables, *plan.kernels, registers, rows, columns);
+            auto strip = std::make_shared<Strip>(plan, stage, registers, rows, columns);
             return [&, strip](int64_t task) {
                 const int64_t image = task / strips * group, first = task % strips * height;
                 Target planes = out;
@@ -82,13 +83,12 @@ void run_stage(const twl_plan& plan, const Stage& stage, const std::vector<View>
     }
     // Interleaved output: all planes of a strip, then one pass that weaves them together.
     share_out(strips, threads, [&] {
-        auto strip = std::make_shared<Strip>(stage, plan.tables, *plan.kernels, registers, rows, columns);
-        auto local = std::make_shared<Aligned>();
-        return [&, strip, local](int64_t task) {
+        auto strip = std::make_shared<Strip>(plan, stage, registers, rows, columns);
+        return [&, strip](int64_t task) {
             const int64_t first = task * height, last = std::min(first + height, site_rows);
             const int64_t out_rows = (last - first) * stage.upscale, planes = count * stage.channels;
             const int64_t plane = out_rows * out_columns;
-            uint8_t* buffer = local->get(plane * planes);
+            uint8_t* buffer = strip->woven().get(plane * planes);
             for (int64_t image = 0; image < count; image += group) {
                 const Target to{buffer + image * stage.channels * plane, stage.channels * plane, plane, out_columns, 1};
                 strip->run(image, std::min(image + group, count), first, last, to, first);
@@ -112,7 +112,7 @@ void run_stage(const twl_plan& plan, const Stage& stage, const std::vector<View>
 void run_plan(const twl_plan& plan, const View& image, int64_t count, int64_t rows, int64_t columns, const Target& out,
               int threads) {
     std::vector<View> registers(plan.stages.size() + 1);
-    std::vector<std::vector<uint8_t>> store(plan.stages.size());
+    std::vector<std::unique_ptr<Aligned>> store(plan.stages.size());
     std::vector<size_t> last_use(plan.stages.size() + 1, 0);
     for (size_t i = 0; i < plan.stages.size(); i++)
         for (const Source& s : plan.stages[i].sources) last_use[s.plane.reg] = i;
@@ -122,19 +122,23 @@ void run_plan(const twl_plan& plan, const View& image, int64_t count, int64_t ro
         Target to = out;
         if (i + 1 < plan.stages.size()) {
             const int64_t row = columns * stage.scale, plane = row * rows * stage.scale;
-            store[i].resize(static_cast<size_t>(plane * stage.channels * count));
-            to = Target{store[i].data(), plane * stage.channels, plane, row, 1};
-            registers[i + 1] = View{store[i].data(), plane * stage.channels, plane, row, 1};
+            store[i] = plan.planes.take();
+            uint8_t* data = store[i]->get(plane * stage.channels * count);
+            to = Target{data, plane * stage.channels, plane, row, 1};
+            registers[i + 1] = View{data, plane * stage.channels, plane, row, 1};
         }
         run_stage(plan, stage, registers, count, rows, columns, to, threads);
-        for (size_t k = 0; k < i; k++)
-            if (last_use[k + 1] == i) std::vector<uint8_t>().swap(store[k]);
+        for (size_t k = 0; k < i; k++) {
+            if (last_use[k + 1] != i || !store[k]) continue;
+            if (store[k]->store.size() <= KEPT_BYTES) plan.planes.give(std::move(store[k]));
+            store[k].reset();
+        }
     }
 }
 
 void run_lookup(const twl_plan& plan, const Stage& stage, int term, int rotation, const std::vector<View>& registers,
                 int64_t rows, int64_t columns, int64_t* out) {
-    Strip strip(stage, plan.tables, *plan.kernels, registers, rows, columns);
+    Strip strip(plan, stage, registers, rows, columns);
     const int64_t site_rows = rows * stage.site_scale;
     const int64_t height = strip_rows(stage, site_rows, columns * stage.site_scale, 1, 1, 1);
     for (int64_t y = 0; y < site_rows; y += height) strip.lookup(term, rotation, y, std::min(y + height, site_rows), out);

@@ -164,13 +164,15 @@ void Strip::round(const uint8_t* all_sums, int n) {
             each(reinterpret_cast<const int16_t*>(all_sums) + slice * per_slice, kernels_.divide16);
         else
             each(reinterpret_cast<const int32_t*>(all_sums) + slice * per_slice,
-                 stage_.rounding == Rounding::divide_wide ? kernels_.divide32_wide : kernels_.divide32);
+                 stage_.rounding == Rounding::divide_wide ? kernels_.divide32_wide
+                 : stage_.divisor <= SMALL_DIVISOR               ? kernels_.divide32_small
+                                                                 : kernels_.divide32);
     }
 }
 
 void Strip::place(const Tile& tile, const Target& out, int64_t out_first) const {
     const int up = stage_.upscale;
-    const uint8_t* bytes = const_cast<Aligned&>(bytes_).get(0);
+    const uint8_t* bytes = bytes_.get(0);
     const int n = tile.n;
     uint8_t* corner = out.data + tile.image * out.image + (tile.y - out_first) * up * out.row + tile.x * up;
     if (stage_.width == 1) {
@@ -179,7 +181,8 @@ void Strip::place(const Tile& tile, const Target& out, int64_t out_first) const 
     }
     const int lanes = stage_.width;
     if (stage_.channels == 1 && up == 4) return kernels_.place4(bytes, corner, out.row, n);
-    if (stage_.channels == 1 && up == 2) return kernels_.place2(bytes, corner, out.row, n);
+    if (stage_.channels == 1 && up == 2)
+        return (lanes == 4 ? kernels_.place2_narrow : kernels_.place2)(bytes, corner, out.row, n);
     for (int64_t p = 0; p < stage_.payload; p++) {
         const uint8_t* from = bytes + (p / 16) * TILE * lanes + p % 16;
         const int64_t c = p / (up * up), u = p / up % up, v = p % up;
@@ -193,7 +196,7 @@ void Strip::run(int64_t image_first, int64_t image_last, int64_t first, int64_t 
     const size_t most = static_cast<size_t>(std::max<int64_t>(1, BLOCK_BYTES / tile_bytes_));
     sums_.get(tile_bytes_ * static_cast<int64_t>(most));
     auto flush = [&] {
-        for (const Pass& p : stage_.passes) pass(p, tiles_);
+        for (const Pass& p : stage_.passes) stage_.corners ? corner_pass(p, tiles_) : pass(p, tiles_);
         for (size_t i = 0; i < tiles_.size(); i++) {
             round(sums_.get(0) + static_cast<int64_t>(i) * tile_bytes_, tiles_[i].n);
             place(tiles_[i], out, out_first);
@@ -247,6 +250,10 @@ void Strip::lookup(int number, int rotation, int64_t first, int64_t last, int64_
                     scalar_lookup(term, rotation, y, x + i, denominator, false, sum.data());
                     for (int64_t p = 0; p < payload; p++) to[p * plane + i] = sum[static_cast<size_t>(p)];
                 }
+                continue;
+            }
+            if (stage_.corners) {
+                corner_lookup(number, rotation, {0, y, x, n}, denominator, plane, to);
                 continue;
             }
             if (term.multilinear) {

@@ -6,20 +6,17 @@
 
 namespace twl {
 
-struct Aligned {  // 64-byte aligned, zeroed when it grows
-    std::vector<uint8_t> store;
-    uint8_t* get(int64_t bytes);
-};
-
 class Strip {
    public:
     // rows and columns are those of the image.
-    Strip(const Stage& stage, const std::vector<Table>& tables, const Kernels& kernels, const std::vector<View>& registers,
-          int64_t rows, int64_t columns);
+    Strip(const twl_plan& plan, const Stage& stage, const std::vector<View>& registers, int64_t rows, int64_t columns);
 
     // Site rows first .. last - 1 of some image planes, together. `out` points at the first of them, column stride 1;
     // its row 0 is the first row that site row `out_first` writes.
     void run(int64_t image_first, int64_t image_last, int64_t first, int64_t last, const Target& out, int64_t out_first);
+
+    // For whoever runs strips: not used here.
+    Aligned& woven() { return (*scratch_).woven; }
 
     // Numerators of one term and rotation over the term's own denominator: [payload][rows][columns].
     void lookup(int term, int rotation, int64_t first, int64_t last, int64_t* out);
@@ -43,8 +40,10 @@ class Strip {
     std::vector<Prepared> prepared_;  // [image][source]
     const Prepared* active_ = nullptr;
     std::vector<int64_t> column_map_[2];  // edge, reflect: source column of every padded column, -1 for slack
-    Aligned planes_, blocks_, linear_blocks_, sums_, bytes_, row_;
+    Borrowed<Scratch> scratch_;
+    Aligned &planes_, &blocks_, &linear_blocks_, &corner_blocks_, &sums_, &bytes_, &row_;
     std::vector<const float*> rows_;
+    std::vector<int64_t> reach_;  // [term][rotation][axis]: at() of a tap for the first site, where rows hold corners
 
     void prepare(int64_t image_first, int64_t image_last, int64_t first, int64_t last);
     void activate(int64_t image) { active_ = &prepared_[static_cast<size_t>(image) * stage_.sources.size()]; }
@@ -62,6 +61,9 @@ class Strip {
                IndexBlock& block);
     void scalar_lookup(const Term& term, int rotation, int64_t y, int64_t x, int64_t denominator, bool copies, int64_t* sums);
     void pass(const Pass& pass, const std::vector<Tile>& tiles);
+    void corner_index(int term, int rotation, const Tile& tile, CornerBlock& block) const;
+    void corner_pass(const Pass& pass, const std::vector<Tile>& tiles);
+    void corner_lookup(int term, int rotation, const Tile& tile, int64_t denominator, int64_t plane, int64_t* to);
     void scalar_tile(int64_t y, int64_t x, int n);
     void round(const uint8_t* sums, int n);
     void place(const Tile& tile, const Target& out, int64_t out_first) const;

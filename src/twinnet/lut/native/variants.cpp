@@ -17,16 +17,11 @@ const std::vector<Kernels>& variants() {
             fill(k);
             found.push_back(k);
         };
-#ifdef TWL_X86_VARIANTS
-        __builtin_cpu_init();
-        const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                          __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                          __builtin_cpu_supports("popcnt");
-        if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-            __builtin_cpu_supports("avx512cd"))
-            add("avx512", fill_avx512);
-        if (avx2) add("avx2", fill_avx2);
+#ifdef TWINNET_X86_VARIANTS
+        const twinnet::Processor has = twinnet::processor();
+        if (has.vnni) add("avx512vnni", fill_vnni);
+        if (has.avx512) add("avx512", fill_avx512);
+        if (has.avx2) add("avx2", fill_avx2);
 #endif
         add("baseline", fill_baseline);
         return found;

@@ -141,6 +141,9 @@ class DataSection(Section):
         default="images", description="Every image equally often, or every pixel: large images more often."
     )
     augment: bool = Field(default=True, description="Flip and turn crops at random.")
+    tones: float = Field(
+        default=0.0, ge=0, le=1, description="sr: share of crops with less contrast, half of them inverted."
+    )
     workers: int = Field(
         default=0, ge=0, le=64, description="Processes that cut crops; 0: the training process itself."
     )
@@ -163,6 +166,9 @@ class DataSection(Section):
                     f"there are {len(getattr(self, bad))} folders, but {len(getattr(self, good))} in {good}",
                     f"one for each of {good}, or none",
                 )
+        if self.tones and config.model.task != "sr":
+            # Other degradations are not the same for an image of less contrast.
+            yield Problem(("data", "tones"), f"only sr can change tones, not {config.model.task}", "0.0")
         if not self.valid and self.valid_share == 0:
             yield Problem(("data", "valid_share"), "without valid folders a share must be held out", "over 0")
         if self.valid and bool(self.valid_low) != bool(self.train_low):
@@ -260,7 +266,7 @@ class ExportSection(Section):
 class FinetuneSection(_Loop):
     """Tables as parameters."""
 
-    table: Literal["exported", "compressed"] = Field(
+    table: Literal["exported", "compressed", "fitted"] = Field(
         default="exported", description="Which tables are tuned."
     )
     iterations: int = Field(default=2000, ge=1, description="Steps of the optimiser.")

@@ -24,13 +24,15 @@ class Crops:
     """Crops of `size` x `size` bad pixels, one random colour plane each, from all images that are large enough.
 
     Every place of an image is equally likely. `weigh="images"` takes every image equally often,
-    `"pixels"` every crop of the whole collection.
+    `"pixels"` every crop of the whole collection. A share `tones` of them has less contrast, and half of
+    these are inverted: a table that is indexed by brightness then learns from other brightnesses too.
     """
 
     def __init__(
-        self, pairs: Pairs, size: int, *, seed: int = 0, weigh: str = "images", augment: bool = True
-    ) -> None:
-        self.pairs, self.size, self.seed, self.augment = pairs, size, seed, augment
+        self, pairs: Pairs, size: int, *, seed: int = 0, weigh: str = "images", augment: bool = True,
+        tones: float = 0.0,
+    ) -> None:  # fmt: skip
+        self.pairs, self.size, self.seed, self.augment, self.tones = pairs, size, seed, augment, tones
         scale = pairs.task.scale
         self.sizes = [tuple(side // scale for side in pairs.good[k].shape[:2]) for k in range(len(pairs))]
         places = np.array([(rows - size + 1) * (columns - size + 1) for rows, columns in self.sizes])
@@ -72,7 +74,11 @@ class Crops:
             if high.ndim == 3:
                 colour = int(random.integers(high.shape[2]))
                 low, high = low[..., colour], high[..., colour]
-        return self._turned(low, high, random) if self.augment else (low, high)
+        if self.augment:
+            low, high = self._turned(low, high, random)
+        if self.tones and random.random() < self.tones:
+            low, high = self._toned(low, high, random)
+        return low, high
 
     @staticmethod
     def _turned(
@@ -85,6 +91,15 @@ class Crops:
             image = image[::-1] if down else image
             pair.append(np.rot90(image, turns))
         return pair[0], pair[1]
+
+    @staticmethod
+    def _toned(
+        low: np.ndarray, high: np.ndarray, random: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        contrast, inverted = random.uniform(0.5, 1), bool(random.integers(2))
+        darkest = random.uniform(0, 255 * (1 - contrast))
+        low, high = (np.rint(image * contrast + darkest) for image in (low, high))
+        return (255 - low, 255 - high) if inverted else (low, high)
 
     def batch(self, iteration: int, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Crops `first` to `first + count` of a batch, float32 in 0..1: [count, 1, rows, columns]."""

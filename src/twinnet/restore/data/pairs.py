@@ -10,10 +10,11 @@ import numpy as np
 
 from twinnet.cache import content_key
 from twinnet.errors import UsageError
+from twinnet.restore.bicubic import shrink
 from twinnet.restore.data.images import ImageSet, Watch, open_images, store
 from twinnet.restore.tasks import Task
 
-__all__ = ["Pairs", "open_pairs"]
+__all__ = ["Pairs", "open_pairs", "with_halves"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +82,35 @@ def open_pairs(
     return Pairs(task, good, low, images.names, images.hashes, images.skipped)
 
 
+def with_halves(pairs: Pairs, watch: Watch | None = None) -> Pairs:
+    """The pairs, and after them every good image once more at half its size with the bad one made from that.
+
+    >>> from twinnet.restore.tasks.sr import SuperResolution
+    >>> image = np.zeros((32, 48, 3), np.uint8)
+    >>> low = np.zeros((8, 12, 3), np.uint8)
+    >>> both = with_halves(Pairs(SuperResolution(4), [image], [low], ("a",), ("0",), {}))
+    >>> [bad.shape for bad in both.low], both.names
+    ([(8, 12, 3), (4, 6, 3)], ('a', 'a at half its size'))
+    """
+    task = pairs.task
+    names = tuple(f"{name} at half its size" for name in pairs.names)
+
+    def made(part: str) -> Iterator[tuple[str, np.ndarray]]:
+        random = np.random.RandomState(0)
+        for number, (name, image) in enumerate(zip(names, pairs.good), start=1):
+            good = task.trained(shrink(image, 2))
+            yield name, good if part == "trained" else task.low(good, random)
+            if watch is not None:
+                watch("making images of half the size", number / len(names))
+
+    def kept(part: str) -> ImageSet:
+        return store(content_key("restore-half-1", task.describe(), part, *pairs.hashes), lambda: made(part))
+
+    low = None if pairs.low is None else kept("low")
+    halves = Pairs(task, kept("trained"), low, names, pairs.hashes, {})
+    return _joined([pairs, halves])
+
+
 def _given(task: Task, root: str | Path, low_root: str | Path, watch: Watch | None) -> Pairs:
     images = open_images([root], watch)
     good, low = _matched(task, images, open_images([low_root], watch))
@@ -91,7 +121,7 @@ def _joined(parts: Sequence[Pairs]) -> Pairs:
     return Pairs(
         parts[0].task,
         _Chain([part.good for part in parts]),
-        _Chain([part.low for part in parts if part.low is not None]),
+        None if parts[0].low is None else _Chain([part.low for part in parts if part.low is not None]),
         tuple(name for part in parts for name in part.names),
         tuple(digest for part in parts for digest in part.hashes),
         {name: why for part in parts for name, why in part.skipped.items()},

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from twinnet.errors import UsageError
 from twinnet.restore.data.crops import Crops
 from twinnet.restore.data.images import Watch
-from twinnet.restore.data.pairs import Pairs, open_pairs
+from twinnet.restore.data.pairs import Pairs, open_pairs, with_halves
 from twinnet.restore.experiment import Experiment
 from twinnet.restore.tasks import task_of
 
@@ -30,9 +30,13 @@ class TrainingData:
 
 
 def training_data(
-    experiment: Experiment, tests: Mapping[str, str] | None = None, watch: Watch | None = None
-) -> TrainingData:
-    """The data of an experiment. `tests` has the hashes of test images with their names: none may be among it."""
+    experiment: Experiment, tests: Mapping[str, str] | None = None, watch: Watch | None = None, *,
+    half: bool = False,
+) -> TrainingData:  # fmt: skip
+    """The data of an experiment. `tests` has the hashes of test images with their names: none may be among it.
+
+    `half` adds every training image once more at half its size.
+    """
     data, task = experiment.config.data, task_of(experiment.config)
     if not data.train:
         raise UsageError(
@@ -53,6 +57,7 @@ def training_data(
         )
     train = every.chosen(kept)
     _never_test(train, valid, tests or {})
+    train = with_halves(train, watch) if half else train
     notes = [f"left out {name}: {why}" for name, why in {**every.skipped, **valid.skipped}.items()]
     twice = len(every) - len(train) - (0 if data.valid else len(valid))
     if twice > 0:
@@ -63,7 +68,7 @@ def training_data(
 def training_crops(experiment: Experiment, data: TrainingData, seed: int) -> tuple[Crops, tuple[str, ...]]:
     """The crops to train on, and what was left out of them."""
     d = experiment.config.data
-    crops = Crops(data.train, d.crop_size, seed=seed, weigh=d.weigh, augment=d.augment)
+    crops = Crops(data.train, d.crop_size, seed=seed, weigh=d.weigh, augment=d.augment, tones=d.tones)
     if not crops.small:
         return crops, data.notes
     shown = ", ".join(crops.small[:5]) + (" ..." if len(crops.small) > 5 else "")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from twinnet.errors import UsageError
+from twinnet.lut.describe import lookups
 from twinnet.lut.executors import make
 from twinnet.lut.grid import Grid
 from twinnet.lut.patterns import pattern as read_pattern
@@ -85,11 +86,7 @@ class FitResult:
     @property
     def lookups(self) -> int:
         """Table lookups per input pixel."""
-        total = 0
-        for stage in self.plan.stages:
-            sites = (self.plan.scales[stage.name] // stage.upscale) ** 2
-            total += sites * sum(len(term.rotations) for term in stage.terms)
-        return total
+        return lookups(self.plan)
 
     @property
     def nbytes(self) -> int:

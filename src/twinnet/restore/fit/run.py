@@ -22,9 +22,12 @@ from twinnet.restore.fit.smooth import Penalty
 from twinnet.restore.fit.solve import Settings, Watch
 
 if TYPE_CHECKING:
+    from twinnet.lut.plan import Plan
+    from twinnet.restore.data import Pairs
     from twinnet.restore.fit.search import Choice
+    from twinnet.restore.tasks import Task
 
-__all__ = ["FitDone", "fit", "fit_images", "search", "settings_of"]
+__all__ = ["FitDone", "fit", "fit_images", "held_out", "search", "settings_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,25 +59,45 @@ def settings_of(config: Config) -> Settings:
 def fit_images(experiment: Experiment, quiet: bool = False) -> tuple[FitImages, FitImages]:
     """Training and validation planes of an experiment."""
     from twinnet.restore.benchmarks import hashes_of_tests
-    from twinnet.restore.data import Pairs, training_data
+    from twinnet.restore.data import training_data
     from twinnet.restore.screen import watching
     from twinnet.restore.tasks import task_of
 
     s, task = experiment.config.fit, task_of(experiment.config)
+    given = bool(experiment.config.data.train_low)
     with watching(quiet=quiet) as watch:
         data = training_data(experiment, hashes_of_tests(experiment, watch), watch)
 
         def made(pairs: Pairs, planes: str, half: bool, what: str) -> FitImages:
             tell = lambda number: watch(what, number / len(pairs))  # noqa: E731
-            if experiment.config.data.train_low:
-                return FitImages.of_pairs(task.scale, pairs, planes=planes, watch=tell)
-            good = (np.asarray(image) for image in pairs.good)
-            return FitImages.of_task(task, good, planes=planes, half=half, watch=tell)
+            return _planes(task, pairs, given, planes, half, tell)
 
         return (
             made(data.train, s.planes, s.half, "making training planes"),
             made(data.valid, "all", False, "making validation planes"),
         )
+
+
+def _planes(
+    task: Task, pairs: Pairs, given: bool, planes: str, half: bool, watch: Callable[[int], None] | None
+) -> FitImages:
+    if given:
+        return FitImages.of_pairs(task.scale, pairs, planes=planes, watch=watch)
+    good = (np.asarray(image) for image in pairs.good)
+    return FitImages.of_task(task, good, planes=planes, half=half, watch=watch)
+
+
+def held_out(folder: str | Path, tables: Path) -> tuple[float, float]:
+    """PSNR of some tables and of doing nothing over all validation planes of an experiment, as `fit` states them."""
+    from twinnet.lut.file import read
+    from twinnet.restore.data import training_data
+    from twinnet.restore.tasks import task_of
+
+    experiment = open_experiment(folder)
+    valid = training_data(experiment).valid
+    given = bool(experiment.config.data.train_low)
+    planes = _planes(task_of(experiment.config), valid, given, "all", False, None)
+    return _scores(experiment, read(tables).plan, planes)
 
 
 def fit(folder: str | Path, *, quiet: bool = False) -> FitDone:
@@ -101,7 +124,7 @@ def fit(folder: str | Path, *, quiet: bool = False) -> FitDone:
         LutFile(result.plan, name, config.model.task, notes=notes, config=experiment.text, tuned=True), path
     )
     partial.unlink(missing_ok=True)
-    return FitDone(path, result, *_scores(experiment, result, valid), seconds, cpu)
+    return FitDone(path, result, *_scores(experiment, result.plan, valid), seconds, cpu)
 
 
 def _fit_on(
@@ -172,12 +195,12 @@ def _before(stages: Sequence[FitStage], train: FitImages, valid: FitImages, how:
     return fit_cascade(stages, sides[0], sides[1], how)
 
 
-def _scores(experiment: Experiment, result: FitResult, valid: FitImages) -> tuple[float, float]:
+def _scores(experiment: Experiment, plan: Plan, valid: FitImages) -> tuple[float, float]:
     """PSNR of the tables and of doing nothing over all validation planes."""
     from twinnet.lut.executors import make
     from twinnet.restore.tasks import task_of
 
-    task, executor = task_of(experiment.config), make(result.plan)
+    task, executor = task_of(experiment.config), make(plan)
     return (
         _psnr(valid, lambda low: executor.run(low[None])[0, 0]),
         _psnr(valid, task.plain),

@@ -2,11 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "../../native/processor.hpp"
 #include "fit.h"
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define TWF_X86_VARIANTS
-#endif
 
 namespace twf {
 
@@ -42,7 +39,7 @@ const Passes* find_passes(const char* name);
 const char* pass_names();
 
 void fill_baseline(Passes&);
-#ifdef TWF_X86_VARIANTS
+#ifdef TWINNET_X86_VARIANTS
 void fill_avx2(Passes&);
 void fill_avx512(Passes&);
 #endif

@@ -4,7 +4,7 @@
 
 #include "passes.hpp"
 
-#ifdef TWF_X86_VARIANTS
+#ifdef TWINNET_X86_VARIANTS
 #pragma GCC push_options
 #pragma GCC target("avx2,bmi,bmi2,popcnt,fma,avx512f,avx512bw,avx512vl,avx512dq")
 namespace twf {

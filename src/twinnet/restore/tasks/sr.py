@@ -32,7 +32,7 @@ class SuperResolution(Task):
     name: ClassVar[str] = "sr"
     plain_name: ClassVar[str] = "bicubic"
     only_cuts: ClassVar[bool] = True
-    benchmarks: tuple[str, ...] = ("Set5", "Set14", "B100", "Urban100", "Manga109")
+    benchmarks: tuple[str, ...] = ("Set5", "Set14", "B100", "Kodak24", "Urban100", "Manga109")
 
     @classmethod
     def of(cls, config: Config) -> SuperResolution:

@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 from twinnet.engines._onnx_graph import OnnxGraph
 from twinnet.errors import EngineError
 
-__all__ = ["between", "build", "fold_static", "model_bytes", "set_inputs", "weights_of", "with_weights"]
+__all__ = ["between", "build", "fold_static", "set_inputs", "weights_of", "with_weights"]
 
 
 def between(graph: OnnxGraph, outputs: Iterable[str], fed: Collection[str]) -> tuple[list[int], list[str]]:
@@ -132,7 +132,7 @@ def with_weights(model: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> o
 
 def fold_static(model: onnx.ModelProto) -> onnx.ModelProto | None:
     """The model with what depends on no input computed beforehand; None where there is nothing of the kind."""
-    from twinnet.shrink.sides import run_onnxruntime
+    from twinnet.engines.alone import run_onnxruntime
 
     graph = OnnxGraph(model)
     fixed = [i for i, n in enumerate(graph.nodes) if any(o in graph.static for o in n.output if o)]
@@ -151,8 +151,3 @@ def fold_static(model: onnx.ModelProto) -> onnx.ModelProto | None:
     folded.graph.initializer.extend(held)
     folded.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in values.items())
     return folded
-
-
-def model_bytes(model: onnx.ModelProto) -> int:
-    """About how large a model is, external data not counted."""
-    return model.ByteSize()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from twinnet.errors import UsageError
 from twinnet.lut.plan import Plan
+from twinnet.structure.change import Change, StructureDiff
 
 if TYPE_CHECKING:
     from twinnet.network import Network
-    from twinnet.structure import StructureDiff
 
 __all__ = ["compare_tables", "plans_of"]
 
@@ -44,7 +44,6 @@ def _tabulated(side: Any) -> Plan:
 def compare_tables(names: tuple[str, str], plans: tuple[Plan, Plan]) -> StructureDiff:
     """What differs between two plans; a lookup is what elsewhere is a layer."""
     from twinnet.lut.differences import of_plans
-    from twinnet.structure import Change, StructureDiff
 
     changes = []
     for place, aspect in of_plans(*plans):

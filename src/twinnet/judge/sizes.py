@@ -1,0 +1,122 @@
+"""How far a twin's tensor is from what it should hold, in units of what rounding may change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from twinnet.network.arrays import to_tensor
+from twinnet.pairing import Pair
+
+__all__ = ["TINY_HALF", "Sizes", "class_of", "nonfinite"]
+
+TINY_HALF = 2.0**-24
+"""The smallest number of float16, which ends much earlier than float32."""
+
+_TINY = 2.0**-126
+_LARGEST = {torch.float32: 3.4028235e38, torch.float16: 65504.0, torch.bfloat16: 3.3895314e38}
+
+
+class Sizes:
+    """Born error, floor and their ratio at the worst element, in blocks that stay in the cache.
+
+    `level` is the largest value in floor units: what the data could show at all. Places where a side is not finite
+    are left out (`finite` tells that there are some).
+    """
+
+    _BLOCK = 1 << 15
+
+    def __init__(
+        self,
+        got: torch.Tensor,
+        expected: torch.Tensor,
+        error: torch.Tensor | None,
+        unit: float,
+        spread: float = 0.0,
+    ) -> None:
+        self._least = (TINY_HALF if got.dtype == torch.float16 else _TINY) + spread
+        self.ratio = -1.0
+        self.born = self.floor = self.level = 0.0
+        self.finite = True
+        # numpy, not torch: blocks this small are not worth waking a second thread for.
+        y = expected.contiguous().numpy().reshape(-1)
+        t = got.to(torch.float32) if got.dtype == torch.bfloat16 else got
+        t = t.contiguous().numpy().reshape(-1)
+        e = None if error is None else error.expand(expected.shape).contiguous().numpy().reshape(-1)
+        off = np.empty(min(self._BLOCK, y.size))
+        size, floor = np.empty_like(off), np.empty_like(off)
+        with np.errstate(all="ignore"):
+            for start in range(0, y.size, self._BLOCK):
+                part = slice(start, min(start + self._BLOCK, y.size))
+                n = part.stop - part.start
+                self._block(
+                    t[part], y[part], None if e is None else e[part], unit, off[:n], size[:n], floor[:n]
+                )
+        self.ratio = max(self.ratio, 0.0)
+
+    def _block(
+        self,
+        t: np.ndarray,
+        y: np.ndarray,
+        e: np.ndarray | None,
+        unit: float,
+        off: np.ndarray,
+        size: np.ndarray,
+        floor: np.ndarray,
+    ) -> None:
+        np.subtract(t, y, out=off)
+        np.abs(off, out=off)
+        np.abs(y, out=size)
+        np.multiply(size, unit, out=floor)
+        floor += self._least
+        if e is not None:
+            floor += e
+        np.divide(size, floor, out=size)
+        ratios = np.divide(off, floor)
+        at = int(ratios.argmax())  # finds a NaN if there is one
+        ratio, level = float(ratios[at]), float(size.max())
+        if not (math.isfinite(ratio) and math.isfinite(level)):
+            # NaN or Inf somewhere: they are compared as masks, numbers over the places finite on both sides.
+            self.finite = False
+            good = np.isfinite(t) & np.isfinite(y) & np.isfinite(ratios)
+            if not good.any():
+                return
+            at = int(np.where(good, ratios, -1.0).argmax())
+            ratio, level = float(ratios[at]), float(size[good].max())
+        self.level = max(self.level, level)
+        if ratio > self.ratio:
+            self.ratio, self.born, self.floor = ratio, float(off[at]), float(floor[at])
+
+
+def nonfinite(
+    expected: torch.Tensor, got: torch.Tensor, pair: Pair, network: Mapping[str, np.ndarray]
+) -> str:
+    """Why NaN and Inf do not stand in the same places; empty if they do."""
+    top = _LARGEST.get(got.dtype, math.inf)
+    # What float64 still holds may have overflowed in the twin's own format.
+    reference = torch.where(expected.abs() > top, expected.sign() * math.inf, expected)
+    theirs = got.to(torch.float64)
+    settled = (reference.isnan() & theirs.isnan()) | (reference == theirs)
+    wrong = ~(reference.isfinite() & theirs.isfinite()) & ~settled
+    if bool(wrong.any()) and pair.site.tensor in network:
+        # The network in its own precision may overflow just as the twin does.
+        own = to_tensor(network[pair.site.tensor]).to(torch.float64)
+        if own.shape == theirs.shape:
+            wrong &= ~((own.isnan() & theirs.isnan()) | (own == theirs))
+    count = int(wrong.sum())
+    if not count:
+        return ""
+    twins, ours = int(theirs.isnan().sum()), int(reference.isnan().sum())
+    if twins != ours:
+        return f"{twins} NaN where the network has {ours}"
+    return f"NaN or Inf in other places than in the network ({count} elements)"
+
+
+def class_of(tensor: torch.Tensor) -> str:
+    """float, integer, bool or complex: what two sides must have in common."""
+    if tensor.dtype == torch.bool:
+        return "bool"
+    return "float" if tensor.is_floating_point() else "complex" if tensor.is_complex() else "integer"

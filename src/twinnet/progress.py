@@ -1,0 +1,43 @@
+"""A progress line on the terminal, for everything that takes longer than a moment."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["Report", "progress"]
+
+Report = Callable[[str, float | None], None]
+"""Called with what is being done, and the share of it that is done; None where nobody knows."""
+
+
+@contextmanager
+def progress(*, quiet: bool = False) -> Iterator[Report]:
+    """A progress line on stderr, only on a terminal, gone when the answer comes.
+
+    >>> with progress(quiet=True) as report:
+    ...     report("tables", 0.5)
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda step, share: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def report(step: str, share: float | None) -> None:
+            if share is None:
+                bar.update(task, description=step, total=None)
+            else:
+                bar.update(task, description=step, total=1.0, completed=share)
+
+        yield report

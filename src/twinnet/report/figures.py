@@ -1,0 +1,108 @@
+"""Numbers and names as they are shown, everywhere in the same form.
+
+Inside a number, and between a number and its unit, stands a no-break space (U+00A0); whoever lays the text
+out may turn it into a plain one afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+__all__ = ["NBSP", "clean", "count", "figure", "grouped", "percent", "times"]
+
+NBSP = "\u00a0"
+
+
+def clean(text: object) -> str:
+    """Text from outside, safe to print: control and direction characters are shown as escapes.
+
+    >>> clean("a\\x1b[31mb")
+    'a\\\\x1b[31mb'
+    """
+    text = str(text)
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if _printable(c) else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def _printable(char: str) -> bool:
+    return unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+
+
+def grouped(number: float) -> str:
+    """Thousands apart.
+
+    >>> grouped(9400).replace("\\u00a0", " ")
+    '9 400'
+    """
+    return f"{number:,.0f}".replace(",", NBSP)
+
+
+def figure(value: float | None) -> str:
+    """A measured size with two digits: plain where that is short, scientific where it is not.
+
+    >>> [figure(v) for v in (0.021, 3.14e-7, 0.5, 12.3, 0.0, float("inf"))]
+    ['2.1e-2', '3.1e-7', '0.50', '12', '0', 'Inf']
+    """
+    if value is None:
+        return "unknown"
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Inf" if value > 0 else "-Inf"
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if 0.0995 <= size < 9.95:
+        return f"{value:.1f}" if size >= 0.995 else f"{value:.2f}"
+    if 9.95 <= size < 9999.5:
+        return grouped(value)
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def times(ratio: float | None) -> str:
+    """A ratio in words.
+
+    >>> [times(r).replace("\\u00a0", " ") for r in (9412.0, 0.42, 0.0031, 3.2e9)]
+    ['9 400 x', '0.4 x', '3.1e-3 x', '3.2e9 x']
+    """
+    if ratio is None:
+        return f"unknown{NBSP}x"
+    if not math.isfinite(ratio):
+        return f"{figure(ratio)}{NBSP}x"
+    if ratio == 0:
+        return f"0{NBSP}x"
+    if ratio < 0.095 or ratio >= 1e7:
+        return f"{figure(ratio)}{NBSP}x"
+    if ratio < 9.95:
+        return f"{ratio:.1f}{NBSP}x"
+    return f"{grouped(float(f'{ratio:.1e}'))}{NBSP}x"
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share, never rounded up to everything.
+
+    >>> percent(0.9996).replace("\\u00a0", " "), percent(1.0).replace("\\u00a0", " ")
+    ('99 %', '100 %')
+    """
+    if share is None or not math.isfinite(share):
+        return f"?{NBSP}%"
+    if abs(share) > 100:
+        return f"{figure(100.0 * min(max(share, -1e300), 1e300))}{NBSP}%"
+    scaled = math.floor(share * 100 * 10**digits + 1e-9) / 10**digits
+    text = f"{scaled:.{digits}f}"
+    if digits and "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return f"{text}{NBSP}%"
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number of things.
+
+    >>> count(1, "site"), count(3, "site").replace("\\u00a0", " ")
+    ('1\\xa0site', '3 sites')
+    """
+    word = noun if number == 1 else plural or noun + "s"
+    return f"{grouped(number)}{NBSP}{word}"

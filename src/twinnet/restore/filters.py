@@ -1,0 +1,182 @@
+"""What needs neither tables nor a network: the resampling and the filters of OpenCV, to stand beside them.
+
+The settings of the filters are those with the best PSNR on the validation images (CID22), found by `tune`; no test set
+was looked at. Between the levels listed they are interpolated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from twinnet.restore.candidates import Candidate, unable
+from twinnet.restore.metrics import psnr
+from twinnet.restore.tasks import Image, Task, pixels
+from twinnet.restore.tasks.deblock import Deblock
+from twinnet.restore.tasks.denoise import Denoise
+
+__all__ = ["FILTERS", "GRIDS", "TUNED", "classical", "level_of", "settings_at", "tune"]
+
+Filter = Callable[..., np.ndarray]
+
+
+def _gaussian(image: np.ndarray, sigma: float) -> np.ndarray:
+    import cv2
+
+    return cv2.GaussianBlur(image, (0, 0), sigma)
+
+
+def _bilateral(image: np.ndarray, range: float, space: float) -> np.ndarray:
+    import cv2
+
+    return cv2.bilateralFilter(image, 0, range, space)
+
+
+def _means(image: np.ndarray, h: float) -> np.ndarray:
+    import cv2
+
+    return cv2.fastNlMeansDenoising(image, None, float(h), 7, 21)
+
+
+FILTERS: dict[str, Filter] = {"Gaussian": _gaussian, "bilateral": _bilateral, "non-local means": _means}
+"""By name; parameters by keyword. `sigma` and `space` are pixels, `range` and `h` grey levels."""
+
+GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
+    "Gaussian": {"sigma": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.6, 1.8, 2.0)},
+    "bilateral": {
+        "range": (5, 8, 12, 18, 25, 35, 50, 65, 80, 100, 130, 160, 200, 250),
+        "space": (0.7, 1.0, 1.4, 1.8, 2.4, 3.0),
+    },
+    "non-local means": {"h": (2, 3, 4, 6, 8, 10, 13, 16, 20, 25, 30, 36, 42, 50)},
+}
+"""What `tune` tries."""
+
+TUNED: dict[str, dict[int, dict[str, dict[str, float]]]] = {
+    "denoise": {
+        15: {
+            "Gaussian": {"sigma": 0.7},
+            "bilateral": {"range": 35, "space": 1.8},
+            "non-local means": {"h": 16},
+        },
+        25: {
+            "Gaussian": {"sigma": 0.9},
+            "bilateral": {"range": 65, "space": 1.8},
+            "non-local means": {"h": 25},
+        },
+        50: {
+            "Gaussian": {"sigma": 1.4},
+            "bilateral": {"range": 160, "space": 2.4},
+            "non-local means": {"h": 42},
+        },
+    },
+    "deblock": {
+        10: {
+            "Gaussian": {"sigma": 0.5},
+            "bilateral": {"range": 18, "space": 2.4},
+            "non-local means": {"h": 10},
+        },
+        20: {
+            "Gaussian": {"sigma": 0.5},
+            "bilateral": {"range": 18, "space": 1.4},
+            "non-local means": {"h": 6},
+        },
+        40: {
+            "Gaussian": {"sigma": 0.4},
+            "bilateral": {"range": 25, "space": 0.7},
+            "non-local means": {"h": 4},
+        },
+    },
+}
+"""By task, level (sigma or JPEG quality) and filter."""
+
+
+def level_of(task: Task) -> float | None:
+    """How strong the degradation is: sigma, or JPEG quality; None for tasks without such a number.
+
+    >>> level_of(Denoise(25.0)), level_of(Deblock(40))
+    (25.0, 40.0)
+    """
+    if isinstance(task, Denoise):
+        return task.sigma
+    return float(task.quality) if isinstance(task, Deblock) else None
+
+
+def settings_at(task: str, level: float) -> dict[str, dict[str, float]]:
+    """The settings of all filters at a level.
+
+    >>> settings_at("denoise", 25)["Gaussian"] == TUNED["denoise"][25]["Gaussian"]
+    True
+    """
+    known = TUNED[task]
+    levels = sorted(known)
+    return {
+        name: {
+            key: float(np.interp(level, levels, [known[k][name][key] for k in levels]))
+            for key in known[levels[0]][name]
+        }
+        for name in FILTERS
+    }
+
+
+def classical(task: Task) -> list[Candidate]:
+    """The classical answers to a task; cubic resampling or the bilateral filter gives the unit of running time."""
+    try:
+        import cv2
+    except ImportError:
+        return [unable("OpenCV's filters", "OpenCV is not installed: pip install 'twinnet[train]'")]
+    cv2.setNumThreads(1)
+    if task.scale > 1:
+        kinds = {"cubic, OpenCV": cv2.INTER_CUBIC, "Lanczos, OpenCV": cv2.INTER_LANCZOS4}
+        return [
+            Candidate(name, _resampled(task.scale, kind), unit=kind == cv2.INTER_CUBIC)
+            for name, kind in kinds.items()
+        ]
+    level = level_of(task)
+    if level is None:
+        return []
+    return [
+        Candidate(_named(name, settings), _filtered(FILTERS[name], settings), unit=name == "bilateral")
+        for name, settings in settings_at(task.name, level).items()
+    ]
+
+
+def _named(name: str, settings: dict[str, float]) -> str:
+    return f"{name}, {' '.join(f'{key} {value:g}' for key, value in settings.items())}"
+
+
+def _resampled(scale: int, kind: int) -> Callable[[Image], np.ndarray]:
+    import cv2
+
+    return lambda low: np.asarray(
+        cv2.resize(pixels(low), (low.shape[1] * scale, low.shape[0] * scale), interpolation=kind)
+    )
+
+
+def _filtered(run: Filter, settings: dict[str, float]) -> Callable[[Image], np.ndarray]:
+    return lambda low: run(pixels(low), **settings)
+
+
+def tune(
+    task: Task, images: Sequence[np.ndarray], watch: Callable[[str, float], None] | None = None
+) -> dict[str, dict[str, float]]:
+    """The settings of every filter with the best mean PSNR on gray images, out of `GRIDS`.
+
+    >>> noisy = tune(Denoise(25), [np.tile(np.uint8([90, 110]).repeat(16), (32, 1))])
+    >>> sorted(noisy)
+    ['Gaussian', 'bilateral', 'non-local means']
+    """
+    pairs = [(pixels(low), good) for low, good in map(task.degrade, images)]
+    found: dict[str, dict[str, float]] = {}
+    for name, run in FILTERS.items():
+        grid: dict[str, Any] = GRIDS[name]
+        tried = [dict(zip(grid, values)) for values in product(*grid.values())]
+        scores = []
+        for number, settings in enumerate(tried, start=1):
+            scores.append(float(np.mean([psnr(run(low, **settings), good) for low, good in pairs])))
+            if watch is not None:
+                watch(f"{task.describe()}: {name}", number / len(tried))
+        found[name] = tried[int(np.argmax(scores))]
+    return found

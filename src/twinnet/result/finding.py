@@ -1,0 +1,92 @@
+"""What is at fault, why, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from twinnet.site import Site
+
+__all__ = ["Advice", "AdviceStep", "Cause", "Finding"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a finding differs; `kind` from one documented enumeration, `explains` the share of the born error."""
+
+    kind: str
+    sentence: str
+    explains: float
+    network_value: Any = None
+    twin_value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A segment whose born error exceeds its budget.
+
+    `error` is the end-to-end difference at the site, `born` the part created here, `floor` what rounding explains,
+    `ratio` = born over floor. `inherited_by` counts the later failing sites that lie downstream of it.
+
+    `confirmed` tells whether the twin's segment, run alone on the inputs it had, shows it too (`confirmation` says that
+    in words); None where it cannot be run alone. `also` are further places with the same fault in a weight that they
+    share, or in other rotations of the same term of tables. `merged` names the segments that, together with this one,
+    explain the share `explained` of the output error, where the findings by themselves explain less than 90 % of it.
+    """
+
+    site: Site
+    twin_site: Site
+    error: float
+    floor: float
+    ratio: float
+    born: float
+    impact: float | None = None
+    born_share: float | None = None
+    cause: Cause | None = None
+    segment: tuple[str, ...] = ()
+    inherited_by: int = 0
+    reason: str = ""
+    confirmed: bool | None = None
+    confirmation: str = ""
+    also: tuple[Site, ...] = ()
+    merged: tuple[str, ...] = ()
+    explained: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceStep:
+    """The outputs with some segments kept in float: how many, which (tensors of the network), and how near they come.
+
+    `snr` and `psnr` are of the worst output over all inputs that were run, `max_abs` is its largest difference.
+    """
+
+    kept: int
+    tensors: tuple[str, ...]
+    places: tuple[str, ...]
+    snr: float
+    psnr: float
+    max_abs: float
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Which segments to keep in float, and what that was seen to give.
+
+    `steps` begin with the twin as it is. `best` is the number of segments advised, one of the steps. `how` tells
+    whether the twin was run that way or only simulated with the network's layers, and `note` why. `file` is the
+    improved twin, where one was written.
+    """
+
+    steps: tuple[AdviceStep, ...]
+    best: int
+    how: Literal["run", "simulated"]
+    samples: int
+    note: str = ""
+    target: float | None = None
+    reached: bool = True
+    file: str = ""
+
+    @property
+    def chosen(self) -> AdviceStep:
+        """The step that is advised."""
+        return next((s for s in self.steps if s.kept == self.best), AdviceStep(0, (), (), 0.0, 0.0, 0.0))

@@ -1,0 +1,116 @@
+"""The answer of a check, and of several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from twinnet.result.evidence import Coverage, Guard, InputsInfo, SideInfo, TaskMetric
+from twinnet.result.finding import Advice, Finding
+from twinnet.result.pair import PairResult
+from twinnet.site import Site
+
+__all__ = ["SCHEMA", "Result", "ResultSet", "Verdict", "worst"]
+
+SCHEMA = 1
+
+Verdict = Literal["PASS", "FAIL", "ERROR"]
+_EXIT_CODES = {"PASS": 0, "FAIL": 1, "ERROR": 3}
+
+
+def worst(verdicts: list[Verdict]) -> Verdict:
+    """The verdict of several checks together: any FAIL is FAIL, else any ERROR is ERROR.
+
+    >>> worst(["PASS", "ERROR", "FAIL"])
+    'FAIL'
+    """
+    return "FAIL" if "FAIL" in verdicts else "ERROR" if "ERROR" in verdicts else "PASS"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer of one check. Its `repr` is the one-screen report.
+
+    `evidence` is "weak" when the data could not have shown a fault (the guard says why). `error` is set for the
+    verdict ERROR only: what could not run, in the engine's words, and at which `stage`.
+    """
+
+    verdict: Verdict
+    network: SideInfo
+    twin: SideInfo
+    inputs: InputsInfo
+    coverage: Coverage = field(default_factory=Coverage)
+    guards: tuple[Guard, ...] = ()
+    evidence: Literal["strong", "weak"] = "strong"
+    outputs: tuple[PairResult, ...] = ()
+    pairs: tuple[PairResult, ...] = ()
+    failing: int = 0
+    first_failing: Site | None = None
+    findings: tuple[Finding, ...] = ()
+    contributors: tuple[Finding, ...] = ()
+    metrics: tuple[TaskMetric, ...] = ()
+    tolerance: str = "automatic"
+    known: tuple[str, ...] = ()
+    error: str = ""
+    stage: str = ""
+    log: str = ""
+    timings: Mapping[str, float] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+    folder: str = ""
+    schema: int = SCHEMA
+    advice: Advice | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 PASS, 1 FAIL, 3 ERROR."""
+        return _EXIT_CODES[self.verdict]
+
+    def __repr__(self) -> str:
+        from twinnet.report.terminal import render_text
+
+        return render_text(self)
+
+    def _repr_html_(self) -> str:
+        from twinnet.report.html import render_fragment
+
+        return render_fragment(self)
+
+    def to_json(self) -> str:
+        """The text of result.json."""
+        from twinnet.report.json_file import dump_result
+
+        return dump_result(self)
+
+    @staticmethod
+    def load(folder: str | Path) -> Result | ResultSet:
+        """Read `result.json` of a run folder back."""
+        from twinnet.report.json_file import load_result
+
+        return load_result(folder)
+
+
+@dataclass(frozen=True)
+class ResultSet:
+    """Several twins of one network, checked in one go."""
+
+    results: tuple[Result, ...]
+    schema: int = SCHEMA
+
+    @property
+    def verdict(self) -> Verdict:
+        return worst([r.verdict for r in self.results])
+
+    @property
+    def exit_code(self) -> int:
+        return _EXIT_CODES[self.verdict]
+
+    def __repr__(self) -> str:
+        from twinnet.report.terminal import render_text
+
+        return render_text(self)
+
+    def __iter__(self):
+        return iter(self.results)

@@ -1,0 +1,58 @@
+"""What differs between two networks, one change at a time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+__all__ = ["Change", "Kind", "StructureDiff"]
+
+Kind = Literal["input", "output", "only in A", "only in B", "replaced", "attribute", "weight"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that differs: where, and what it is on either side."""
+
+    kind: Kind
+    place: str
+    sentence: str
+    a: Any = None
+    b: Any = None
+
+
+@dataclass(frozen=True)
+class StructureDiff:
+    """What differs between networks A and B; `matched` layers stand in the same place of both."""
+
+    a: str
+    b: str
+    layers_a: int
+    layers_b: int
+    matched: int
+    parameters_a: int = 0
+    parameters_b: int = 0
+    changes: tuple[Change, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing differs."""
+        return not self.changes
+
+    @property
+    def exit_code(self) -> int:
+        """0 the same, 1 different."""
+        return 0 if self.same else 1
+
+    def to_json(self) -> str:
+        """Machine-readable form."""
+        from twinnet.report.json_file import plain
+
+        return json.dumps(plain({"same": self.same, **asdict(self)}), indent=1)
+
+    def __repr__(self) -> str:
+        from twinnet.structure.words import render
+
+        return render(self)

@@ -1,0 +1,124 @@
+"""Two networks side by side: what they take and give, and what is in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from twinnet.errors import EngineError, UsageError
+from twinnet.layers.graph import Graph
+from twinnet.structure.change import Change, Kind, StructureDiff
+from twinnet.structure.graphs import compare_graphs
+from twinnet.structure.words import count_of, dims
+
+if TYPE_CHECKING:
+    from twinnet.network import Network
+    from twinnet.signature import Signature, TensorSpec
+
+__all__ = ["diff"]
+
+
+def diff(a: Any, b: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> StructureDiff:
+    """Compare two networks of any readable format: modules, exported programs, ONNX files, lookup tables.
+
+    >>> import torch
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
+    >>> other = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.SiLU())
+    >>> _ = other.load_state_dict(net.state_dict())
+    >>> [c.sentence for c in diff((net, torch.ones(1, 4)), (other, torch.ones(1, 4))).changes]
+    ['1: A has relu, B has silu']
+    """
+    from twinnet.network import load_network
+    from twinnet.structure.tables import compare_tables, plans_of
+
+    loaded = load_network(a, shape=shapes), load_network(b, shape=shapes)
+    plans = plans_of(*loaded)
+    if plans is not None:
+        return compare_tables((loaded[0].name, loaded[1].name), plans)
+    sides = [_load(network) for network in loaded]
+    (name_a, graph_a, sig_a, n_a), (name_b, graph_b, sig_b, n_b) = sides
+    found = compare_graphs(graph_a, graph_b)
+    changes = (
+        *_ends("input", sig_a.inputs, sig_b.inputs),
+        *_outputs(graph_a, graph_b, sig_a, sig_b),
+        *found.changes,
+    )
+    return StructureDiff(
+        name_a, name_b, found.layers_a, found.layers_b, found.matched, n_a, n_b, tuple(changes), found.notes
+    )
+
+
+def _load(loaded: Network) -> tuple[str, Graph, Signature, int]:
+    from twinnet.inputs import load_inputs
+    from twinnet.network import OnnxNetwork
+
+    if isinstance(loaded, OnnxNetwork):
+        from twinnet.layers.read_onnx import read_onnx
+
+        return (
+            loaded.name,
+            read_onnx(loaded.model, weights=loaded.weights()),
+            loaded.signature,
+            loaded.parameters,
+        )
+    from twinnet.layers.read_fx import read_fx
+
+    if any(i.dynamic for i in loaded.signature.inputs):
+        raise UsageError(
+            f"the input shapes of {loaded.name} are not known",
+            hint="give --shape, or return example inputs from the factory",
+        )
+    sample = load_inputs(loaded.signature, (), samples=1, bounds=loaded.bounds()).samples[0]
+    program = loaded.exported(sample)  # type: ignore[attr-defined]
+    if program is None:
+        raise EngineError(
+            f"torch.export could not export {loaded.name}: {loaded.export_error}",  # type: ignore[attr-defined]
+            stage="export",
+        )
+    return loaded.name, read_fx(program), loaded.signature, loaded.parameters
+
+
+def _ends(kind: Kind, a: Sequence[TensorSpec], b: Sequence[TensorSpec]) -> list[Change]:
+    if len(a) != len(b):
+        said = f"A has {count_of(len(a), kind)} ({_names(a)}), B has {len(b)} ({_names(b)})"
+        return [Change(kind, "", said, len(a), len(b))]
+    found = []
+    for one, other in zip(a, b, strict=True):
+        if one.dtype != other.dtype or not _fits(one.shape, other.shape):
+            ours, theirs = _spec_words(one.shape, one.dtype), _spec_words(other.shape, other.dtype)
+            found.append(Change(kind, one.name, f"{one.name}: A has {ours}, B has {theirs}", ours, theirs))
+    return found
+
+
+def _outputs(graph_a: Graph, graph_b: Graph, sig_a: Signature, sig_b: Signature) -> list[Change]:
+    a, b = graph_a.outputs, graph_b.outputs
+    if len(a) != len(b):
+        said = f"A has {count_of(len(a), 'output')} ({', '.join(a)}), B has {len(b)} ({', '.join(b)})"
+        return [Change("output", "", said, len(a), len(b))]
+    declared_a = {o.name: o.shape for o in sig_a.outputs}
+    declared_b = {o.name: o.shape for o in sig_b.outputs}
+    found = []
+    for one, other in zip(a, b, strict=True):
+        ours = graph_a.shapes.get(one, declared_a.get(one))
+        theirs = graph_b.shapes.get(other, declared_b.get(other))
+        if not _fits(ours, theirs):
+            said = f"{one}: A has {dims(ours)}, B has {dims(theirs)}"
+            found.append(Change("output", one, said, dims(ours), dims(theirs)))
+    return found
+
+
+def _fits(a: Sequence[int | str] | None, b: Sequence[int | str] | None) -> bool:
+    """Whether two declared shapes can be the same; an unnamed or free dimension fits any."""
+    if a is None or b is None:
+        return True
+    return len(a) == len(b) and all(
+        m == n for m, n in zip(a, b, strict=True) if isinstance(m, int) and isinstance(n, int)
+    )
+
+
+def _names(specs: Sequence[TensorSpec]) -> str:
+    return ", ".join(s.name for s in specs)
+
+
+def _spec_words(shape: Sequence[int | str] | None, dtype: str) -> str:
+    return f"{dtype} {dims(shape)}"
