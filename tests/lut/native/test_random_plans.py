@@ -91,7 +91,16 @@ def test_the_seeds_reach_every_way_a_stage_can_run(engine):
                     f"blend{term.blend is not None}",
                 }  # fmt: skip
     corners = {"cells", "quads"} if len(instruction_sets()) > 1 else set()
-    assert about - corners == {"int16", "int16+32", "int32", "scalar", "divide", "divide wide", "table", "search"}
+    assert about - corners == {
+        "int16",
+        "int16+32",
+        "int32",
+        "scalar",
+        "divide",
+        "divide wide",
+        "table",
+        "search",
+    }
     assert corners <= about
     assert features >= {
         "x1", "x2", "x3", "x4", "x5", "cell1", "cell2", "cell3", "channelsTrue", "simplex", "multilinear",
