@@ -16,6 +16,8 @@ from torch import nn
 import twinnet
 from tests.narrow import export
 from twinnet.blame.confirm import ALONE, CONTEXT
+from twinnet.judge.again import judge_again
+from twinnet.judge.tolerance import Tolerances
 from twinnet.result import Result
 
 
@@ -73,6 +75,8 @@ def test_one_fault_in_a_shared_weight_is_one_finding(
     assert {finding.site.module, finding.also[0].module} == {"shared"}
     assert finding.site.tensor != finding.also[0].tensor
     assert "share the weight" in " ".join(repr(result).split())
+    # Judged again it is still one.
+    assert judge_again(result, Tolerances()).findings == result.findings
 
 
 def test_faults_in_different_weights_stay_two(

@@ -175,6 +175,24 @@ def test_blocks_turned_the_wrong_way_where_only_stages_are_seen(large: Plan, lar
     assert "turns the blocks back the wrong way" in found.cause.sentence
 
 
+def test_two_rotations_exchanged_where_only_stages_are_seen(large: Plan, large_file: str) -> None:
+    at = place(large, 0, 0)
+    planted = ENGINE_FAULTS["swapped rotation"](replace(at, rng=np.random.default_rng(2)))
+    assert planted is not None
+    (found,) = findings(large_file, _foreign(planted, "stages"))
+    assert found.cause is not None, found.reason
+    assert re.search(r"samples rotation \d for rotation \d", found.cause.sentence), found.cause.sentence
+
+
+def test_blocks_in_another_order_where_only_stages_are_seen(large: Plan, large_file: str) -> None:
+    """The order of a block and that of a row's outputs are one thing, said once."""
+    planted = ENGINE_FAULTS["block transposed"](place(large, 0, 0))
+    assert planted is not None
+    (found,) = findings(large_file, _foreign(planted, "stages"))
+    assert found.cause is not None, found.reason
+    assert re.search(planted.wanted, found.cause.sentence)
+
+
 def test_two_faults_in_one_term_stay_two(plans: dict[str, Plan], files: dict[str, str]) -> None:
     """One rotation is sampled as another, and all blocks are written otherwise."""
     at = place(plans["mulut-sdy"])

@@ -209,6 +209,13 @@ def test_the_command_line_says_it_on_one_screen(files: Path, tmp_path: Path) -> 
     assert isinstance(again, StagedResult) and again.stages[1].before is not None
     assert again.stages[1].before.verdict == "FAIL"
     assert CliRunner().invoke(app, ["show", str(out)]).output == done.output
+    # Judged again, without a run, the table of the stages stays, and its verdicts follow the tolerance.
+    judged = CliRunner().invoke(app, ["judge", str(out)])
+    assert judged.exit_code == 1 and judged.output == done.output
+    loose = CliRunner().invoke(app, ["judge", str(out), "--atol", "1000"])
+    assert loose.exit_code == 0, loose.output
+    assert "PASS" in loose.output and "enters at" not in loose.output
+    assert all(name in loose.output for name in ("onnx", "optimised", "engine"))
     report = (out / "report.html").read_text()
     assert "the difference enters here" in report and "1-optimised/report.html" in report
     assert "the difference enters at the stage optimised" in (out / "summary.md").read_text()

@@ -230,9 +230,12 @@ def entries_words(
         ):
             if last is not None and last != table.last:
                 return "node", node_words(table, last)
-            if len(rows) > 3:
+            if len(rows) > 1:
                 said = f"has other entries only where a tap is at the last node, in {len(rows)} of {of}"
-                return "node", f"{said}: as if it stood for another value than {table.last}"
+                several = len(rows) > 3
+                return "node", said + (
+                    f": as if it stood for another value than {table.last}" if several else ""
+                )
     outputs = np.flatnonzero(changed.any(axis=0))
     if len(rows) == 1:
         node = _node(table, int(rows[0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 
 def _one_rotation(problem: Problem, group: Group) -> Iterator[Candidate]:
-    """Where only the sum of the rotations is seen, one of them may have been sampled as another."""
+    """Where only the sum of the rotations is seen, one of them may have been sampled as another, or two exchanged."""
     for i in group.where:
         own = problem.layers[i].attrs["step"].rotation
         for r in range(4):
@@ -48,6 +48,14 @@ def _one_rotation(problem: Problem, group: Group) -> Iterator[Candidate]:
                 said = f"samples rotation {r} where the network samples rotation {own} ({group.name})"
                 change = lambda s, r=r: replace(s, rotation=r)  # noqa: E731
                 yield candidate(problem, "rotation", said, (i,), change, (own, r), cost=1.1)
+    turns = {i: problem.layers[i].attrs["step"].rotation for i in group.where}
+    for i, j in combinations(group.where, 2):
+        a, b = turns[i], turns[j]
+        if {a, b} == {1, 3} and len(turns) == 4:
+            continue  # all of them turned the other way
+        said = f"samples rotation {b} for rotation {a}, and {a} for {b} ({group.name})"
+        change = lambda s, to={a: b, b: a}: replace(s, rotation=to[s.rotation])  # noqa: E731
+        yield candidate(problem, "rotation", said, (i, j), change, ((a, b), (b, a)), cost=1.1)
 
 
 def _key(step: Lookup) -> Any:

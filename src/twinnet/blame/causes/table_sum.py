@@ -81,7 +81,10 @@ def _place(problem: Problem, i: int, step: Place) -> Iterator[Candidate]:
 
 
 def _places(problem: Problem) -> Iterator[Candidate]:
-    """Where only the sum of the rotations is seen, all blocks of a term may have been written otherwise."""
+    """Where only the sum of the rotations is seen, all blocks of a term may have been turned otherwise.
+
+    Blocks in another order are named by the order of a row's outputs.
+    """
     terms: dict[str, list[int]] = {}
     for i, layer in enumerate(problem.layers):
         if layer.kind == "place":
@@ -99,8 +102,6 @@ def _places(problem: Problem) -> Iterator[Candidate]:
             ),
             ("rotation", "leaves the blocks of every rotation unturned", lambda s: replace(s, rotation=0)),
         ]
-        for words, order in (payload_orders(payload) if own[0].channels == 1 else {}).items():
-            ideas.append(("shuffle", f"writes the block {words}", lambda s, o=order: replace(s, order=o)))
         said = "" if len(terms) == 1 else f" ({name})"
         seen = {tuple(_effect(s, payload) for s in own)}
         for what, sentence, change in ideas:
