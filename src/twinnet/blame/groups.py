@@ -137,4 +137,5 @@ def merge_until_explained(
         if count >= len(more):
             break
         count *= 2
-    return best if len(best.tensors) > len(findings) else None
+    # Without these segments the output may be further off: then they explain nothing.
+    return best if len(best.tensors) > len(findings) and best.explains > 0 else None

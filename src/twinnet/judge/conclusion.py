@@ -117,24 +117,33 @@ class Conclusion:
         """Outputs that plainly differ although no segment was caught: a slack floor must not hide that.
 
         A floor is slack behind long segments and whole subgraphs. What the network's own rounding does to an output
-        tells whether rounding can have done this.
+        tells whether rounding can have done this. NaN and Inf in other places no rounding explains: a twin may compute
+        them rightly from what it has, and have it only because it keeps fewer bits between layers than the network.
         """
-        check = self.check
-        if check.tolerances or check.by_network or check.quantised or check.inputs_found:
-            return pairs
-        wrong: set[str] = set()
+        wrong: dict[str, str] = {}
         for index, output in enumerate(outputs):
-            far = output.ratio is not None and output.ratio > _FAR
-            if far and visible(output.difference, 16 * self.check.plain_unit, output.site.op):
-                reason = "plainly different, though no segment could be caught creating it"
+            if reason := self._plainly(output):
                 outputs[index] = replace(output, status="fail", reason=reason)
-                wrong.add(output.site.tensor)
+                wrong[output.site.tensor] = reason.split(",")[0]
         return [
-            replace(p, status="fail", rule="plain", reason="plainly different")
+            replace(p, status="fail", rule="plain", reason=wrong[p.site.tensor])
             if p.site.tensor in wrong
             else p
             for p in pairs
         ]
+
+    def _plainly(self, output: PairResult) -> str:
+        """Why an output differs, although no segment does; empty if rounding may have done it."""
+        check, difference = self.check, output.difference
+        if check.tolerances or check.inputs_found:
+            return ""
+        if difference.nonfinite_mismatch:
+            count = f"{difference.nonfinite_mismatch} elements"
+            return f"NaN or Inf in other places than in the network ({count}), though no segment creates them"
+        if check.by_network or check.quantised or output.ratio is None or output.ratio <= _FAR:
+            return ""
+        far = visible(difference, 16 * check.plain_unit, output.site.op)
+        return "plainly different, though no segment could be caught creating it" if far else ""
 
     def _contributors(self) -> tuple[Finding, ...]:
         """Where the twin differs within its budget, by impact; a table's approximation by its size, worst first."""

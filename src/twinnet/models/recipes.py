@@ -17,11 +17,18 @@ TERMS = (
 )
 """Training data with its terms."""
 
-# Taps of a stage that sees the image so far (source 0) and the input (source 1), at the same size.
-_SAME = [
+# Restoration at the same size: the pixel with its corner, two lines, a triangle and a cross, up to three pixels away.
+_FIRST = [
+    [[0, 0], [0, 1], [1, 0], [1, 1]],
+    [[0, 0], [-2, 0], [-1, 0], [1, 0]],
+    [[0, 0], [-2, -1], [-2, 1], [-1, 0]],
+    [[0, 0], [-2, -2], [-1, -1], [1, 1]],
+    [[0, 0], [-3, 0], [0, -2], [0, 2]],
+]
+# The same for a stage that sees the image so far (source 0); the first table looks at the input (source 1), too.
+_LATER = [
     [[0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]],
-    [[0, 0, 0], [-2, 0, 0], [-1, 0, 0], [1, 0, 0]],
-    [[0, 0, 0], [-2, -1, 0], [-2, 1, 0], [-1, 0, 0]],
+    *[[[*tap, 0] for tap in taps] for taps in _FIRST[1:]],
 ]
 # P patterns around the centre of a 3x3 cell.
 _THREE = [
@@ -31,8 +38,8 @@ _THREE = [
 ]
 _FEWER = {"shares": [0.02, 0.05, 0.1, 0.2]}
 """For scales whose inputs have several times as many pixels."""
-_FEWEST = {"shares": [0.01, 0.03, 0.1, 0.15], "half": False}
-"""For inputs of full size."""
+_FEWEST = {"shares": [0.01, 0.03, 0.06, 0.08], "half": False}
+"""For inputs of full size and tables of one output: five million sites are enough."""
 
 
 def _stage(
@@ -48,60 +55,55 @@ def _own(*stages: dict, **more: Any) -> dict[str, Any]:
     return {"preset": "own", "stages": list(stages), "shares": [0.1, 0.3, 0.5, 1.0], **more}
 
 
-def _restore(levels: int) -> dict[str, Any]:
-    """Denoising and deblocking: a first image, improved with a look at the input."""
-    later = [_stage(_SAME, sources=[f"stage{k}", "input"]) for k in range(1, levels)]
-    return _own(_stage("P1+P2+P4"), *later, **_FEWEST)
-
-
-def _tuned(iterations: int, fit: dict[str, Any]) -> Values:
+def _tuned(iterations: int, fit: dict[str, Any], **data: Any) -> Values:
     """Fitted, then all stages tuned together."""
     tuning = {
         "table": "fitted", "iterations": iterations, "learning_rate": 2e-3, "learning_rate_end": 0.0,
         "batch_size": 16, "betas": [0.9, 0.99], "rounding": "deploy", "checkpoint_every": 100, "keep_checkpoints": 1,
         "validate_every": 500, "validate_images": 21, "validate_crop": 0, "tensorboard": False,
     }  # fmt: skip
-    data = {"crop_size": 48, "tones": 0.5}
-    return {"data": data, "fit": fit, "finetune_lut": tuning}
+    return {"data": {"crop_size": 48, **data}, "fit": fit, "finetune_lut": tuning}
+
+
+def _sr(iterations: int, *stages: dict, **more: Any) -> Values:
+    """Super-resolution."""
+    return _tuned(iterations, _own(*stages, **more), tones=0.5)
+
+
+def _restored(interval: int, band: int, **data: Any) -> Values:
+    """Denoising and deblocking: a first image, improved twice with a look at the input. `interval` and `band` are those
+    of the first stage: what noise hides needs no fine grid."""
+    later = [_stage(_LATER, sources=[f"stage{k}", "input"]) for k in (1, 2)]
+    return _tuned(800, _own(_stage(_FIRST, interval=interval, band=band), *later, **_FEWEST), **data)
 
 
 _FIVE = "R1+R2+R3+R4+R5"
 
 RECIPES: dict[str, Values] = {
     # Nine nodes do in the last stage, and are faster than a band.
-    "sr-x4-strong": _tuned(
+    "sr-x4-strong": _sr(
         1500,
-        _own(
-            _stage("P1+P2+P3", 2),
-            _stage("Q1+Q2+Q3", 2, 2),
-            _stage("Q1+Q2+Q3", 4, 2, interval=5, band=0),
-        ),
+        _stage("P1+P2+P3", 2),
+        _stage("Q1+Q2+Q3", 2, 2),
+        _stage("Q1+Q2+Q3", 4, 2, interval=5, band=0),
     ),
-    "sr-x4-fast": _tuned(2000, _own(_stage("P2", 2, band=3), _stage("Q1", 4, 2, band=3))),
-    "sr-x4-best": _tuned(
+    "sr-x4-fast": _sr(2000, _stage("P2", 2, band=3), _stage("Q1", 4, 2, band=3)),
+    "sr-x4-best": _sr(
         1000,
-        _own(
-            _stage("P1+P2+P3+P4", 2, band=3),
-            *[_stage(_FIVE, 2, 2, band=3)] * 2,
-            _stage(_FIVE, 4, 2, band=3),
-            *[_stage("Q1+Q2+Q3", 2, 2, band=3)] * 2,
-            shares=[0.1, 0.2, 0.3, 0.5],
-        ),
+        _stage("P1+P2+P3+P4", 2, band=3),
+        *[_stage(_FIVE, 2, 2, band=3)] * 2,
+        _stage(_FIVE, 4, 2, band=3),
+        *[_stage("Q1+Q2+Q3", 2, 2, band=3)] * 2,
+        shares=[0.1, 0.2, 0.3, 0.5],
     ),
-    "sr-x2-strong": _tuned(
-        800, _own(_stage("P1+P2+P3", 2), _stage("Q1+Q2+Q3", 2, 2), _stage("Q1+Q2+Q3", 2, 2), **_FEWER)
-    ),
-    "sr-x3-strong": _tuned(800, _own(_stage("P1+P2+P3", 3), _stage(_THREE, 3, 3), **_FEWER)),
-    "sr-x2-fast": _tuned(1000, _own(_stage("P2", 2, band=3), _stage("Q1", 2, 2, band=3), **_FEWER)),
-    "sr-x3-fast": _tuned(1000, _own(_stage("P2", 3, band=3), _stage(_THREE[:1], 3, 3, band=3), **_FEWER)),
-    "sr-x2-best": _tuned(
-        600, _own(_stage("P1+P2+P3+P4", 2, band=3), *[_stage(_FIVE, 2, 2, band=3)] * 2, **_FEWER)
-    ),
-    "sr-x3-best": _tuned(
-        600, _own(_stage("P1+P2+P3+P4", 3, band=3), *[_stage(_THREE, 3, 3, band=3)] * 2, **_FEWER)
-    ),
-    **{f"denoise-{sigma}": {"data": {"sigma": float(sigma)}, "fit": _restore(3)} for sigma in (25, 15, 50)},
-    **{f"deblock-{quality}": {"data": {"quality": quality}, "fit": _restore(3)} for quality in (20, 10, 40)},
+    "sr-x2-strong": _sr(800, _stage("P1+P2+P3", 2), *[_stage("Q1+Q2+Q3", 2, 2)] * 2, **_FEWER),
+    "sr-x3-strong": _sr(800, _stage("P1+P2+P3", 3), _stage(_THREE, 3, 3), **_FEWER),
+    "sr-x2-fast": _sr(1000, _stage("P2", 2, band=3), _stage("Q1", 2, 2, band=3), **_FEWER),
+    "sr-x3-fast": _sr(1000, _stage("P2", 3, band=3), _stage(_THREE[:1], 3, 3, band=3), **_FEWER),
+    **{f"denoise-{sigma}": _restored(5, 0, sigma=float(sigma)) for sigma in (25, 15, 50)},
+    **{f"deblock-{quality}": _restored(4, 2, quality=quality) for quality in (20, 10, 40)},
+    "sr-x2-best": _sr(600, _stage("P1+P2+P3+P4", 2, band=3), *[_stage(_FIVE, 2, 2, band=3)] * 2, **_FEWER),
+    "sr-x3-best": _sr(600, _stage("P1+P2+P3+P4", 3, band=3), *[_stage(_THREE, 3, 3, band=3)] * 2, **_FEWER),
 }
 """By name, in the order in which they are made."""
 
