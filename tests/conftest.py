@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
+
+# A property holds or not; how long a busy machine takes to see it says nothing.
+settings.register_profile("no clock", deadline=None)
+settings.load_profile("no clock")
 
 if TYPE_CHECKING:
     from tests.narrow import Files

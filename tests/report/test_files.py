@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
@@ -204,7 +204,6 @@ def test_several_twins_are_several_suites() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(text=st.text(max_size=20))
 def test_no_text_breaks_the_xml(text: str) -> None:
     base = examples.hostile()
