@@ -38,8 +38,8 @@ _THREE = [
 ]
 _FEWER = {"shares": [0.02, 0.05, 0.1, 0.2]}
 """For scales whose inputs have several times as many pixels."""
-_FEWEST = {"shares": [0.01, 0.03, 0.06, 0.08], "half": False}
-"""For inputs of full size and tables of one output: five million sites are enough."""
+_FEWEST = {"shares": [0.005, 0.01, 0.02, 0.02], "half": False}
+"""For inputs of full size and tables of one output: a million sites do, since tuning sees the rest."""
 
 
 def _stage(
