@@ -7,7 +7,7 @@ import pytest
 
 from twinnet.lut.grid import Grid
 from twinnet.lut.patterns import PATTERNS
-from twinnet.restore.fit import Penalty, Settings, SiteData, StageProblem, TableLayout, fit_stage
+from twinnet.restore.fit import Penalty, Settings, SiteData, StageProblem, TableLayout, fit_stage, solve
 from twinnet.restore.fit.gauge import level
 from twinnet.restore.fit.smooth import Smoothness
 from twinnet.restore.fit.solve import _improve, deployed
@@ -115,3 +115,21 @@ def test_stops_when_validation_stops_gaining(random: np.random.Generator) -> Non
     )
     assert len(seen) < 400
     assert found.iterations <= len(seen)
+
+
+def test_a_small_share_is_a_few_images_never_all(
+    random: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = [random.integers(0, 256, (6, 6), dtype=np.uint8) for _ in range(20)]
+    data = SiteData.prepare(images, images)
+    seen = []
+    real = solve.StageProblem
+
+    def problem(layouts, sites, *more, **settings):
+        seen.append(len(sites.images))
+        return real(layouts, sites, *more, **settings)
+
+    monkeypatch.setattr(solve, "StageProblem", problem)
+    layout = TableLayout(((0, 0), (0, 1)), Grid.bits(5))
+    fit_stage([layout], data, None, 1.0, settings=Settings(iterations=(1,), shares=(0.01, 0.5, 1.0)))
+    assert seen == [4, 10, 20]

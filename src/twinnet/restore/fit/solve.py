@@ -108,8 +108,9 @@ def fit_stage(
                 entry if layout == before else layout.carry(entry, before)
                 for entry, layout, before in zip(entries, now, levels[number - 1])
             ]
-        step = max(1, round(1 / pick(how.shares, place)))
-        data = train.every(step) if step > 1 and len(train.images) >= 4 * step else train
+        # At least four images, however small the share.
+        step = max(1, min(round(1 / pick(how.shares, place)), len(train.images) // 4))
+        data = train.every(step) if step > 1 else train
         problem = StageProblem(now, data, gain, offset, threads=how.threads, executor=how.executor)
         judge = None
         if last and valid is not None:
