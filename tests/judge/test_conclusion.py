@@ -12,7 +12,7 @@ from twinnet import check
 
 
 def test_an_infinite_output_fails_although_every_layer_is_right(tmp_path: Path) -> None:
-    """ONNX Runtime keeps the sum in float32 until the product; the reference stores it in float16, where it is infinite."""
+    """ONNX Runtime keeps the sum in float32 until the product; the reference stores it in float16: infinite."""
     graph = helper.make_graph(
         [
             helper.make_node("Mul", ["x", "x"], ["squares"]),
