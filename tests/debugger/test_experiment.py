@@ -45,20 +45,15 @@ def look(debugger: Debugger) -> None:
     assert "sum of" in debugger.text("at('upblock', 5, 6)")
 
 
-def test_an_experiment_is_served(experiment: Path) -> None:
+def serving(experiment: Path) -> list[str]:
+    """The command that serves an experiment with one of its photos."""
     image = next((experiment.parent / "photos").glob("*.png"))
-    words = [
-        "-m",
-        "twinnet.cli.main",
-        "lut",
-        "debug",
-        "-e",
-        str(experiment),
-        "--serve",
-        "--image",
-        str(image),
-    ]
-    with command(words, experiment, TWINNET_DEBUG_PORT="0") as debugger:
+    verb = ["-m", "twinnet.cli.main", "lut", "debug", "-e", str(experiment)]
+    return [*verb, "--serve", "--image", str(image)]
+
+
+def test_an_experiment_is_served(experiment: Path) -> None:
+    with command(serving(experiment), experiment, TWINNET_DEBUG_PORT="0") as debugger:
         assert debugger.info.parent == experiment / "debugger"
         look(debugger)
         sites = [s["site"] for s in debugger.data("sites('*.sr')")["sites"]]
@@ -68,20 +63,9 @@ def test_an_experiment_is_served(experiment: Path) -> None:
 
 
 def test_an_experiment_has_the_same_door(experiment: Path) -> None:
-    image = next((experiment.parent / "photos").glob("*.png"))
     told = experiment / "told" / "here.env"
-    words = [
-        "-m",
-        "twinnet.cli.main",
-        "lut",
-        "debug",
-        "-e",
-        str(experiment),
-        "--serve",
-        "--image",
-        str(image),
-    ]
-    with command([*words, "--port", "0", "--read-only", "--info", str(told)], experiment) as debugger:
+    words = [*serving(experiment), "--port", "0", "--read-only", "--info", str(told)]
+    with command(words, experiment) as debugger:
         assert debugger.info == told
         assert debugger.text(f"cmp('{SITE}')").startswith("convblock1")
         refused = debugger.ask("1 + 1")
@@ -114,6 +98,6 @@ def test_of_two_processes_one_serves(experiment: Path) -> None:
     words += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
     image = next((experiment.parent / "photos").glob("*.png"))
     words += ["-m", "twinnet.restore.debug", "-e", str(experiment), "--serve", "--image", str(image)]
-    with command(words, experiment, TWINNET_DEBUG_PORT="0") as debugger:
+    with command(serving(experiment), experiment, TWINNET_DEBUG_PORT="0") as debugger:
         look(debugger)
         assert len(list(experiment.rglob("*.env"))) == 1

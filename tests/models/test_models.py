@@ -70,7 +70,6 @@ def test_all_shipped_files_fit_into_the_package() -> None:
     assert sum(path.stat().st_size for path in HERE.rglob("*") if path.suffix != ".py") <= 16 << 20
 
 
-@pytest.mark.skipif("sr-x4-strong" not in models.available(), reason="no tables in this checkout")
 def test_the_verb_names_the_result_after_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Image.fromarray(scene(1, 12, 14)).save("in.png")
@@ -99,8 +98,6 @@ def test_the_verb_needs_no_file(tmp_path: Path) -> None:
 def test_every_task_on_photos_of_every_kind(
     words: list[str], name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if name not in models.available():
-        pytest.skip(f"no {name} in this checkout")
     monkeypatch.chdir(tmp_path)
     photo = Image.fromarray(scene(1, 24, 32)).convert(kind)
     photo.save("in.png")

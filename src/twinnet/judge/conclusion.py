@@ -123,8 +123,9 @@ class Conclusion:
         wrong: dict[str, str] = {}
         for index, output in enumerate(outputs):
             if reason := self._plainly(output):
-                outputs[index] = replace(output, status="fail", reason=reason)
-                wrong[output.site.tensor] = reason.split(",")[0]
+                told = f"{reason}, though no segment could be caught creating it"
+                outputs[index] = replace(output, status="fail", reason=told)
+                wrong[output.site.tensor] = reason
         return [
             replace(p, status="fail", rule="plain", reason=wrong[p.site.tensor])
             if p.site.tensor in wrong
@@ -133,17 +134,17 @@ class Conclusion:
         ]
 
     def _plainly(self, output: PairResult) -> str:
-        """Why an output differs, although no segment does; empty if rounding may have done it."""
+        """How an output differs, although no segment does; empty if rounding may have done it."""
         check, difference = self.check, output.difference
         if check.tolerances or check.inputs_found:
             return ""
         if difference.nonfinite_mismatch:
             count = f"{difference.nonfinite_mismatch} elements"
-            return f"NaN or Inf in other places than in the network ({count}), though no segment creates them"
+            return f"NaN or Inf in other places than in the network ({count})"
         if check.by_network or check.quantised or output.ratio is None or output.ratio <= _FAR:
             return ""
         far = visible(difference, 16 * check.plain_unit, output.site.op)
-        return "plainly different, though no segment could be caught creating it" if far else ""
+        return "plainly different" if far else ""
 
     def _contributors(self) -> tuple[Finding, ...]:
         """Where the twin differs within its budget, by impact; a table's approximation by its size, worst first."""

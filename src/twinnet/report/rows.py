@@ -55,13 +55,7 @@ def _staged_rows(result: StagedResult, verbose: bool) -> list[Row]:
             if s.what
         ]
         rows += [Row("file", (figures.clean(s.file),)) for s in result.stages if s.file]
-    command, does = staged.next_command(result)
-    closing = []
-    if result.folder:
-        closing.append(Row("report", (figures.clean(f"{result.folder.rstrip('/')}/report.html"),)))
-    if command:
-        closing.append(Row("next", (command, f"({does})"), "bold"))
-    return rows + ([Row("", ("",)), *closing] if closing else [])
+    return rows + _closing_rows(result, *staged.next_command(result))
 
 
 def _badness(result: Result) -> tuple[int, float]:
@@ -92,7 +86,10 @@ def _result_rows(result: Result, verbose: bool) -> list[Row]:
         rows += _advice_rows(result.advice)
     if verbose:
         rows += _verbose_rows(result)
-    return rows + _closing_rows(result)
+    command, does = next_with_advice(result)
+    if not command:
+        command, does = words.next_command(result)
+    return rows + _closing_rows(result, command, does)
 
 
 def _error_rows(result: Result, verbose: bool) -> list[Row]:
@@ -185,10 +182,8 @@ def _verbose_rows(result: Result) -> list[Row]:
     return rows
 
 
-def _closing_rows(result: Result) -> list[Row]:
-    command, does = next_with_advice(result)
-    if not command:
-        command, does = words.next_command(result)
+def _closing_rows(result: Result | StagedResult, command: str, does: str) -> list[Row]:
+    """Where the report is, and what to type next."""
     rows = []
     if result.folder:
         rows.append(Row("report", (figures.clean(f"{result.folder.rstrip('/')}/report.html"),)))
