@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.blame.context import Context
+from twinnet.blame.context import Context, outside
 from twinnet.engines._floats import own_floats
 from twinnet.errors import TwinnetError
 from twinnet.pairing import Pair
@@ -43,19 +43,21 @@ def confirm(
     if artefact is None or twin.engine not in SIDES:
         return None, f"{twin.engine} cannot run a part of the twin alone"
     graph = OnnxGraph(artefact.model)
-    fed = {p.twin_site.tensor for p in context.pairs} | set(twin.inputs.values())
+    found = context.frontier(pair) if pair.site.tensor in context.graph.producer else None
+    known = outside(pair, found[0] if found else (), context)
+    fed = {p.twin_site.tensor for p in known} | set(twin.inputs.values())
     try:
         nodes, read = between(graph, [target], fed - {target})
         feeds = {n: np.asarray(context.twin_trace[n]) for n in read}
         model = build(graph, nodes, feeds, [target], artefact.network.weights())
         with own_floats():
-            found = SIDES[twin.engine](model.SerializeToString(), dict(options), feeds)[target]
+            alone = SIDES[twin.engine](model.SerializeToString(), dict(options), feeds)[target]
     except (TwinnetError, KeyError) as error:
         return None, f"its segment could not be cut out: {error}"
     except Exception as error:  # whatever the engine throws at a part it does not like
         first = str(error).strip().splitlines() or [type(error).__name__]
         return None, f"its segment could not be run alone: {first[0][:160]}"
-    born = judge(pair, _Instead(context.twin_trace, target, np.asarray(found)))
+    born = judge(pair, _Instead(context.twin_trace, target, np.asarray(alone)))
     if born.status == "fail":
         return True, ALONE
     return False, CONTEXT

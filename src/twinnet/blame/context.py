@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twinnet.judge.born import Frontier
     from twinnet.judge.declared import Declared
 
-__all__ = ["Blame", "Context", "attribute", "blame", "explain", "impact_and_share", "problem_of"]
+__all__ = ["Blame", "Context", "attribute", "blame", "explain", "impact_and_share", "outside", "problem_of"]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
         got,
         unit=context.unit,
         errors=errors,
-        twin=_twin_part(pair, context),
+        twin=_twin_part(pair, indices, context),
         graph_inputs=frozenset(context.inputs),
     )
 
@@ -190,24 +190,29 @@ def _unsteady(pair: Pair, problem: Problem, context: Context) -> Explanation | N
     return None if cause is None else Explanation(cause)
 
 
-def _twin_part(pair: Pair, context: Context) -> Graph | None:
+def outside(pair: Pair, layers: Iterable[int], context: Context) -> list[Pair]:
+    """The pairs at which a segment of these layers may begin: not its own, nor one that it is judged across."""
+    inside = {n for i in layers for n in context.graph.layers[i].outputs} | {pair.site.tensor}
+    return [p for p in context.pairs if p.site.tensor not in inside]
+
+
+def _twin_part(pair: Pair, layers: Iterable[int], context: Context) -> Graph | None:
     """The twin's own layers of the segment, their values under the network's names where they correspond."""
     graph = context.twin_graph
     if graph is None or pair.twin_site.tensor not in graph.producer or not pair.transform.is_identity:
         return None
-    ours = {p.twin_site.tensor: p.site.tensor for p in context.pairs if p.transform.is_identity}
+    known = [*outside(pair, layers, context), pair]
+    ours = {p.twin_site.tensor: p.site.tensor for p in known if p.transform.is_identity}
     ours.update(context.twin_inputs)
-    indices, frontier = graph.segment(
-        [pair.twin_site.tensor], [*ours, *(p.twin_site.tensor for p in context.pairs)]
-    )
+    indices, frontier = graph.segment([pair.twin_site.tensor], [*ours, *(p.twin_site.tensor for p in known)])
     if any(n not in ours for n in frontier):
         return None
-    known = {n: ours[n] for n in (*frontier, pair.twin_site.tensor)}
+    names = {n: ours[n] for n in (*frontier, pair.twin_site.tensor)}
 
     def named(name: str | None) -> str | None:
-        return None if name is None else known.get(name, f"twin/{name}")
+        return None if name is None else names.get(name, f"twin/{name}")
 
-    layers = []
+    part = []
     constants = {}
     for i in indices:
         layer = graph.layers[i]
@@ -215,5 +220,5 @@ def _twin_part(pair: Pair, context: Context) -> Graph | None:
             if name is not None and name in graph.constants:
                 constants[f"twin/{name}"] = graph.constants[name]
         outputs = tuple(named(n) or "" for n in layer.outputs)
-        layers.append(replace(layer, inputs=tuple(named(n) for n in layer.inputs), outputs=outputs))
-    return Graph(tuple[Layer, ...](layers), tuple(known.values()), (pair.site.tensor,), constants)
+        part.append(replace(layer, inputs=tuple(named(n) for n in layer.inputs), outputs=outputs))
+    return Graph(tuple[Layer, ...](part), tuple(names.values()), (pair.site.tensor,), constants)

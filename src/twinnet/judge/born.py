@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ import numpy as np
 import torch
 
 from twinnet.errors import EngineError
+from twinnet.judge.bridge import Bridges, Span
+from twinnet.judge.flips import Flipped
+from twinnet.judge.sides import dims
 from twinnet.judge.sizes import TINY_HALF, Sizes, class_of, nonfinite
 from twinnet.judge.verdicts import BEYOND_STEPS, LIMIT, TOO_LARGE, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds
@@ -77,7 +81,7 @@ class BornTest:
         self._spread = spread or {}
         # The graph's own name of each input, to the name in the samples.
         self.inputs: Mapping[str, str] = dict(inputs or {n: n for n in graph.inputs})
-        self._segments: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
+        self._segments: dict[tuple[str, frozenset[str]], tuple[tuple[int, ...], tuple[str, ...]]] = {}
 
     @property
     def shape_values(self) -> frozenset[str]:
@@ -97,15 +101,22 @@ class BornTest:
     def _known(self) -> frozenset[str]:
         return frozenset(self._pairs) | self.shape_values | frozenset(self.inputs)
 
-    def segment(self, tensor: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """Layers between a paired tensor and the nearest known ones before it, and those."""
-        if tensor not in self._segments:
-            self._segments[tensor] = self._graph.segment([tensor], self._known)
-        return self._segments[tensor]
+    def segment(
+        self, tensor: str, across: frozenset[str] = frozenset()
+    ) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Layers between a paired tensor and the nearest known ones before it, and those; `across` do not count."""
+        key = (tensor, across)
+        if key not in self._segments:
+            self._segments[key] = self._graph.segment([tensor], self._known - across)
+        return self._segments[key]
 
     def labels(self, tensor: str) -> tuple[str, ...]:
         """What a segment consists of, last layer first."""
-        return tuple(_label(self._graph.layers[i]) for i in reversed(self.segment(tensor)[0]))
+        return self.named(self.segment(tensor)[0])
+
+    def named(self, layers: Sequence[int]) -> tuple[str, ...]:
+        """Layers as people call them, last one first."""
+        return tuple(_label(self._graph.layers[i]) for i in reversed(layers))
 
     # -- one sample ----------------------------------------------------------------------------------------------
 
@@ -128,10 +139,10 @@ class BornTest:
         found = _Sample(self, sample, network_trace, twin_trace)
 
         def of(pair: Pair) -> tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]] | None:
-            layers, names = self.segment(pair.site.tensor)
-            if any(not found._has(n) for n in names):
+            span = found.bridges.span(pair)
+            if any(not found._has(n) for n in span.frontier):
                 return None
-            return layers, {n: found._value(n) for n in names}, found._carry(names)
+            return span.layers, {n: found._value(n) for n in span.frontier}, found._carry(span.frontier)
 
         return of
 
@@ -148,34 +159,52 @@ class _Sample:
         self._sample = sample
         self._network = network_trace
         self._twin = twin_trace
+        self.bridges = Bridges(
+            test._graph,
+            # The steps of a quantised twin are known from tensor to tensor only.
+            test._pairs if test._declared is None else {},
+            network_trace,
+            segment=test.segment,
+            judge=self._judge,
+            expected=lambda tensor, span: self._evaluate(tensor, span.layers, span.frontier, {})[0],
+            value=self._value,
+        )
 
     def judge(self, pair: Pair) -> Born:
+        """The judgement by the pair's segment, or by a longer one across tensors that watching changed."""
+        if pair.site.tensor not in self._test._graph.producer:
+            return Born("not judged", reason="not made by a layer of the network")
+        _, born = self.bridges.judged(pair)
+        if born.status in ("pass", "untested") and not born.finite:
+            why = self.bridges.changed(pair)
+            return replace(born, status="untested", reason=why) if why else born
+        return born
+
+    def _judge(self, pair: Pair, span: Span) -> Born:
         """Could it be evaluated; same shape and dtype class; NaN and Inf; then size."""
         test = self._test
-        tensor = pair.site.tensor
-        if tensor not in test._graph.producer:
-            return Born("not judged", reason="not made by a layer of the network")
-        labels = test.labels(tensor)
-        layers, frontier = test.segment(tensor)
+        tensor, layers, frontier = pair.site.tensor, span.layers, span.frontier
+        labels = test.named(layers)
         missing = [n for n in frontier if not self._has(n)]
         if missing:
             return Born("not judged", reason=f"no value for {missing[0]}", segment=labels)
         got = to_tensor(pair.transform.to_network(self._twin[pair.twin_site.tensor]))
         try:
             if self._moved_only(tensor, layers, frontier, got):
-                return Born("pass", 0.0, 0.0, 0.0, segment=labels, limit=test._limit)
+                finite = not got.is_floating_point() or bool(got.sum(dtype=torch.float64).isfinite())
+                return Born("pass", 0.0, 0.0, 0.0, segment=labels, limit=test._limit, finite=finite)
             expected, error = self._evaluate(tensor, layers, frontier, {})
         except EngineError as unknown:
             # Not known to us, or not computable on what the twin put in: no judgement, and never a verdict.
             return Born("not judged", reason=unknown.what, segment=labels)
         if expected.shape != got.shape:
-            reason = f"shape {_dims(got.shape)} where the network has {_dims(expected.shape)}"
+            reason = f"shape {dims(got.shape)} where the network has {dims(expected.shape)}"
             return Born("fail", reason=reason, segment=labels)
         if class_of(expected) != class_of(got):
             reason = f"{class_of(got)} where the network has {class_of(expected)}"
             return Born("fail", reason=reason, segment=labels)
         if not got.is_floating_point():
-            return self._discrete(pair, expected, error, got, labels)
+            return self._discrete(pair, span, expected, error, got, labels)
         verdict = self._numbers(pair, expected, error, got, labels)
         if verdict.status == "fail" and verdict.ratio is not None:
             carried = self._carry(frontier)
@@ -253,17 +282,28 @@ class _Sample:
             layers, before = test.segment(name)
             if any(not self._has(n) for n in before):
                 continue
-            inherited = self._carry(before, depth + 1) if depth < 8 and self._exact(layers) else {}
             try:
-                value, own = self._evaluate(name, layers, before, inherited)
+                value, own = self._rounding(name, layers, before, depth)
+                if value.is_floating_point() and not value.sum().isfinite():
+                    # Nothing is known of it from what only looks infinite.
+                    span = self.bridges.span(test._pairs[name])
+                    if span.crossed:
+                        value, own = self._rounding(name, span.layers, span.frontier, depth)
             except EngineError:
                 continue
             if value.is_floating_point():
-                rounding = value.abs().mul_(test._unit).to(torch.float32)
+                # An infinity is exact: what follows from it is not free to be anything.
+                rounding = value.abs().mul_(test._unit).to(torch.float32).nan_to_num_(0.0, 0.0)
                 errors[name] = rounding if own is None else own + rounding
             elif own is not None:
                 errors[name] = own
         return errors
+
+    def _rounding(
+        self, tensor: str, layers: Sequence[int], frontier: Sequence[str], depth: int
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        inherited = self._carry(frontier, depth + 1) if depth < 8 and self._exact(layers) else {}
+        return self._evaluate(tensor, layers, frontier, inherited)
 
     def _exact(self, layers: Sequence[int]) -> bool:
         return all(kinds.get(self._test._graph.layers[i].kind).exact for i in layers)
@@ -284,13 +324,15 @@ class _Sample:
         if not sizes.finite:
             reason = nonfinite(expected, got, pair, self._network)
             if reason:
-                return Born("fail", reason=reason, segment=labels, limit=test._limit)
+                return Born("fail", reason=reason, segment=labels, limit=test._limit, finite=False)
         status, reason = "pass", ""
         if sizes.ratio > test._limit:
             status, reason = "fail", TOO_LARGE
         elif sizes.level < min(BLIND, _NARROW_BLIND / test._unit):
             status, reason = "untested", "the values are as small as what rounding may change"
-        return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit)
+            if not sizes.level and not sizes.finite:
+                reason = "no element of it is a finite number on both sides"
+        return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit, sizes.finite)
 
     def _moved_only(
         self, tensor: str, layers: Sequence[int], frontier: Sequence[str], got: torch.Tensor
@@ -307,6 +349,7 @@ class _Sample:
     def _discrete(
         self,
         pair: Pair,
+        span: Span,
         expected: torch.Tensor,
         error: torch.Tensor | None,
         got: torch.Tensor,
@@ -318,8 +361,9 @@ class _Sample:
         same = expected == got
         if bool(same.all()):
             return Born("pass", 0.0, 0.0, 0.0, segment=labels, limit=limit)
-        layer = test._graph.layers[test._graph.producer[pair.site.tensor]]
-        excused = self._excuses(pair, layer, expected, error, got)
+        values = {name: self._value(name) for name in span.frontier}
+        run = Flipped(test._graph, span.layers, values, self._carry(span.frontier), test._unit)
+        excused = run.excused(pair.site.tensor, expected, got)
         flips = int((~same).sum())
         if bool(excused.all()):
             word = "flip" if flips == 1 else "flips"
@@ -330,46 +374,6 @@ class _Sample:
         return Born(
             "fail", math.inf, off, 0.0, f"{wrong} of {expected.numel()} elements differ", labels, limit
         )
-
-    def _excuses(
-        self, pair: Pair, layer: Layer, expected: torch.Tensor, error: torch.Tensor | None, got: torch.Tensor
-    ) -> torch.Tensor:
-        test = self._test
-        tensor = pair.site.tensor
-        layers, frontier = test.segment(tensor)
-        carried = self._carry(frontier)
-        values = {name: self._value(name) for name in frontier}
-        operands = [n for n in layer.inputs if n is not None]
-        wanted = list(
-            dict.fromkeys([*(n for n in operands if n not in test._graph.constants), *layer.outputs])
-        )
-        found = evaluate_with_error(test._graph, values, carried, unit=test._unit, layers=layers, keep=wanted)
-
-        def operand(name: str | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-            if name is None:
-                return None, None
-            if name in test._graph.constants:
-                constant = test._graph.constants[name]
-                return (constant.double() if constant.is_floating_point() else constant), None
-            return found[name]
-
-        inputs, errors = zip(*(operand(n) for n in layer.inputs), strict=True) if layer.inputs else ((), ())
-        outputs = [found[n][0] if n in found else None for n in layer.outputs]
-        kind = kinds.get(layer.kind)
-        index = layer.outputs.index(tensor)
-        if kind.discrete:
-            flips = kind.flips(layer.attrs, inputs, errors, outputs, test._unit)[index]
-            if flips is not None:
-                return flips.excuses(expected, got)
-        step = found[tensor][1]
-        same = expected == got
-        if step is None:
-            return same
-        return same | ((got.to(torch.float64) - expected.to(torch.float64)).abs() <= step)
-
-
-def _dims(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape)) or "scalar"
 
 
 def _label(layer: Layer) -> str:

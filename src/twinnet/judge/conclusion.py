@@ -15,6 +15,7 @@ from twinnet.judge.aggregate import findings_of, verdict_of, visible, with_merge
 from twinnet.judge.metrics import compare, dtype_class
 from twinnet.judge.sides import dims
 from twinnet.judge.task import mean_metric
+from twinnet.judge.verdicts import CHANGED
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pairing
 from twinnet.result import Coverage, Finding, Guard, PairResult, Result, SideInfo
@@ -54,7 +55,7 @@ class Conclusion:
         pairs = [*self._inputs(), *pairs]
         if any(p.status == "fail" for p in (*outputs, *pairs)):
             verdict = "FAIL"
-        visibly = [p for p in pairs if visible(p.difference, self.check.plain_unit, p.site.op)]
+        visibly = [p for p in pairs if self._visible(p)]
         untested = [p for p in pairs if p.status == "untested" and p.site.role != "output"]
         inner = sum(p.site.role != "output" for p in pairs)
         by_tensor = dict(zip(net.output_tensors, plain.values(), strict=False))
@@ -62,6 +63,7 @@ class Conclusion:
         found += guards.degenerate_data(judged_outputs, by_tensor, len(untested), inner)
         if verdict == "PASS":
             found += self._baseline(outputs)
+        found += guards.changed_by_watching(pairs)
         found += guards.constant_inputs([check.first])
         found += self._training_mode()
         coverage = self._coverage()
@@ -89,6 +91,12 @@ class Conclusion:
             tolerance=str(check.tolerances),
             timings=dict(check.timings),
         )
+
+    def _visible(self, pair: PairResult) -> bool:
+        """Whether a tensor plainly differs; what only watching does to it is no difference."""
+        if pair.reason.startswith(CHANGED):
+            return False
+        return visible(pair.difference, self.check.plain_unit, pair.site.op)
 
     def _inputs(self) -> list[PairResult]:
         """Inputs that the twin prepared otherwise, as pairs that fail."""

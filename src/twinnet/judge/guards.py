@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from twinnet.judge.metrics import bit_equal, compare, dtype_class
+from twinnet.judge.verdicts import ACROSS, CHANGED
 from twinnet.result import Coverage, Guard, PairResult
 
 __all__ = [
+    "changed_by_watching",
     "constant_inputs",
     "coverage_guard",
     "degenerate_data",
@@ -177,6 +179,24 @@ def observer_or_chance(
             )
         )
     return guards, spread
+
+
+def changed_by_watching(pairs: Sequence[PairResult]) -> list[Guard]:
+    """Tensors that are others when nobody looks, and how what reads them was judged."""
+    changed = [p.site.tensor for p in pairs if p.status == "untested" and p.reason.startswith(CHANGED)]
+    open_ = [p.site.tensor for p in pairs if p.status == "not judged" and p.reason.startswith(ACROSS)]
+    found = []
+    if changed:
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        message = (
+            f"watching the twin makes {changed[0]}{more} infinite, though it is not where it is used; "
+            "what reads it is judged in one with what makes it"
+        )
+        found.append(Guard("observer effect", message))
+    if open_:
+        message = f"watching the twin changes what {open_[0]} reads, so that it could not be judged"
+        found.append(Guard("observer effect", message, weakens=True))
+    return found
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from twinnet.result import Status
 
-__all__ = ["BEYOND_STEPS", "LIMIT", "TOO_LARGE", "Born"]
+__all__ = ["ACROSS", "BEYOND_STEPS", "CHANGED", "LIMIT", "TOO_LARGE", "Born"]
 
 LIMIT = 4.0
 """Born error in floor units above which a segment is a finding."""
@@ -18,10 +18,19 @@ TOO_LARGE = "more than rounding can explain"
 BEYOND_STEPS = "more than the steps of its quantisation can explain"
 """The same for a twin that declares steps."""
 
+CHANGED = "watching this tensor changed it"
+"""How the reason begins at a tensor that is another when nobody looks."""
+
+ACROSS = "watching changed what it reads"
+"""How the reason begins where what reads such a tensor cannot be judged across it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Born:
-    """What a segment created: its largest error, the floor there, and their ratio."""
+    """What a segment created: its largest error, the floor there, and their ratio.
+
+    `finite` says that all elements were compared as numbers: none is NaN or infinite on either side.
+    """
 
     status: Status
     ratio: float | None = None
@@ -30,3 +39,4 @@ class Born:
     reason: str = ""
     segment: tuple[str, ...] = ()
     limit: float = LIMIT
+    finite: bool = True

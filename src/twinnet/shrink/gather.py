@@ -105,7 +105,7 @@ class Gatherer:
             return found or self._recorded(base, result)
         if self._graph is None or self._test is None or result.site.tensor not in self._graph.producer:
             return self._recorded(base, result)
-        values, expected, allowed = self._exact(result.site.tensor, base)
+        values, expected, allowed = self._exact(pair, base)
         twin = self._twin.artefact if self._twin.engine in SIDES else None
         network = self._network_artefact()
         if twin is not None:
@@ -146,11 +146,13 @@ class Gatherer:
             return np.asarray(pair.transform.to_network(self._twin_trace[pair.twin_site.tensor]))
         return np.asarray(self._trace[name])
 
-    def _exact(self, tensor: str, base: Seed) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    def _exact(self, pair: Pair, base: Seed) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
         assert self._graph is not None and self._test is not None
-        _, frontier = self._test.segment(tensor)
-        values = {n: self._value(n) for n in frontier}
-        expected, allowed = exact_values(self._graph, values, tensor, base.unit, base.limit)
+        found = self._test.frontiers(self._sample, self._trace, self._twin_trace)(pair)
+        if found is None:
+            raise EngineError(f"a tensor before {pair.site.tensor} is missing", stage="cut")
+        values = {n: self._value(n) for n in found[1]}
+        expected, allowed = exact_values(self._graph, values, pair.site.tensor, base.unit, base.limit)
         return values, expected, allowed
 
     # -- both sides as ONNX --------------------------------------------------------------------------------------

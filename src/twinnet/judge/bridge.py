@@ -1,0 +1,157 @@
+"""Tensors that watching changed, and the longer segments that are judged across them.
+
+An engine without a kernel for a narrow format computes in a wider one and leaves out the casts between two such
+layers. Watching the tensor between them brings its cast back: a value beyond the range of the narrow format is then
+infinite where it is watched, though not where it is used. The layer that reads it gives a result that no infinite input
+can give, and yet does nothing wrong. It is judged in one with what made the tensor, from the tensors before that.
+
+Nothing is excused that way: the longer segment must give what the network's layers give. An infinity that is really
+used shows in what follows from it, and that is judged as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from twinnet.errors import EngineError
+from twinnet.judge.verdicts import ACROSS, CHANGED, Born
+from twinnet.layers.graph import Graph
+from twinnet.network.arrays import to_tensor
+from twinnet.pairing import Pair
+
+__all__ = ["Bridges", "Span"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Layers that are judged as one, the tensors they start from, and the paired tensors that were crossed."""
+
+    layers: tuple[int, ...]
+    frontier: tuple[str, ...]
+    crossed: frozenset[str] = frozenset()
+
+
+class Bridges:
+    """The spans of one sample's pairs: their segments, or longer ones where watching changed what they start from.
+
+    `pairs` are those that may be crossed, by the network's tensor; `segment` gives the layers of one and what they
+    start from, across some tensors. `judge` judges a pair by a span, `expected` evaluates a span on the twin's tensors,
+    and `value` gives such a tensor in the network's form.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        pairs: Mapping[str, Pair],
+        network: Mapping[str, np.ndarray],
+        *,
+        segment: Callable[[str, frozenset[str]], tuple[tuple[int, ...], tuple[str, ...]]],
+        judge: Callable[[Pair, Span], Born],
+        expected: Callable[[str, Span], torch.Tensor],
+        value: Callable[[str], torch.Tensor],
+    ) -> None:
+        self._graph, self._pairs, self._network = graph, pairs, network
+        self._segment, self._judge, self._expected, self._value = segment, judge, expected, value
+        self._judged: dict[str, tuple[Span, Born]] = {}
+        self._beyond: dict[str, bool] = {}
+
+    def judged(self, pair: Pair) -> tuple[Span, Born]:
+        """What a pair is judged by, and the judgement."""
+        tensor = pair.site.tensor
+        if tensor not in self._judged:
+            self._judged[tensor] = self._across(pair, self._span(tensor))
+        return self._judged[tensor]
+
+    def span(self, pair: Pair) -> Span:
+        """What a pair is judged by."""
+        own = self._span(pair.site.tensor)
+        return self.judged(pair)[0] if any(map(self._overflown, own.frontier)) else own
+
+    def changed(self, pair: Pair) -> str:
+        """That watching changed a tensor, in words; empty if it did not, as far as anybody can tell."""
+        if not self._overflown(pair.site.tensor) or not self._crossed(pair.site.tensor):
+            return ""
+        own = to_tensor(self._network[pair.site.tensor])
+        at = self._value(pair.site.tensor).isinf() & own.isfinite()
+        largest = float(own[at].abs().max())
+        return f"{CHANGED}: it is infinite where the network has {largest:.3g}, and what reads it had a number there"
+
+    def _span(self, tensor: str, crossed: frozenset[str] = frozenset()) -> Span:
+        return Span(*self._segment(tensor, crossed), crossed)
+
+    def _across(self, pair: Pair, span: Span) -> tuple[Span, Born]:
+        """The judgement by a span, or by a longer one if this one starts from tensors that watching changed."""
+        born = self._judge(pair, span)
+        doubtful = born.status == "fail" or not born.finite
+        beyond = [n for n in span.frontier if self._overflown(n)] if doubtful else []
+        if not beyond:
+            return span, born
+        unread = self._unread(pair, span)
+        if not unread and born.status != "fail":
+            return span, born  # what is infinite follows from what it read
+        found, again = self._across(pair, self._span(pair.site.tensor, span.crossed.union(beyond)))
+        if not unread and again.status in ("fail", "not judged"):
+            return span, born  # it may well have read what was seen, and then it is wrong
+        if again.status == "not judged" and not again.reason.startswith(ACROSS):
+            again = replace(again, reason=f"{ACROSS} ({beyond[0]}), and {again.reason}")
+        return found, again
+
+    def _unread(self, pair: Pair, span: Span) -> bool:
+        """Whether the twin has numbers where what it was seen to start from can only give NaN or Inf."""
+        got = self._value(pair.site.tensor)
+        try:
+            expected = self._expected(pair.site.tensor, span)
+        except EngineError:
+            return False
+        if expected.shape != got.shape or not got.is_floating_point() or not expected.is_floating_point():
+            return False
+        return bool((got.isfinite() & ~expected.isfinite()).any())
+
+    def _overflown(self, tensor: str) -> bool:
+        """Whether a tensor is infinite where the network's is not, by nobody's fault: a number too large for it."""
+        if tensor not in self._beyond:
+            self._beyond[tensor] = (
+                self._more_infinite(tensor) and self.judged(self._pairs[tensor])[1].status != "fail"
+            )
+        return self._beyond[tensor]
+
+    def _more_infinite(self, tensor: str) -> bool:
+        if tensor not in self._pairs or tensor not in self._graph.producer or tensor not in self._network:
+            return False
+        theirs = self._value(tensor)
+        if not theirs.is_floating_point() or bool(theirs.sum(dtype=torch.float64).isfinite()):
+            return False
+        own = to_tensor(self._network[tensor])
+        return own.shape == theirs.shape and bool((theirs.isinf() & own.isfinite()).any())
+
+    def _crossed(self, tensor: str) -> bool:
+        """Whether some pair behind a tensor is judged across it."""
+        seen, stack = {tensor}, [tensor]
+        while stack:
+            for reader in self._readers(stack.pop()) - seen:
+                seen.add(reader)
+                if tensor in self.judged(self._pairs[reader])[0].crossed:
+                    return True
+                if self._overflown(reader):  # what it reads may have gone on unseen
+                    stack.append(reader)
+        return False
+
+    def _readers(self, tensor: str) -> set[str]:
+        """The nearest paired tensors that are computed from one."""
+        found: set[str] = set()
+        stack, seen = [tensor], {tensor}
+        while stack:
+            for index in self._graph.consumers.get(stack.pop(), ()):
+                for name in self._graph.layers[index].outputs:
+                    if not name or name in seen:
+                        continue
+                    seen.add(name)
+                    if name in self._pairs:
+                        found.add(name)
+                    else:
+                        stack.append(name)
+        return found
