@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from twinnet.inputs import Inputs
     from twinnet.judge.judgement import Judgement
     from twinnet.network import Network
-    from twinnet.shrink.seed import Seed
 
 __all__ = [
     "CheckOptions",
@@ -243,15 +242,17 @@ def run_judgement(
     With a list in `refused`, a twin that cannot be read is an ERROR as well, and is noted there.
     """
     from twinnet.environment import environment
+    from twinnet.shrink.collect import Seeds
 
     start = time.perf_counter()
-    seeds: Sequence[Seed] = ()
+    collected = Seeds(judgement)
+    seeds = ()
     try:
         result = judgement.result()
-        seeds = _in_order(judgement.keeper.seeds, result)
+        seeds = collected.of(result)
     except EngineError as error:
         result = _error_result(judgement, judgement.feed.info, error)
-        seeds = _error_seeds(judgement, error)
+        seeds = collected.of_error(error)
     except UsageError as error:
         if refused is None:
             raise
@@ -271,7 +272,7 @@ def run_judgement(
         from twinnet.judge.again import against_baseline
 
         result = against_baseline(result, settings.baseline)
-    object.__setattr__(result, "_seeds", tuple(seeds))  # for twinnet.repro; no part of result.json
+    object.__setattr__(result, "_seeds", seeds)  # for twinnet.repro; no part of result.json
     if folder is not None:
         from twinnet.report.files import write_run
         from twinnet.report.show import save_tensors
@@ -279,26 +280,8 @@ def run_judgement(
         settings.progress("writing the report", None)
         write_run(result, folder, judgement.keeper.tensors)
         save_tensors(folder, judgement.keeper.tensors)
-        if seeds or (folder / "seeds").exists():
-            from twinnet.shrink.seed import save_seeds
-
-            save_seeds(folder, seeds)
+        collected.save(folder, seeds)
     return result
-
-
-def _in_order(seeds: Mapping[str, Seed], result: Result) -> list[Seed]:
-    """Seeds in the order of the findings they belong to."""
-    order = {f.site.tensor: i for i, f in enumerate(result.findings)}
-    return [seeds[name] for name in sorted(seeds, key=lambda n: order.get(n, len(order)))]
-
-
-def _error_seeds(judgement: Judgement, error: EngineError) -> list[Seed]:
-    try:
-        from twinnet.shrink.gather import error_seed
-    except ImportError:  # without onnx there is nothing to cut
-        return []
-    seed = error_seed(judgement, error) if judgement.settings.keep != "none" else None
-    return [] if seed is None else [seed]
 
 
 def _error_result(judgement: Judgement, inputs: InputsInfo, error: EngineError) -> Result:

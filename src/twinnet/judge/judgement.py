@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -36,7 +36,11 @@ __all__ = ["Judgement"]
 
 
 class Judgement:
-    """The state of one check. `keeper` holds what is kept of the samples when they are judged."""
+    """The state of one check.
+
+    `keeper` holds what is kept of the samples when they are judged. `listeners` are told of each judged sample while
+    its tensors are there.
+    """
 
     def __init__(self, network: Any, feed: Any, reference: Spec | Session, twin: Any, settings: Any) -> None:
         self.network = network
@@ -44,6 +48,7 @@ class Judgement:
         self.settings = settings
         self.timings: dict[str, float] = {}
         self.keeper = Keeper(self)
+        self.listeners: list[Callable[[Sequence[PairResult], Seen], None]] = []
         self.by_network = False
         # Also the tensors that have no partner.
         self.watch_all = False
@@ -140,6 +145,8 @@ class Judgement:
                 before = results.get(pair.site.tensor)
                 results[pair.site.tensor] = pair if before is None else merge(before, pair)
             self.keeper.add(judged, seen)
+            for listener in self.listeners:
+                listener(judged, seen)
             self._done(seen, judged)
         ordered = [results[p.site.tensor] for p in pairing.pairs]
         if self.tolerances:

@@ -1,4 +1,4 @@
-"""What is kept of a sample once it is judged: tensors to look at, causes and impact, what a repro is made from.
+"""What is kept of a sample once it is judged: tensors to look at, causes and impact.
 
 All of it is taken while the traces are at hand; afterwards they are gone.
 """
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from twinnet.blame.groups import Group
     from twinnet.judge.judgement import Judgement
     from twinnet.result import Advice
-    from twinnet.shrink.seed import Seed
 
 __all__ = ["Keeper"]
 
@@ -39,8 +38,8 @@ class Keeper:
     """Collects over the samples of one check; a worse sample takes the place of an earlier one.
 
     `tensors` holds both sides of the tensors worth showing, `blamed` cause and impact of findings, `ranked` the
-    impact of contributors, `seeds` what a repro starts from, each by network tensor name. `tied` are findings that are
-    one, `together` the segments that explain the output error only together.
+    impact of contributors, each by network tensor name. `tied` are findings that are one, `together` the segments that
+    explain the output error only together.
     """
 
     def __init__(self, check: Judgement) -> None:
@@ -51,7 +50,6 @@ class Keeper:
         self.tied: list[tuple[str, ...]] = []
         self.together: Group | None = None
         self._merged = False
-        self.seeds: dict[str, Seed] = {}
         self.advice: Advice | None = None
 
     def add(self, judged: Sequence[PairResult], seen: Seen) -> None:
@@ -65,8 +63,6 @@ class Keeper:
             self._rank(judged, seen)
             if settings.advise:
                 self._advise(seen)
-        if keep != "none" and any(p.status == "fail" for p in judged):
-            self._keep_seeds(judged, seen)
 
     def _keep_tensors(self, judged: Sequence[PairResult], seen: Seen, *, everything: bool) -> None:
         """Copies of the tensors a person will want to see: outputs, findings, the worst of the rest."""
@@ -204,20 +200,3 @@ class Keeper:
             declared=test.declared,
             **chance,
         )
-
-    def _keep_seeds(self, judged: Sequence[PairResult], seen: Seen) -> None:
-        """What a repro of the findings will be made from."""
-        try:
-            from twinnet.shrink.gather import Gatherer
-        except ImportError:  # two recordings are compared without onnx and torch
-            return
-        check = self._check
-        net, twin = check.sides.net, check.sides.twin
-        assert net is not None and twin is not None
-        check.settings.progress("keeping the findings for a repro", None)
-        with check.job.step("repro"):
-            traces = (seen.trace, seen.twin_trace)
-            gatherer = Gatherer(
-                check, (net, twin), seen.graph, seen.test, seen.pairing, traces, seen.sample, seen.unit
-            )
-            gatherer.add(judged, self.seeds)
