@@ -217,6 +217,16 @@ def test_large_integers_are_a_finding(tmp_path: Path) -> None:
     assert found.verdict == "FAIL" and found.findings[0].site.tensor == "y", found
 
 
+def test_one_half_of_a_spectrum_has_an_axis_too_many(tmp_path: Path) -> None:
+    """A one-sided DFT of real numbers keeps the axis of size 1 that says so; what comes next broadcasts it."""
+    node = helper.make_node("DFT", ["x", "", "axis"], ["y"], onesided=1)
+    path = save(
+        make_model([node], {"x": (1, 8, 1)}, ["y"], {"axis": np.array(1)}, opset=20), tmp_path / "dft.onnx"
+    )
+    found = _check(str(path), {"x": np.random.default_rng(0).standard_normal((1, 8, 1)).astype(np.float32)})
+    assert found.verdict == "FAIL" and "1x5x1x2" in found.outputs[0].reason, found
+
+
 def test_bfloat16_is_judged_at_its_own_precision() -> None:
     module, args = network("transformer")
     found = _check(module, args, "openvino?precision=bf16")

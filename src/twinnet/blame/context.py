@@ -112,6 +112,9 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
             kept=kept,
             graph_inputs=frozenset(context.inputs),
         )
+    if got.is_complex():  # a riddle about its two parts
+        parts = Layer("view_as_real", (tensor,), (f"{tensor} (parts)",))
+        layers, tensor, got = (*layers, parts), parts.outputs[0], torch.view_as_real(got)
     return Problem(
         layers,
         constants,
@@ -138,21 +141,23 @@ def attribute(pair: Pair, context: Context) -> tuple[float | None, float | None]
     """Impact of a pair's born error on the network's output, and its share of the whole output error."""
     try:
         problem = problem_of(pair, context)
-        return (None, None) if problem is None else _impact(problem, context)
+        return (None, None) if problem is None else _impact(pair, problem, context)
     except EngineError:
         return None, None
 
 
-def _impact(problem: Problem, context: Context) -> tuple[float | None, float | None]:
+def _impact(pair: Pair, problem: Problem, context: Context) -> tuple[float | None, float | None]:
     if not problem.same_shape or not problem.is_float:
         return None, None
     born = torch.where(problem.error.isfinite(), problem.error, 0.0)
-    return impact_and_share(problem.target, born, context)
+    return impact_and_share(pair.site.tensor, born, context)
 
 
 def impact_and_share(tensor: str, born: torch.Tensor, context: Context) -> tuple[float | None, float | None]:
     """What an error at a tensor does to the outputs, and that as a share of the whole output error."""
     names = tuple(ours for ours, _ in context.outputs)
+    if tensor in context.trace and np.iscomplexobj(context.trace[tensor]):
+        born = torch.view_as_complex(born.contiguous())
     impact = impact_of(context.graph, tensor, born, context.trace, context.inputs, names)
     if impact is None:
         return None, None
@@ -174,7 +179,7 @@ def blame(pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int
             if problem is None:
                 continue
             explanation = _unsteady(pair, problem, context) or solve(problem)
-            impact, share = _impact(problem, context) if number < impacts else (None, None)
+            impact, share = _impact(pair, problem, context) if number < impacts else (None, None)
         except EngineError:
             continue
         found[pair.site.tensor] = Blame(ratio, explanation.cause, explanation.reason, impact, share)

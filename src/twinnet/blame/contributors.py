@@ -32,7 +32,7 @@ def rank(pairs: Iterable[tuple[Pair, float]], context: Context, *, most: int = 1
         except EngineError:
             continue
         if size > 0:
-            found.append((size, ratio, problem.target, born))
+            found.append((size, ratio, pair.site.tensor, born))
             found = _first(sorted(found, key=lambda row: row[0], reverse=True)[:most])
     ranked: dict[str, Blame] = {}
     for _, ratio, tensor, born in found:

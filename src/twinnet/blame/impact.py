@@ -11,6 +11,7 @@ import torch
 from twinnet.errors import EngineError
 from twinnet.judge.aggregate import downstream
 from twinnet.layers import evaluate
+from twinnet.layers.evaluate import wide
 from twinnet.layers.graph import Graph
 from twinnet.network.arrays import to_tensor
 
@@ -37,7 +38,7 @@ def impact_of(
     wanted = [o for o in outputs if o in below or o == tensor]
     if not wanted:
         return 0.0
-    base = to_tensor(np.asarray(trace[tensor])).to(torch.float64)
+    base = wide(to_tensor(np.asarray(trace[tensor])))
     if base.shape != born.shape:
         return None
     given = {n for n in trace if n not in below} | {tensor} | set(inputs)

@@ -17,6 +17,7 @@ import torch
 
 from twinnet.errors import EngineError
 from twinnet.layers import evaluate_with_error, kinds
+from twinnet.layers.evaluate import wide
 from twinnet.layers.graph import Graph, Layer
 
 if TYPE_CHECKING:
@@ -76,8 +77,8 @@ class Problem:
     @cached_property
     def values(self) -> dict[str, Any]:
         """Every value of the segment, computed the network's way from the twin's inputs."""
-        known: dict[str, Any] = {n: _wide(v) for n, v in self.constants.items()}
-        known.update({n: _wide(v) for n, v in self.inputs.items()})
+        known: dict[str, Any] = {n: wide(v) for n, v in self.constants.items()}
+        known.update({n: wide(v) for n, v in self.inputs.items()})
         for layer in self.layers:
             _step(layer, known)
         return known
@@ -101,7 +102,7 @@ class Problem:
     @cached_property
     def wanted(self) -> torch.Tensor:
         """The twin's output, floats in float64."""
-        return _wide(self.got)
+        return wide(self.got)
 
     @property
     def same_shape(self) -> bool:
@@ -110,6 +111,11 @@ class Problem:
     @property
     def is_float(self) -> bool:
         return self.wanted.is_floating_point() and self.expected.is_floating_point()
+
+    @property
+    def has_complex(self) -> bool:
+        """Whether complex numbers flow through it: what a twin may do otherwise is known of real ones."""
+        return any(isinstance(v, torch.Tensor) and v.is_complex() for v in self.values.values())
 
     @cached_property
     def error(self) -> torch.Tensor:
@@ -146,7 +152,7 @@ class Problem:
     def run(self, patch: Patch) -> Any:
         """The target computed with the patch; None where that is impossible."""
         known = dict(self.values)
-        known.update({n: _wide(v) for n, v in patch.constants.items()})
+        known.update({n: wide(v) for n, v in patch.constants.items()})
         dirty = set(patch.constants)
         try:
             for layer in patch.layers:
@@ -319,11 +325,7 @@ def _step(layer: Layer, known: dict[str, Any]) -> None:
         raise EngineError(f"{layer.kind} could not be evaluated: {error}", stage="evaluate") from error
     for name, value in zip(layer.outputs, outputs):
         if name:
-            known[name] = _wide(value)
-
-
-def _wide(value: Any) -> Any:
-    return value.to(torch.float64) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+            known[name] = wide(value)
 
 
 def _difference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

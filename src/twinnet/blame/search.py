@@ -46,7 +46,7 @@ class Explanation:
 
 def solve(problem: Problem) -> Explanation:
     """The one cause that explains the error of a segment, if there is one."""
-    if len(problem.layers) > _LONGEST and not is_table(problem):
+    if (len(problem.layers) > _LONGEST and not is_table(problem)) or problem.has_complex:
         return Explanation(None, _evidence(problem))
     if problem.agrees:
         return Explanation(None)

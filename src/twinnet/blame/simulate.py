@@ -36,9 +36,10 @@ def simulate(context: Context, kept: Collection[str]) -> dict[str, np.ndarray]:
             now = evaluate(
                 context.graph, {**values, **{n: changed[n] for n in touched}}, layers=layers, keep=[tensor]
             )[tensor]
-            if tensor not in kept and now.is_floating_point() and now.shape == got.shape:
+            counts = now.is_floating_point() or now.is_complex()
+            if tensor not in kept and counts and now.shape == got.shape:
                 before = evaluate(context.graph, values, layers=layers, keep=[tensor])[tensor]
-                now = now + (got.double() - before)
+                now = now + (got.to(before.dtype) - before)
         except EngineError:
             continue
         changed[tensor] = now

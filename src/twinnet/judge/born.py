@@ -20,7 +20,7 @@ from twinnet.errors import EngineError
 from twinnet.judge.bridge import Bridges, Span
 from twinnet.judge.flips import Flipped
 from twinnet.judge.sides import dims
-from twinnet.judge.sizes import TINY_HALF, Sizes, class_of, nonfinite
+from twinnet.judge.sizes import TINY_HALF, Sizes, as_real, class_of, nonfinite
 from twinnet.judge.verdicts import BEYOND_STEPS, LIMIT, TOO_LARGE, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds
 from twinnet.layers.graph import Graph, Layer
@@ -203,7 +203,7 @@ class _Sample:
         if class_of(expected) != class_of(got):
             reason = f"{class_of(got)} where the network has {class_of(expected)}"
             return Born("fail", reason=reason, segment=labels)
-        if not got.is_floating_point():
+        if class_of(got) not in ("float", "complex"):
             return self._discrete(pair, span, expected, error, got, labels)
         verdict = self._numbers(pair, expected, error, got, labels)
         if verdict.status == "fail" and verdict.ratio is not None:
@@ -291,7 +291,7 @@ class _Sample:
                         value, own = self._rounding(name, span.layers, span.frontier, depth)
             except EngineError:
                 continue
-            if value.is_floating_point():
+            if class_of(value) in ("float", "complex"):
                 # An infinity is exact: what follows from it is not free to be anything.
                 rounding = value.abs().mul_(test._unit).to(torch.float32).nan_to_num_(0.0, 0.0)
                 errors[name] = rounding if own is None else own + rounding
@@ -319,6 +319,9 @@ class _Sample:
         test = self._test
         if expected.numel() == 0:
             return Born("pass", 0.0, 0.0, 0.0, segment=labels)
+        if got.is_complex():  # judged by its parts; a bound of the modulus holds for each
+            expected, got = as_real(expected), as_real(got)
+            error = None if error is None else error.unsqueeze(-1)
         spread = test._spread.get(pair.site.tensor, 0.0)
         sizes = Sizes(got, expected, error, test._unit, spread + test._smallest)
         if not sizes.finite:

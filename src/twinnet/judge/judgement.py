@@ -27,7 +27,7 @@ from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
 from twinnet.pairing.quantised import is_quantised
-from twinnet.pairing.transforms import candidates
+from twinnet.pairing.transforms import candidates, from_pairs
 from twinnet.result import Cause, Guard, PairResult, Result, TaskMetric
 from twinnet.site import Site
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
@@ -369,8 +369,13 @@ def _settled(
         if pair.site.tensor not in trace or pair.twin_site.tensor not in twin_trace:
             continue
         ours, theirs = trace[pair.site.tensor], twin_trace[pair.twin_site.tensor]
-        if np.iscomplexobj(ours) != np.iscomplexobj(theirs) and pair.how not in ("output", "stated"):
-            # ONNX has complex numbers as pairs of real ones: the segment goes on to the next site with real numbers.
+        if np.iscomplexobj(ours) != np.iscomplexobj(theirs) and pair.how != "output":
+            # ONNX has complex numbers as pairs of real ones. An output is part of the signature and must be the same.
+            found = from_pairs(ours, theirs)
+            if found is not None:
+                kept.append(replace(pair, transform=found))
+            elif pair.how == "stated":
+                kept.append(pair)
             continue
         if ours.shape != theirs.shape and pair.transform.is_identity and pair.how not in ("output", "stated"):
             fitting = candidates(ours.shape, theirs.shape)

@@ -11,7 +11,7 @@ import torch
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
 
-__all__ = ["TINY_HALF", "Sizes", "class_of", "nonfinite"]
+__all__ = ["TINY_HALF", "Sizes", "as_real", "class_of", "nonfinite"]
 
 TINY_HALF = 2.0**-24
 """The smallest number of float16, which ends much earlier than float32."""
@@ -103,7 +103,7 @@ def nonfinite(
     wrong = ~(reference.isfinite() & theirs.isfinite()) & ~settled
     if bool(wrong.any()) and pair.site.tensor in network:
         # The network in its own precision may overflow just as the twin does.
-        own = to_tensor(network[pair.site.tensor]).to(torch.float64)
+        own = as_real(to_tensor(network[pair.site.tensor])).to(torch.float64)
         if own.shape == theirs.shape:
             wrong &= ~((own.isnan() & theirs.isnan()) | (own == theirs))
     count = int(wrong.sum())
@@ -113,6 +113,15 @@ def nonfinite(
     if twins != ours:
         return f"{twins} NaN where the network has {ours}"
     return f"NaN or Inf in other places than in the network ({count} elements)"
+
+
+def as_real(tensor: torch.Tensor) -> torch.Tensor:
+    """Complex numbers by their two parts, along a last axis; anything else as it is.
+
+    >>> as_real(torch.tensor([1 + 2j])).tolist()
+    [[1.0, 2.0]]
+    """
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def class_of(tensor: torch.Tensor) -> str:

@@ -29,9 +29,10 @@ def evaluate(
     """Values computed in float64 from `values`; only `layers` (default: all), returning `keep` (default:
     outputs).
 
-    Floats become float64, integers and booleans stay what they are. A value is dropped after its last use
-    unless it is in `keep`. A value that is given is taken as it is, even if a layer could compute it. Without
-    `widen` values keep their type: enough for layers that only move them, and comparable bit by bit.
+    Floats become float64 (complex numbers two of them), integers and booleans stay what they are. A value is
+    dropped after its last use unless it is in `keep`. A value that is given is taken as it is, even if a layer
+    could compute it. Without `widen` values keep their type: enough for layers that only move them, and
+    comparable bit by bit.
 
     >>> import torch
     >>> graph = Graph((Layer("relu", ("x",), ("y",)), Layer("neg", ("y",), ("z",))), ("x",), ("z",))
@@ -184,7 +185,11 @@ class Walk:
 def wide(value: Any) -> Any:
     import torch
 
-    return value.to(torch.float64) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.is_complex():
+        return value.to(torch.complex128)
+    return value.to(torch.float64) if value.is_floating_point() else value
 
 
 def run(layer: Layer, kind: Any, inputs: tuple[Any, ...], widen: bool = True) -> tuple[Any, ...]:
@@ -226,6 +231,6 @@ def clean(e: torch.Tensor | None, y: Any) -> torch.Tensor | None:
     if e is None or not e.numel() or torch.isfinite(e.sum()):
         return e
     e = torch.where(torch.isnan(e), float("inf"), e)
-    if isinstance(y, torch.Tensor) and y.is_floating_point() and y.shape == e.shape:
+    if isinstance(y, torch.Tensor) and (y.is_floating_point() or y.is_complex()) and y.shape == e.shape:
         e = torch.where(torch.isfinite(y), e, 0.0)
     return e

@@ -19,6 +19,7 @@ from torch.fx import Node
 
 from twinnet.errors import UsageError
 from twinnet.layers.fx import Call, Const, Form, Out, Place, Symbolic, opaque, place, qualified, rules, spoken
+from twinnet.layers.fx.complex import fit_for_complex, is_complex
 from twinnet.layers.graph import Graph, Layer
 
 __all__ = ["read_fx"]
@@ -110,6 +111,8 @@ class _Reader:
         if isinstance(found, Form):
             found = [found[i] for i in range(found.outputs)]
         outs = [item[0] if isinstance(item, Form) else item for item in found]
+        if is_complex(node) and not all(out is None or fit_for_complex(out) for out in outs):
+            return None  # most kinds are about real numbers
         wanted = [(name, outs[i] if i < len(outs) else None) for i, name in enumerate(names) if name]
         return (
             None if any(out is None for _, out in wanted) else [out for _, out in wanted if out is not None]

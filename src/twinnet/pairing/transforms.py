@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["IDENTITY", "Transform", "candidates"]
+__all__ = ["IDENTITY", "Transform", "candidates", "from_pairs"]
 
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """From the twin's form to the network's: steps to real numbers, an axis permutation, then a reshape.
+    """From the twin's form to the network's: steps to real numbers, pairs to complex ones, a permutation, a reshape.
 
     Integers of type `dtype` count steps of `scale` from `zero`: one of each for the tensor, or one for each index
-    along `axis`.
+    along `axis`. With `pairs` the twin holds complex numbers as pairs of real ones, along a last axis of 2.
 
     >>> t = Transform(perm=(0, 3, 1, 2))
     >>> t.to_network(np.zeros((1, 4, 5, 3))).shape, t.to_twin(np.zeros((1, 3, 4, 5))).shape
@@ -24,6 +24,8 @@ class Transform:
     >>> q = Transform(scale=(0.5,), zero=(128,), dtype="uint8")
     >>> q.to_network(np.array([130, 128], np.uint8)), q.to_twin(np.array([1.1, -900.0]))
     (array([1., 0.], dtype=float32), array([130,   0], dtype=uint8))
+    >>> Transform(pairs=True).to_network(np.array([[1.0, 2.0]])).tolist()
+    [(1+2j)]
     """
 
     perm: tuple[int, ...] | None = None
@@ -33,10 +35,11 @@ class Transform:
     zero: tuple[int, ...] = (0,)
     axis: int = 1
     dtype: str = "uint8"
+    pairs: bool = False
 
     @property
     def is_identity(self) -> bool:
-        return self.perm is None and self.shape is None and self.scale is None
+        return self.perm is None and self.shape is None and self.scale is None and not self.pairs
 
     @property
     def range(self) -> tuple[float, float]:
@@ -56,6 +59,8 @@ class Transform:
         if self.scale is not None:
             centred = array.astype(np.float64) - self.along(self.zero, array.ndim)
             array = (centred * self.along(self.scale, array.ndim)).astype(np.float32)
+        if self.pairs:
+            array = _complex(array)
         if self.perm is not None:
             array = array.transpose(self.perm)
         return array.reshape(self.shape) if self.shape is not None else array
@@ -65,6 +70,8 @@ class Transform:
         if self.shape is not None and self.twin_shape is not None:
             array = array.reshape(self.twin_shape)
         array = array.transpose(np.argsort(self.perm)) if self.perm is not None else array
+        if self.pairs:
+            array = np.stack([np.real(array), np.imag(array)], -1)
         if self.scale is None:
             return array
         info = np.iinfo(self.dtype)
@@ -75,11 +82,22 @@ class Transform:
         words = []
         if self.scale is not None:
             words.append(f"dequantise {self.dtype}")
+        if self.pairs:
+            words.append("complex from pairs")
         if self.perm is not None:
             words.append("permute " + ",".join(map(str, self.perm)))
         if self.shape is not None:
             words.append("reshape to " + "x".join(map(str, self.shape)))
         return ", ".join(words)
+
+
+def _complex(pairs: np.ndarray) -> np.ndarray:
+    """Complex numbers from pairs of real ones; one of two marks marks the number."""
+    if pairs.dtype == bool:
+        return np.asarray(pairs.any(-1))
+    wide = pairs if pairs.dtype == np.float64 else pairs.astype(np.float32, copy=False)
+    wide = np.ascontiguousarray(wide)
+    return wide.view(np.complex128 if wide.dtype == np.float64 else np.complex64)[..., 0]
 
 
 IDENTITY = Transform()
@@ -90,6 +108,20 @@ _LAYOUTS: dict[int, tuple[tuple[int, ...], ...]] = {
     4: ((0, 3, 1, 2), (0, 2, 3, 1), (0, 2, 1, 3), (0, 1, 3, 2)),
     5: ((0, 4, 1, 2, 3), (0, 2, 3, 4, 1)),
 }
+
+
+def from_pairs(network: np.ndarray, twin: np.ndarray) -> Transform | None:
+    """The transform for a complex tensor that the twin holds as pairs of real numbers; None if it is none such.
+
+    >>> str(from_pairs(np.zeros((2, 3), np.complex64), np.zeros((2, 3, 2), np.float32)))
+    'complex from pairs'
+    """
+    if not np.iscomplexobj(network) or np.iscomplexobj(twin) or twin.ndim < 1 or twin.shape[-1] != 2:
+        return None
+    if not np.issubdtype(twin.dtype, np.floating):
+        return None
+    found = candidates(network.shape, twin.shape[:-1])
+    return replace(found[0], pairs=True) if found and (found[0].is_identity or len(found) == 1) else None
 
 
 def candidates(network: Iterable[int], twin: Iterable[int]) -> tuple[Transform, ...]:

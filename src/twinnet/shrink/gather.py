@@ -19,7 +19,9 @@ from twinnet.engines.base import UNITS, Job, Session, SiteJudge
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.judge.aggregate import VISIBLE
 from twinnet.judge.born import BornTest
-from twinnet.pairing import Pair, Pairing
+from twinnet.judge.sizes import as_real
+from twinnet.network.arrays import to_numpy, to_tensor
+from twinnet.pairing import IDENTITY, Pair, Pairing, Transform
 from twinnet.result import PairResult
 from twinnet.shrink.seed import LARGEST, Link, Place, Runner, Seed
 from twinnet.shrink.tables import table_seed
@@ -83,7 +85,8 @@ class Gatherer:
     # -- one finding ---------------------------------------------------------------------------------------------
 
     def _seed(self, result: PairResult) -> Seed | None:
-        pair = self._pairs[result.site.tensor]
+        pair = _in_parts(self._pairs[result.site.tensor])
+        observed = np.array(pair.transform.to_network(self._twin_trace[pair.twin_site.tensor]))
         spec = self._judgement.sides.reference
         base = Seed(
             kind="stored",
@@ -98,7 +101,7 @@ class Gatherer:
             unit=self._unit,
             limit=result.limit,
             ratio=result.ratio if result.ratio is not None else float("inf"),
-            observed=np.array(pair.transform.to_network(self._twin_trace[pair.twin_site.tensor])),
+            observed=to_numpy(as_real(to_tensor(observed))),
         )
         if self._tables is not None:
             found = table_seed(base, self._tables, pair, self._twin, self._sample, self._twin_trace)
@@ -165,6 +168,8 @@ class Gatherer:
             as_onnx = {ours: theirs for theirs, ours in reversed(list((network.provenance or {}).items()))}
         found: dict[str, tuple[str, Link]] = {}
         for tensor, pair in self._pairs.items():
+            if pair.transform.pairs:  # no ONNX model takes complex numbers: its part goes on to real ones
+                continue
             if network is self._net.artefact:
                 name = tensor
             elif as_onnx is None:
@@ -336,6 +341,11 @@ class Gatherer:
         allowed = np.full(ours.shape, VISIBLE * 16 * self._unit * scale if wide is not ours else 0.0)
         note = "expected is what the network's side itself gave there, not an evaluation in float64"
         return replace(base, network_side=Runner(), expected=wide, allowed=allowed, note=note)
+
+
+def _in_parts(pair: Pair) -> Pair:
+    """A pair of complex numbers by their two parts, as the twin holds them."""
+    return replace(pair, transform=IDENTITY) if pair.transform == Transform(pairs=True) else pair
 
 
 def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:

@@ -15,6 +15,7 @@ from twinnet.engines._floats import own_floats
 from twinnet.engines._onnx_cut import set_inputs
 from twinnet.engines.alone import SIDES, allowance
 from twinnet.judge.born import BornTest
+from twinnet.judge.sizes import as_real
 from twinnet.judge.verdicts import Born
 from twinnet.layers import Graph, evaluate_with_error
 from twinnet.layers.read_onnx import read_onnx
@@ -215,6 +216,8 @@ def exact_values(
     values = {name: to_tensor(a) for name, a in feeds.items()}
     layers, _ = graph.segment([output], values)
     value, bound = evaluate_with_error(graph, values, {}, unit=unit, layers=layers, keep=[output])[output]
+    if value.is_complex():  # by its two parts
+        value, bound = as_real(value), None if bound is None else bound.unsqueeze(-1)
     if not value.is_floating_point():
         return to_numpy(value), np.zeros(tuple(value.shape))
     floor = value.abs() * unit + _TINY

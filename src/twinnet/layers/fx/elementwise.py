@@ -38,7 +38,10 @@ def _any(call: Call) -> Result:
         return None
     if call.op == "bitwise_not" and call.dtype("self") == torch.bool:
         return Form("not", [call.value("self")])
-    return Form(_SAME.get(call.op, call.op), [call.value("self")])
+    kind = _SAME.get(call.op, call.op)
+    if kind == "abs" and call.dtype("self").is_complex:
+        kind = "modulus"
+    return Form(kind, [call.value("self")])
 
 
 @rules.add("isinf")

@@ -108,4 +108,6 @@ def _wide_arguments(node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _wide(argument: Any) -> Any:
-    return torch.float64 if isinstance(argument, torch.dtype) and argument in _NARROW else argument
+    if not isinstance(argument, torch.dtype):
+        return argument
+    return torch.float64 if argument in _NARROW else torch.complex128 if argument.is_complex else argument

@@ -153,6 +153,8 @@ An operand with a star may be given as attribute of that name (Python ints or fl
 | place | x | step: Place, denominator: what its numerators are over |
 | sum_lookups | x... | step: Sum |
 | requant | x | step: Requantise |
+| **complex** (a bound is one of the modulus) | | |
+| view_as_real view_as_complex conj modulus | x | the parts are along a last axis of 2; add, sub, mul and what only moves values take complex operands, too |
 | **control** | | |
 | if | condition, captured... | then, orelse: Graph; names: what both call the captured operands |
 | loop | trips?, condition?, states..., captured... | body: Graph (step, condition, states -> condition, states, scans), states: how many, names: of the captured operands |

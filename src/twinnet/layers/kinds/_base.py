@@ -126,6 +126,8 @@ def kinds() -> tuple[str, ...]:
 
 def mag(x: torch.Tensor) -> torch.Tensor:
     """|x| as a fresh float32 tensor."""
+    if x.is_complex():
+        return x.abs().to(torch.float32)
     return x.to(torch.float32, copy=True).abs_()
 
 

@@ -28,7 +28,7 @@ def jitter_error(
     u: float,
     width: int,
 ) -> tuple[Error, ...]:
-    """A bound for each float output; integers and bool get None where no run changed them, else `inf`."""
+    """A bound for each float or complex output; integers and bool get None where no run changed them, else `inf`."""
     if u == 0 and all(e is None for e in errors):
         return (None,) * len(outputs)
     worst: list[torch.Tensor | None] = [None] * len(outputs)
@@ -41,7 +41,7 @@ def jitter_error(
             if y.shape != z.shape:
                 worst[i] = torch.full(y.shape, math.inf)
                 continue
-            if y.is_floating_point():
+            if _real(y):
                 gap = (y - z).abs()
                 gap = torch.where(gap.isnan(), 0.0, gap).to(torch.float32)
             else:
@@ -52,7 +52,7 @@ def jitter_error(
     for y, gap in zip(outputs, worst):
         if gap is None:
             result.append(None)
-        elif y.is_floating_point():
+        elif _real(y):
             if gap.dim() and gap.numel():
                 gap = gap.amax(-1, keepdim=True).expand(gap.shape)
             result.append(gap * math.sqrt(max(width, 1)) + 4 * u)
@@ -61,10 +61,18 @@ def jitter_error(
     return tuple(result)
 
 
+def _real(x: torch.Tensor) -> bool:
+    """Whether a tensor is rounded; a bound of complex numbers is one of their modulus."""
+    return x.is_floating_point() or x.is_complex()
+
+
 def _moved(x: Any, e: Error, u: float, generator: torch.Generator) -> Any:
-    if not isinstance(x, torch.Tensor) or not x.is_floating_point():
+    if not isinstance(x, torch.Tensor) or not _real(x):
         return x
-    sign = torch.randint(0, 2, x.shape, generator=generator, dtype=torch.int8).mul_(2).sub_(1)
+    parts = (*x.shape, 2) if x.is_complex() else x.shape
+    sign = torch.randint(0, 2, parts, generator=generator, dtype=torch.int8).mul_(2).sub_(1)
+    if x.is_complex():
+        sign = torch.view_as_complex(sign.to(torch.float64))
     amount = x.abs() * u
     if e is not None:
         amount = amount + e

@@ -14,7 +14,12 @@ _WIDE = {torch.uint16, torch.uint32, torch.uint64}
 
 
 def same_type(*tensors: torch.Tensor) -> list[torch.Tensor]:
-    """Operands as float64 if any of them is a float, else as integers that torch can calculate with."""
+    """Operands as float64 if any of them is a float, else as integers that torch can calculate with.
+
+    Beside a complex one all are complex.
+    """
+    if any(t.is_complex() for t in tensors):
+        return [t.to(torch.complex128) for t in tensors]
     if any(t.is_floating_point() for t in tensors):
         return [t.to(torch.float64) for t in tensors]
     if any(t.dtype in _WIDE for t in tensors):
@@ -29,7 +34,7 @@ def back(y: torch.Tensor, *operands: torch.Tensor) -> torch.Tensor:
 
 
 def _own(y: torch.Tensor, u: float) -> float:
-    return u if y.is_floating_point() else 0.0
+    return u if y.is_floating_point() or y.is_complex() else 0.0
 
 
 # add, sub: u(|a| + |b|), not u|y|: engines may compute x + 3 as 6(x/6 + 1/2)
