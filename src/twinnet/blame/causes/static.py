@@ -13,6 +13,7 @@ import torch
 from twinnet.blame.causes._words import constant_words
 from twinnet.blame.causes.family import Candidate, family, plain
 from twinnet.blame.causes.kinds import KINDS
+from twinnet.blame.causes.other_layer import owner
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 
@@ -122,6 +123,9 @@ def _compare(
         kind = _MODE.get(our.kind, "operator") if name == "mode" else _ATTRS.get(name, "operator")
         if kind == "pooling" and "pool" not in our.kind:
             kind = "operator"
+        if name == "axis" and isinstance(a, int) and isinstance(b, int):  # counted from the same end
+            rank = problem.values[our.inputs[0]].dim() if our.inputs[0] is not None else 0
+            a, b = (v % rank if rank else v for v in (a, b))
         words = _attribute_words(our, name, a, b)
         yield Candidate(kind, words, lambda p, n=name, v=b: p.set(i, n, v), a, b, 0.5, True, True)
     varying = [n for n in our.inputs if n is not None and n not in problem.constants]
@@ -141,6 +145,8 @@ def _compare(
         if new is None or (old is None and a is not None) or not _differs(old, new):
             continue
         kind, words = constant_words(our.kind, place, old, new)
+        if other := owner(problem, a, new):
+            kind, words = "weights", f"has the weights of {other}"
         assert kind in KINDS
         yield Candidate(
             kind, words, lambda p, k=place, v=new: p.give(i, k, v), _short(old), _short(new), 0.5, True, True
