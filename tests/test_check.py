@@ -357,7 +357,9 @@ def _with_a_changed_bias() -> nn.Sequential:
 def test_another_network_is_a_twin_whose_sites_are_seen(form: Any) -> None:
     changed = _with_a_changed_bias()
     found = _check(NET, X, form(changed))
-    assert found.verdict == "FAIL" and [f.site.module for f in found.findings] == ["0"]
+    assert found.verdict == "FAIL" and len(found.findings) == 1
+    # An engine that fuses the layer with its activation shows the two as one.
+    assert found.findings[0].site.module in ("0", "1")
     assert found.findings[0].cause is not None and "bias of channel 2" in found.findings[0].cause.sentence
     assert _check(NET, X, form(copy.deepcopy(NET))).verdict == "PASS"
 

@@ -192,8 +192,8 @@ def prepare(
 
     loaded, feed = read_network(network, inputs, settings)
     # A module may be a sequence of modules as well; it is one twin all the same.
-    single = isinstance(twin, str) or callable(twin) or is_network(twin) or not isinstance(twin, Iterable)
-    given = [twin] if single else list(twin)
+    several = isinstance(twin, Iterable) and not (isinstance(twin, str) or callable(twin) or is_network(twin))
+    given: list[Any] = list(twin) if several else [twin]
     specs: list[Spec | Network | Callable[..., Any]] = []
     for one in given:
         if isinstance(one, str):
