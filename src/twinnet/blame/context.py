@@ -125,6 +125,7 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
         errors=errors,
         twin=_twin_part(pair, indices, context),
         graph_inputs=frozenset(context.inputs),
+        network=context.graph,
     )
 
 
@@ -206,18 +207,29 @@ def _twin_part(pair: Pair, layers: Iterable[int], context: Context) -> Graph | N
     graph = context.twin_graph
     if graph is None or pair.twin_site.tensor not in graph.producer or not pair.transform.is_identity:
         return None
-    known = [*outside(pair, layers, context), pair]
-    ours = {p.twin_site.tensor: p.site.tensor for p in known if p.transform.is_identity}
+    paired = {p.twin_site.tensor: p for p in (*outside(pair, layers, context), pair)}
+    ours = {name: p.site.tensor for name, p in paired.items() if p.transform.is_identity}
     ours.update(context.twin_inputs)
-    indices, frontier = graph.segment([pair.twin_site.tensor], [*ours, *(p.twin_site.tensor for p in known)])
-    if any(n not in ours for n in frontier):
+    indices, frontier = graph.segment([pair.twin_site.tensor], [*ours, *paired])
+    # What the twin holds with its axes in another order is made from the network's tensor by one more step.
+    turned = {n: paired[n] for n in frontier if n not in ours}
+    if not all(p.transform.is_permutation for p in turned.values()):
         return None
-    names = {n: ours[n] for n in (*frontier, pair.twin_site.tensor)}
+    known = {n: ours[n] for n in (*frontier, pair.twin_site.tensor) if n in ours}
 
     def named(name: str | None) -> str | None:
-        return None if name is None else names.get(name, f"twin/{name}")
+        return None if name is None else known.get(name, f"twin/{name}")
 
-    part = []
+    part = [
+        Layer(
+            "transpose",
+            (p.site.tensor,),
+            (f"twin/{n}",),
+            {"perm": tuple(np.argsort(p.transform.perm).tolist())},
+        )
+        for n, p in turned.items()
+        if p.transform.perm is not None
+    ]
     constants = {}
     for i in indices:
         layer = graph.layers[i]
@@ -226,4 +238,5 @@ def _twin_part(pair: Pair, layers: Iterable[int], context: Context) -> Graph | N
                 constants[f"twin/{name}"] = graph.constants[name]
         outputs = tuple(named(n) or "" for n in layer.outputs)
         part.append(replace(layer, inputs=tuple(named(n) for n in layer.inputs), outputs=outputs))
-    return Graph(tuple[Layer, ...](part), tuple(names.values()), (pair.site.tensor,), constants)
+    inputs = (*known.values(), *(p.site.tensor for p in turned.values()))
+    return Graph(tuple[Layer, ...](part), inputs, (pair.site.tensor,), constants)
