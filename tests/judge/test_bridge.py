@@ -15,7 +15,7 @@ from tests.judge.graphs import Bench, chain
 from tests.models import MODELS, model_path
 from tests.needs import need_engine
 from tests.onnx_edit import change, make_model, save
-from twinnet.judge.verdicts import ACROSS, CHANGED, Born
+from twinnet.judge.verdicts import ACROSS, CHANGED, OVERFLOW, Born
 from twinnet.layers.graph import Layer
 from twinnet.result import Result
 
@@ -67,24 +67,30 @@ def test_one_wrong_element_among_right_ones_is_found() -> None:
     assert _judge(bench)["y"].status == "fail"
 
 
-def test_an_infinity_that_is_used_is_none_that_watching_made() -> None:
+def test_an_infinity_that_is_used_is_an_overflow() -> None:
     bench = _bench(SCALED, c=1 / 512)
     bench.twin["y"][:] = np.inf
     found = _judge(bench)
-    assert found["sum"].reason == found["y"].reason == "no element of it is a finite number on both sides"
-    assert found["y"].segment == ("scale mul",)
+    assert found["sum"].status == "fail" and found["sum"].reason.startswith(OVERFLOW)
+    assert f"the network has {SUM:.3g}, and its format ends at 65504" in found["sum"].reason
+    assert found["y"].status == "untested" and found["y"].segment == ("scale mul",)
+    assert found["y"].reason == "no element of it is a finite number on both sides"
+    # Where watching changes what comes out, nobody can tell whether it is used unwatched.
+    unsure = bench.judge(unit=HALF, half=True, as_deployed=False)
+    assert unsure["sum"].status == unsure["y"].status == "untested"
     bench.twin["y"][0] = 256  # used in one place, not in the other: one of them is wrong
     assert _judge(bench)["y"].status == "fail"
 
 
-def test_numbers_that_follow_from_an_infinity_are_judged_as_ever() -> None:
+def test_numbers_that_follow_from_an_infinity_are_the_fault_of_what_made_it() -> None:
     root = Layer("div", ("x", "root"), ("y",), module="norm")
     tail = (Layer("sqrt", ("sum",), ("root",)), root)
     used = _bench(*tail)
     used.twin["root"][:] = np.inf
     used.twin["y"][:] = 0
     assert {b.segment for n, b in _judge(used).items() if n == "y"} == {("norm div",)}
-    assert not any(b.reason.startswith(CHANGED) for b in _judge(used).values())
+    assert [n for n, b in _judge(used).items() if b.status == "fail"] == ["sum"]
+    assert _judge(used)["sum"].reason.startswith(OVERFLOW)
     used.twin["y"][:] = 0.01  # neither what an infinite root gives, nor what the network has
     assert _judge(used)["y"].status == "fail"
 
@@ -98,7 +104,34 @@ def test_a_small_number_where_an_infinity_would_give_none() -> None:
     assert _judge(bench)["y"].status == "fail"
     bench.twin["y"][:] = 0  # as an infinite sum gives
     found = _judge(bench)
-    assert found["y"].status == "untested" and not found["sum"].reason.startswith(CHANGED)
+    assert found["y"].status == "untested" and found["sum"].reason.startswith(OVERFLOW)
+
+
+def test_a_mask_that_becomes_infinite_does_no_harm() -> None:
+    graph = chain(
+        Layer("add", ("x", "mask"), ("masked",)),
+        Layer("softmax", ("masked",), ("y",), {"axis": -1}),
+        constants={"mask": torch.tensor([0.0, 0.0, 0.0, -1e9])},
+    )
+    bench = Bench(graph, {"x": np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)})
+    with np.errstate(over="ignore"):
+        bench.twin = {n: a.astype(np.float16) for n, a in bench.twin.items()}
+    assert np.isinf(bench.twin["masked"]).any()
+    assert {b.status for b in _judge(bench).values()} == {"pass"}
+
+
+def test_an_overflow_that_is_handed_on_is_one_fault() -> None:
+    tail = (
+        Layer("reshape", ("sum",), ("flat",), {"shape": (2,)}),
+        Layer("mul", ("flat", "two"), ("twice",)),
+        Layer("mul", ("twice", "c"), ("y",)),
+    )
+    bench = _bench(*tail, two=2.0, c=1 / 1024)
+    bench.twin["y"][:] = np.inf
+    found = _judge(bench)
+    assert [n for n, b in found.items() if b.status == "fail"] == ["sum"]
+    bench.twin["y"] = bench.network["y"].astype(np.float16)
+    assert not [n for n, b in _judge(bench).items() if b.status == "fail"]
 
 
 def test_several_in_a_row() -> None:
@@ -119,9 +152,9 @@ def test_several_in_a_row() -> None:
 def test_a_flag_is_compared_across_it() -> None:
     bench = _bench(Layer("greater", ("sum", "edge"), ("y",)), edge=2 * SUM)
     assert _judge(bench)["y"].status == "pass"
-    bench.twin["y"][:] = True
-    # An infinite sum is greater; a finite one is not. Nothing tells which of them the twin had.
-    assert _judge(bench)["y"].status == "pass"
+    assert _judge(bench)["sum"].reason.startswith(CHANGED)
+    bench.twin["y"][:] = True  # an infinite sum is greater, the network's is not
+    assert _judge(bench)["y"].status == "pass" and _judge(bench)["sum"].reason.startswith(OVERFLOW)
 
 
 def test_an_infinity_from_nowhere_is_the_fault_of_what_makes_it() -> None:
@@ -212,13 +245,29 @@ def test_a_fault_behind_it_is_placed_and_confirmed(squares: Path, level: str, tm
     assert last.confirmed is True and last.born == pytest.approx(0.25 * 270, rel=0.05), last
 
 
-def test_an_overflow_that_is_used_fails() -> None:
-    class Mean(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return (x * x).sum(1, keepdim=True) / 512 + x
+class Mean(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x * x).sum(1, keepdim=True) / 512 + x
 
-    found = twinnet.check(Mean().eval(), torch.from_numpy(X["x"]), "torch?dtype=float16")
+
+class Norm(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x / torch.sqrt((x * x).sum(1, keepdim=True))
+
+
+@pytest.mark.parametrize("net", [Mean, Norm])
+def test_an_overflow_that_is_used_fails_where_it_is(net: type[torch.nn.Module]) -> None:
+    """Also where it leaves no infinity behind: a norm divides by it, and all is 0."""
+    found = twinnet.check(net().eval(), torch.from_numpy(X["x"]), "torch?dtype=float16")
     assert isinstance(found, Result) and found.verdict == "FAIL", found
+    (finding,) = found.findings
+    assert finding.site.op == "sum" and finding.reason.startswith(OVERFLOW), found
+    assert finding.cause is not None and finding.cause.kind == "precision", finding
+    assert finding.cause.sentence.startswith(
+        "the twin overflows float16, which ends at 65504: the network has 1."
+    )
+    if net is Norm:
+        assert finding.born_share == pytest.approx(1.0, abs=0.05)
     assert not any(g.name == "observer effect" for g in found.guards)
 
 

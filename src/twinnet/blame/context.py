@@ -150,7 +150,9 @@ def attribute(pair: Pair, context: Context) -> tuple[float | None, float | None]
 def _impact(pair: Pair, problem: Problem, context: Context) -> tuple[float | None, float | None]:
     if not problem.same_shape or not problem.is_float:
         return None, None
-    born = torch.where(problem.error.isfinite(), problem.error, 0.0)
+    born = problem.error
+    if pair.site.tensor in dict(context.outputs):  # how far an output is off is told in finite numbers
+        born = torch.where(born.isfinite(), born, 0.0)
     return impact_and_share(pair.site.tensor, born, context)
 
 

@@ -54,7 +54,7 @@ class BornTest:
     `unit` is the unit roundoff of the twin's declared precision; `inputs` maps the graph's input names to those of
     the samples; `observable` are the values the network's side can show; `spread` is how far two equal runs of
     the twin are apart, where it is not deterministic; `declared` knows the steps of a quantised twin;
-    `half` says that it computes in float16.
+    `half` says that it computes in float16, `as_deployed` that watching leaves its outputs about what they are.
     """
 
     def __init__(
@@ -69,11 +69,13 @@ class BornTest:
         spread: Mapping[str, float] | None = None,
         declared: Declared | None = None,
         half: bool = False,
+        as_deployed: bool = True,
     ) -> None:
         self._graph = graph
         self._declared = self.declared = declared
         # A float16 twin that hands its results on as float32 has still lost what float16 cannot hold.
         self._smallest = TINY_HALF if half else 0.0
+        self._as_deployed = as_deployed
         self._observable = observable
         self._pairs = {p.site.tensor: p for p in pairs}
         self._unit = unit
@@ -176,8 +178,10 @@ class _Sample:
             return Born("not judged", reason="not made by a layer of the network")
         _, born = self.bridges.judged(pair)
         if born.status in ("pass", "untested") and not born.finite:
-            why = self.bridges.changed(pair)
-            return replace(born, status="untested", reason=why) if why else born
+            if why := self.bridges.changed(pair):
+                return replace(born, status="untested", reason=why)
+            if self._test._as_deployed and (why := self.bridges.overflow(pair)):
+                return replace(born, status="fail", ratio=None, born=None, floor=None, reason=why)
         return born
 
     def _judge(self, pair: Pair, span: Span) -> Born:

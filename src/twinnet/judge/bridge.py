@@ -6,7 +6,8 @@ infinite where it is watched, though not where it is used. The layer that reads 
 can give, and yet does nothing wrong. It is judged in one with what made the tensor, from the tensors before that.
 
 Nothing is excused that way: the longer segment must give what the network's layers give. An infinity that is really
-used shows in what follows from it, and that is judged as ever.
+used, where the network has a number, is an overflow. It is a fault of what made it if what reads it would give
+something else from the number: a mask of -1e9 that becomes an infinite one does no harm.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 
 from twinnet.errors import EngineError
-from twinnet.judge.verdicts import ACROSS, CHANGED, Born
+from twinnet.judge.verdicts import ACROSS, CHANGED, OVERFLOW, Born
 from twinnet.layers.graph import Graph
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
@@ -79,6 +80,35 @@ class Bridges:
         at = self._value(pair.site.tensor).isinf() & own.isfinite()
         largest = float(own[at].abs().max())
         return f"{CHANGED}: it is infinite where the network has {largest:.3g}, and what reads it had a number there"
+
+    def overflow(self, pair: Pair) -> str:
+        """That a number was too large for the twin and did harm, in words; empty if there was none, or it did none."""
+        tensor = pair.site.tensor
+        if not self._overflown(tensor):
+            return ""
+        own, theirs = to_tensor(self._network[tensor]), self._value(tensor)
+        here = theirs.isinf() & own.isfinite() & self._expected(tensor, self.judged(pair)[0]).isfinite()
+        if not bool(here.any()) or not self._harm(tensor):
+            return ""
+        top, largest = torch.finfo(theirs.dtype).max, float(own[here].abs().max())
+        return f"{OVERFLOW}: the network has {largest:.3g}, and its format ends at {top:.6g}"
+
+    def _harm(self, tensor: str) -> bool:
+        """Whether what reads an infinite tensor gives something else than it would from the number."""
+        readers = self._readers(tensor)
+        if not readers:
+            return True  # an output
+        stack, seen = [(frozenset({tensor}), n) for n in readers], set(readers)
+        while stack:
+            crossed, name = stack.pop()
+            span = self._span(name, crossed)
+            if self._judge(self._pairs[name], span).status == "fail":
+                return True
+            if self._overflown(name):
+                more = self._readers(name)
+                stack += [(crossed | {name}, n) for n in more - seen]
+                seen |= more
+        return False
 
     def _span(self, tensor: str, crossed: frozenset[str] = frozenset()) -> Span:
         return Span(*self._segment(tensor, crossed), crossed)

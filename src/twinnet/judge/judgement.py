@@ -16,9 +16,10 @@ from twinnet.errors import EngineError, UsageError
 from twinnet.importing import importing
 from twinnet.judge import guards
 from twinnet.judge.again import restated
-from twinnet.judge.aggregate import merge
+from twinnet.judge.aggregate import merge, visible
 from twinnet.judge.conclusion import Conclusion
 from twinnet.judge.keep import Keeper
+from twinnet.judge.metrics import compare
 from twinnet.judge.other import refuse_inputs, refuse_other
 from twinnet.judge.seen import Seen, judge_sample
 from twinnet.judge.sides import OutputPair, Sides, align_outputs, refuse_random
@@ -66,6 +67,8 @@ class Judgement:
         self.aligned: list[OutputPair] = []
         # The network's outputs as the watched run gave them, where that is not what it gives unwatched.
         self.watched: dict[str, np.ndarray] = {}
+        # Whether watching leaves the twin's outputs about what they are.
+        self.as_deployed = True
         # How far two equal runs of the twin are apart, by network tensor; empty for a deterministic twin.
         self.spread: dict[str, float] = {}
         self.varying: dict[str, np.ndarray] = {}
@@ -290,6 +293,7 @@ class Judgement:
             spread=self.spread,
             declared=declared,
             half=twin.precision == "float16",
+            as_deployed=self.as_deployed,
         )
 
     def _may_search(self, twin: Session) -> bool:
@@ -322,6 +326,12 @@ class Judgement:
             found += said
             if session is net:
                 self.watched = {t: np.array(seen[t]) for t in net.output_tensors if t in seen}
+            if session is twin:
+                self.as_deployed = not any(
+                    visible(compare(a, b), self.plain_unit)
+                    for a, b in zip(outputs.values(), captured, strict=False)
+                    if a.shape == b.shape
+                )
             if spread > 0 and session is twin:
                 self.spread = self._spread_of(twin, twin_trace, sample, pairing)
         return found

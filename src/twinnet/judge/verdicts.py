@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from twinnet.result import Status
 
-__all__ = ["ACROSS", "BEYOND_STEPS", "CHANGED", "LIMIT", "TOO_LARGE", "Born"]
+__all__ = ["ACROSS", "BEYOND_STEPS", "CHANGED", "LIMIT", "OVERFLOW", "TOO_LARGE", "Born"]
 
 LIMIT = 4.0
 """Born error in floor units above which a segment is a finding."""
@@ -20,6 +20,9 @@ BEYOND_STEPS = "more than the steps of its quantisation can explain"
 
 CHANGED = "watching this tensor changed it"
 """How the reason begins at a tensor that is another when nobody looks."""
+
+OVERFLOW = "a number too large for the twin became infinite"
+"""How the reason begins where that is the fault."""
 
 ACROSS = "watching changed what it reads"
 """How the reason begins where what reads such a tensor cannot be judged across it."""

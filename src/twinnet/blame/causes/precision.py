@@ -34,6 +34,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     if not problem.is_float or not problem.same_shape:
         return
     last = len(problem.layers) - 1
+    yield from _overflow(problem, last)
     for name, to in FORMATS.items():
         if name != "tf32":
             words = f"the result is rounded to {name}"
@@ -67,6 +68,28 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             )
     yield from _read(problem)
     yield from _native(problem, last)
+
+
+def _overflow(problem: Problem, last: int) -> Iterator[Candidate]:
+    """Infinite just where the number is too large for the twin's format. Any larger result would be as infinite."""
+    dtype, expected = problem.got.dtype, problem.expected
+    narrow = expected.to(dtype).to(expected.dtype)
+    beyond = narrow.isinf() & expected.isfinite()
+    if not bool(beyond.any()) or not torch.equal(beyond, problem.wanted.isinf() & expected.isfinite()):
+        return
+    name, largest = str(dtype).removeprefix("torch."), float(expected[beyond].abs().max())
+    words = f"overflows {name}, which ends at {torch.finfo(dtype).max:.6g}: the network has {largest:.3g}"
+    to = lambda x: (x.to(dtype).to(x.dtype),)  # noqa: E731
+    yield Candidate(
+        "precision",
+        words,
+        lambda p: p.then(last, "opaque", run=to),
+        f"{largest:.3g}",
+        "infinite",
+        cost=0.5,
+        static=True,
+        whole=True,
+    )
 
 
 def _read(problem: Problem) -> Iterator[Candidate]:
