@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinnet.engines import Spec
 from twinnet.errors import UsageError
 from twinnet.judge.aggregate import VISIBLE, visible
 from twinnet.judge.seen import Seen
@@ -19,6 +18,7 @@ from twinnet.pairing import Pair
 from twinnet.result import PairResult
 
 if TYPE_CHECKING:
+    from twinnet.blame.confirm import Confirmer
     from twinnet.blame.context import Blame, Context
     from twinnet.blame.groups import Group
     from twinnet.judge.judgement import Judgement
@@ -51,6 +51,7 @@ class Keeper:
         self.tied: list[tuple[str, ...]] = []
         self.together: Group | None = None
         self._merged = False
+        self._confirmer: Confirmer | None = None
         self.seeds: dict[str, Seed] = {}
         self.advice: Advice | None = None
 
@@ -107,7 +108,8 @@ class Keeper:
         by_tensor = {p.site.tensor: p for p in seen.pairing.pairs}
         with self._check.job.step("blame"):
             found = blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context)
-            known.update({t: self._confirmed(by_tensor[t], b, context, seen) for t, b in found.items()})
+            before = {t: known.get(t) for t in found}
+            known.update(found)
             tensors = [p.site.tensor for p in failed]
             self.tied = tied(tensors, context, known) or self.tied
             # The share of an output error that is itself no more than rounding would say nothing.
@@ -116,6 +118,14 @@ class Keeper:
                 within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
                 rest = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
                 self.together = merge_until_explained(tensors, rest, context, known)
+        for number, (tensor, earlier) in enumerate(before.items()):
+            with self._check.job.step("confirm"):
+                said = f"running the twin's segment alone, {number + 1} of {len(before)}"
+                self._check.settings.progress(said, number / len(before))
+                yes, why = self._confirm(by_tensor[tensor], context, seen)
+            if yes is None and earlier is not None:  # what an earlier sample told still holds
+                yes, why = earlier.confirmed, earlier.confirmation
+            known[tensor] = replace(known[tensor], confirmed=yes, confirmation=why)
 
     def _off(self, judged: Sequence[PairResult], units: float) -> bool:
         """Whether an output is off by so many units of rounding, relative to its range."""
@@ -124,19 +134,16 @@ class Keeper:
         unit = check.plain_unit * units / VISIBLE
         return any(visible(p.difference, unit, p.site.op) for p in outputs)
 
-    def _confirmed(self, pair: Pair, found: Blame, context: Context, seen: Seen) -> Blame:
-        """The blame with whether the twin's segment alone shows it."""
-        from twinnet.blame.confirm import confirm
+    def _confirm(self, pair: Pair, context: Context, seen: Seen) -> tuple[bool | None, str]:
+        """Whether the twin's segment alone shows it, and that in words."""
+        from twinnet.blame.confirm import Confirmer
 
-        twin, test, spec = self._check.sides.twin, seen.test, self._check.sides.twin_spec
+        twin, test = self._check.sides.twin, seen.test
         assert twin is not None and test is not None
-        options = dict(spec.options) if isinstance(spec, Spec) else {}
-        threads = self._check.settings.threads
-        options = ({"threads": str(threads)} if threads else {}) | options
-        yes, why = confirm(
-            pair, context, twin, options, lambda p, trace: test.on(seen.twin_sample, seen.trace, trace)(p)
-        )
-        return replace(found, confirmed=yes, confirmation=why)
+        if self._confirmer is None:
+            self._confirmer = Confirmer(twin, self._check.job)
+        judge = lambda p, trace: test.on(seen.twin_sample, seen.trace, trace)(p)  # noqa: E731
+        return self._confirmer.confirm(pair, context, judge)
 
     def _rank(self, judged: Sequence[PairResult], seen: Seen) -> None:
         """Impact of what segments create within their budget, where the twin is coarser than the network."""
