@@ -103,8 +103,8 @@ def check(
     """Compare a network with its twin, site by site, and judge the difference against the noise floor.
 
     `network` is an `nn.Module`, a file, or `file.py:factory`; `inputs` arrays, files or None (synthesised); `twin` an
-    engine spec (several separated by commas), or a Python function. With `out` a run folder is written. The other
-    keywords are the fields of `CheckOptions`. The result's `repr` is the one-screen report.
+    engine spec (several separated by commas), another `nn.Module`, or a Python function. With `out` a run folder is
+    written. The other keywords are the fields of `CheckOptions`. The result's `repr` is the one-screen report.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
@@ -115,7 +115,7 @@ def check(
     if unknown:
         known = ", ".join(f.name for f in fields(CheckOptions))
         raise UsageError(f"check has no option {unknown[0]!r}", hint=f"options: {known}")
-    with modes_kept(network):
+    with modes_kept(network), modes_kept(twin):
         return _check(network, inputs, twin, out, command, CheckOptions(**options))
 
 

@@ -148,6 +148,15 @@ def test_a_fault_in_a_torch_twin(options: str, tmp_path: Path) -> None:
     assert (finding.confirmed, finding.confirmation) == (True, ALONE)
 
 
+def test_a_module_as_a_twin_is_one_of_torch() -> None:
+    twin = Twin(True).train()
+    result = _check(Twin(False).eval(), IMAGE_12, twin)
+    assert (result.twin.name, result.twin.engine) == ("Twin", "torch") and result.coverage.share == 1
+    assert twin.training  # as its owner left it
+    (finding,) = result.findings
+    assert (finding.confirmed, finding.confirmation) == (True, ALONE)
+
+
 def test_a_part_of_a_torch_twin_runs_only_its_own_operators() -> None:
     network = load_network(Twin(False).eval()).with_example((IMAGE_12,))
     inputs = {"image": IMAGE_12.numpy()}

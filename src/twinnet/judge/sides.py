@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from twinnet.errors import EngineError, TwinnetError
 from twinnet.layers.graph import Graph
 from twinnet.result import SideInfo
 
-__all__ = ["OutputPair", "Sides", "align_outputs", "dims", "refuse_random"]
+__all__ = ["OutputPair", "Sides", "align_outputs", "dims", "is_module", "refuse_random"]
 
 
 class Sides:
@@ -66,6 +67,10 @@ class Sides:
             session = spec
         elif isinstance(spec, Spec):
             session = find_engine(spec.engine).open(self.network, spec.options, spec.file, self._job)
+        elif is_module(spec):
+            from twinnet.network import load_network
+
+            session = find_engine("torch").open(load_network(spec), {}, None, self._job)
         else:
             from twinnet.engines.callable import CallableSession
 
@@ -97,6 +102,8 @@ class Sides:
                 info = replace(info, description=spec.file)
         elif isinstance(spec, Session):
             info = getattr(spec, "side", SideInfo(spec.engine, spec.engine))
+        elif is_module(spec):
+            info = SideInfo(type(spec).__name__, "torch", type(spec).__name__)
         else:
             name = getattr(spec, "__name__", "function")
             info = SideInfo(name, "callable", name)
@@ -111,6 +118,16 @@ class Sides:
         except EngineError:  # it does not run, so nobody can count
             count = 0
         return replace(info, version=session.version, sites=count, precision=session.precision)
+
+
+def is_module(twin: Any) -> bool:
+    """Whether a twin is an `nn.Module`; without torch there is none.
+
+    >>> is_module(len)
+    False
+    """
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(twin, torch.nn.Module)
 
 
 @dataclass(frozen=True, slots=True)
