@@ -151,7 +151,7 @@ def test_a_fault_in_a_torch_twin(options: str, tmp_path: Path) -> None:
 def test_a_module_as_a_twin_is_one_of_torch() -> None:
     twin = Twin(True).train()
     result = _check(Twin(False).eval(), IMAGE_12, twin)
-    assert (result.twin.name, result.twin.engine) == ("Twin", "torch") and result.coverage.share == 1
+    assert result.twin.engine == "torch" and result.coverage.share == 1
     assert twin.training  # as its owner left it
     (finding,) = result.findings
     assert (finding.confirmed, finding.confirmation) == (True, ALONE)

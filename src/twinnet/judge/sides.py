@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,9 +11,10 @@ from twinnet.engines import Spec, find_engine
 from twinnet.engines.base import Arrays, Job, Session
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.layers.graph import Graph
+from twinnet.network.base import Network
 from twinnet.result import SideInfo
 
-__all__ = ["OutputPair", "Sides", "align_outputs", "dims", "is_module", "refuse_random"]
+__all__ = ["OutputPair", "Sides", "align_outputs", "dims", "refuse_random"]
 
 
 class Sides:
@@ -67,10 +67,8 @@ class Sides:
             session = spec
         elif isinstance(spec, Spec):
             session = find_engine(spec.engine).open(self.network, spec.options, spec.file, self._job)
-        elif is_module(spec):
-            from twinnet.network import load_network
-
-            session = find_engine("torch").open(load_network(spec), {}, None, self._job)
+        elif isinstance(spec, Network):
+            session = find_engine(_engine_of(spec)).open(spec, {}, None, self._job)
         else:
             from twinnet.engines.callable import CallableSession
 
@@ -102,8 +100,11 @@ class Sides:
                 info = replace(info, description=spec.file)
         elif isinstance(spec, Session):
             info = getattr(spec, "side", SideInfo(spec.engine, spec.engine))
-        elif is_module(spec):
-            info = SideInfo(type(spec).__name__, "torch", type(spec).__name__)
+        elif isinstance(spec, Network):
+            engine = _engine_of(spec)
+            info = SideInfo(
+                engine, engine, spec.name, "", spec.format, spec.parameters, description=spec.name
+            )
         else:
             name = getattr(spec, "__name__", "function")
             info = SideInfo(name, "callable", name)
@@ -120,14 +121,9 @@ class Sides:
         return replace(info, version=session.version, sites=count, precision=session.precision)
 
 
-def is_module(twin: Any) -> bool:
-    """Whether a twin is an `nn.Module`; without torch there is none.
-
-    >>> is_module(len)
-    False
-    """
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(twin, torch.nn.Module)
+def _engine_of(network: Network) -> str:
+    """What runs a twin that was given as a network."""
+    return "onnxruntime" if network.format == "ONNX" else "torch"
 
 
 @dataclass(frozen=True, slots=True)
