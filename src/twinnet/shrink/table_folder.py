@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from twinnet.errors import UsageError
 from twinnet.lut import plan as plan_page
 from twinnet.lut import reference, serial
 from twinnet.lut.plan import INPUT
@@ -14,9 +14,12 @@ from twinnet.shrink import script, script_tables
 from twinnet.shrink.folder import Contents
 from twinnet.shrink.issue import numbers, write_issue
 from twinnet.shrink.seed import Seed
-from twinnet.shrink.words import counted, origin_words
+from twinnet.shrink.table_hidden import hide_table
+from twinnet.shrink.words import counted, hidden_table_words, origin_words
 
 __all__ = ["table_repro"]
+
+Progress = Callable[[str, float | None], None]
 
 _SOURCES: tuple[Any, ...] = (
     plan_page.Plane, plan_page.Sample, plan_page.Blend, plan_page.Table, plan_page.Term, plan_page.Requant,
@@ -28,13 +31,13 @@ _SOURCES: tuple[Any, ...] = (
 """What the file is made of: the plan's classes, its interpreter, and the comparison."""
 
 
-def table_repro(seed: Seed, confidential: bool) -> tuple[dict[str, Any], Contents]:
+def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str, Any], Contents]:
     """The folder of a finding in a table network."""
+    kept: tuple[str, ...] = ()
     if confidential:
-        raise UsageError(
-            "a table repro holds entries of your table and pixels of your image, and the fault needs them",
-            hint="leave out --confidential and look at what the folder holds before you pass it on",
-        )
+        progress("randomising tables and pixels", None)
+        hidden = hide_table(seed)
+        seed, kept = hidden.seed, hidden.kept
     assert seed.observed is not None and seed.expected is not None and seed.allowed is not None
     network, twin = seed.steps["network"], seed.steps["twin"]
     keys = {name: f"in{i}" for i, name in enumerate(seed.inputs)}
@@ -43,6 +46,7 @@ def table_repro(seed: Seed, confidential: bool) -> tuple[dict[str, Any], Content
         "twin": dict(twin),
         "inputs": keys,
         "allowed": seed.steps["allowed"],
+        "hidden": confidential,
     }
     engines: list[str] = []
     if "file" in twin:
@@ -94,7 +98,8 @@ def table_repro(seed: Seed, confidential: bool) -> tuple[dict[str, Any], Content
             f"- network: its own table, rows that matter here, in `network.npz`\n- twin: {how}",
         ),
         ("The steps", "\n".join(f"- `{s['output']}`: {_step_words(s)}" for s in network[:12])),
-        ("Where it comes from", origin_words(seed)),
+        ("Where it comes from", "" if confidential else origin_words(seed)),
+        ("What was hidden", hidden_table_words(kept, twin["kind"] == "stored") if confidential else ""),
     ]
     sides = [s for s in (seed.twin_side,) if s.engine]
     # Registers hold 8-bit pixels; what was summed has fractions.
@@ -112,7 +117,7 @@ def table_repro(seed: Seed, confidential: bool) -> tuple[dict[str, Any], Content
         engines,
         _SOURCES,
     )
-    return {"sentence": size, "nodes": len(network), "elements": elements}, contents
+    return {"sentence": size, "nodes": len(network), "elements": elements, "kept": kept}, contents
 
 
 def _is_pixels(values: np.ndarray) -> bool:
