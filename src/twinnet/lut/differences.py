@@ -14,6 +14,7 @@ import numpy as np
 from twinnet.lut.plan import Plan, Requant, Sample, Stage, Table, Term
 
 __all__ = [
+    "AT_LAST_NODE",
     "Aspect",
     "entries_words",
     "mirrors",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 TAPS = "abcdefghijklmnop"
+AT_LAST_NODE = "only where a tap is at the last node"
+"""How entries differ that were made with another last node."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +234,7 @@ def entries_words(
             if last is not None and last != table.last:
                 return "node", node_words(table, last)
             if len(rows) > 1:
-                said = f"has other entries only where a tap is at the last node, in {len(rows)} of {of}"
+                said = f"has other entries {AT_LAST_NODE}, in {len(rows)} of {of}"
                 several = len(rows) > 3
                 return "node", said + (
                     f": as if it stood for another value than {table.last}" if several else ""

@@ -7,23 +7,23 @@ a twin gives that does it that way.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
+from twinnet.blame.causes import Candidate
 from twinnet.blame.problem import Problem
 from twinnet.blame.search import INAPPLICABLE, proposals, solve, spoken
+from twinnet.errors import EngineError
 from twinnet.layers.graph import Graph, Layer
 from twinnet.lut.differences import entries_words
-from twinnet.lut.variants import Lookup
 from twinnet.shrink.table_draw import Draw, with_steps
 from twinnet.shrink.table_relation import Relation
 from twinnet.shrink.table_side import Values, rows_needed, steps_side
 
-__all__ = ["alike", "cause_of", "done_as"]
+__all__ = ["Deed", "alike", "cause_of", "done_as"]
 
 _SIZE = (12, 60)
 """Amounts by which entries differ that nobody has seen."""
@@ -37,14 +37,27 @@ _RELATIONS = (
 )
 
 
+@dataclass(frozen=True)
+class Deed:
+    """What a twin with a known fault does: its result on any values of the steps, and the fault in words."""
+
+    run: Callable[[Values], np.ndarray]
+    said: Callable[[Values], str]
+
+
 def alike(a: str, b: str) -> bool:
     """Whether two causes say the same, numbers aside.
 
     >>> alike("reads 47 at entry (0,16) where the network has 2", "reads -3 at entry (32,0) where the network has 90")
     True
     """
-    first, second = (re.sub(r"-?\d+(\.\d+)?(e[-+]?\d+)?", "N", s) for s in (a, b))
-    return first == second
+    return _numberless(a) == _numberless(b)
+
+
+def _numberless(sentence: str) -> str:
+    # Of a table that nobody shows only the rows that were read can be counted.
+    sentence = re.sub(r"of the (\d+ rows) that these images pin down", r"of \1", sentence)
+    return re.sub(r"-?\d+(\.\d+)?(e[-+]?\d+)?", "N", sentence)
 
 
 def cause_of(layers: Sequence[Layer], values: Values, got: np.ndarray, twin: Sequence[Layer] | None) -> str:
@@ -57,43 +70,48 @@ def cause_of(layers: Sequence[Layer], values: Values, got: np.ndarray, twin: Seq
     return found.cause.sentence if found.cause is not None else ""
 
 
-def done_as(layers: Sequence[Layer], values: Values, cause: str, draw: Draw) -> tuple[np.ndarray, str] | None:
-    """What a twin gives that does these steps as `cause` says, and the cause in words; None where that is not known."""
+def done_as(layers: Sequence[Layer], values: Values, cause: str, draw: Draw) -> Deed | None:
+    """A twin that does these steps as `cause` says; None where it is not known how that is done on other data."""
     problem = _problem(layers, values, steps_side(layers).run(values), None)
-    for candidate in proposals(problem):
-        if spoken(candidate.sentence) == cause:
-            try:
-                found = problem.run(candidate.change(problem))
-            except INAPPLICABLE:
-                return None
-            return None if found is None else (found.numpy(), cause)
-    for other, said in _other_entries(layers, values, draw):
-        if alike(said, cause):
-            return steps_side(other).run(values), said
+    named = next((c for c in proposals(problem) if spoken(c.sentence) == cause), None)
+    if named is not None:
+        return Deed(lambda v: _patched(layers, v, named), lambda v: cause)
+    for relation in _RELATIONS:
+        made = _other_entries(layers, values, relation, draw)
+        if made is not None and alike(made.said(values), cause):
+            return made
     return None
 
 
-def _other_entries(
-    layers: Sequence[Layer], values: Values, draw: Draw
-) -> Iterator[tuple[tuple[Layer, ...], str]]:
-    """The steps with other entries in the table of the one lookup, and how that is said."""
-    lookups: list[Any] = [layer.attrs["step"] for layer in layers if layer.kind == "lookup"]
-    if len(lookups) != 1 or lookups[0].table.banded:
-        return
-    table = lookups[0].table
-    number = next(i for i, layer in enumerate(layers) if layer.kind == "lookup")
-    read = rows_needed(steps_side(layers), values)[f"{number}.values_rows"]
-    for relation in _RELATIONS:
-        entries = relation.applied(table, "values", read, draw.rng)
-        changed = entries.astype(np.int16) - table.values
-        changed[np.setdiff1d(np.arange(len(changed)), read)] = 0
-        said = entries_words(table, changed, None, len(read))
-        if said is not None:
+def _patched(layers: Sequence[Layer], values: Values, candidate: Candidate) -> np.ndarray:
+    problem = _problem(layers, values, steps_side(layers).run(values), None)
+    found = problem.run(candidate.change(problem))
+    if found is None:
+        raise EngineError("this cause cannot be followed here", stage="shrink")
+    return found.numpy()
 
-            def other(layer: Layer, step: Lookup, entries: np.ndarray = entries) -> Lookup:
-                return replace(step, table=replace(step.table, values=entries))
 
-            yield with_steps(layers, other), spoken(said[1].replace("{it}", "the network"))
+def _other_entries(layers: Sequence[Layer], values: Values, relation: Relation, draw: Draw) -> Deed | None:
+    """The steps with other entries in the table of their one lookup."""
+    numbers = [i for i, layer in enumerate(layers) if layer.kind == "lookup"]
+    tables = [layers[i].attrs["step"].table for i in numbers]
+    if len(tables) != 1 or tables[0].banded:
+        return None
+
+    def read(given: Values) -> np.ndarray:
+        return rows_needed(steps_side(layers), given)[f"{numbers[0]}.values_rows"]
+
+    entries = relation.applied(tables[0], "values", read(values), draw.rng)
+    other = with_steps(layers, lambda layer, step: replace(step, table=replace(step.table, values=entries)))
+
+    def said(given: Values) -> str:
+        rows = read(given)
+        changed = np.zeros(entries.shape, np.int16)
+        changed[rows] = entries[rows].astype(np.int16) - tables[0].values[rows]
+        words = entries_words(tables[0], changed, None, len(rows))
+        return "" if words is None else spoken(words[1].replace("{it}", "the network"))
+
+    return Deed(steps_side(other).run, said)
 
 
 def _problem(layers: Sequence[Layer], values: Values, got: np.ndarray, twin: Graph | None) -> Problem:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.errors import UsageError
+from twinnet.errors import EngineError, UsageError
 from twinnet.layers.graph import Layer
 from twinnet.lut.dfc import band_index
 from twinnet.lut.variants import Lookup
@@ -24,14 +24,17 @@ from twinnet.shrink.table_hidden_onnx import OnnxTwin
 from twinnet.shrink.table_names import Names
 from twinnet.shrink.table_relation import Relation, relate
 from twinnet.shrink.table_side import Side, Values, differ, layers_of, rows_needed, steps_side
+from twinnet.shrink.tables import smallest_values
 
 __all__ = ["HiddenTable", "hide_table"]
 
 _TRIES = 24
 _SAID = 3
 """Draws that show the fault and are asked whether they show the same cause."""
-Maker = Callable[[Draw, tuple[Layer, ...], Values], Side | None]
-"""The twin's side beside the network's new steps, for new values."""
+_Twin = tuple[Side, tuple[Layer, ...]]
+"""The twin's side, and the steps that stand for it where they are known."""
+Maker = Callable[[Draw, tuple[Layer, ...], Values], _Twin | None]
+"""The twin beside the network's new steps, for new values."""
 
 
 @dataclass(frozen=True)
@@ -57,25 +60,25 @@ def hide_table(seed: Seed) -> HiddenTable:
         theirs = names.layers(layers_of(told["steps"], _arrays(seed, "twin")))
         maker = _steps_maker(ours, theirs, _known(ours, _arrays(seed, "network")), _arrays(seed, "twin"))
     elif told["kind"] == "onnx":
-        assert seed.twin is not None
-        found = OnnxTwin.of(seed.twin, told, names, ours, _known(ours, _arrays(seed, "network")))
-        maker = found.side
+        maker = OnnxTwin.of(seed, names, ours, _known(ours, _arrays(seed, "network"))).side
     else:
         if not seed.cause:
-            raise UsageError(
-                "the twin left only its values, and why they differ is not known: nobody can tell what it would give on "
-                "other data",
-                hint="leave out --confidential and look at what the folder holds before you pass it on",
-            )
+            raise _refused("the twin left only its values, and why they differ is not known")
         maker = _cause_maker(names.told(seed.cause))
     allowed = float(seed.steps["allowed"])
     made = _made(ours, theirs, inputs, maker, allowed, names.told(seed.cause))
+    if made is None and told["kind"] == "stored":
+        raise _refused(f"the twin left only its values, and this cause is known on them alone: {seed.cause}")
     if made is None:
-        raise UsageError(
-            "no other tables and pixels show this fault, so yours cannot be replaced",
-            hint="leave out --confidential and look at what the folder holds before you pass it on",
-        )
+        raise _refused("no other tables and pixels show this fault")
     return HiddenTable(_seed(seed, made, allowed), (*made.kept, *_indices(ours, theirs)))
+
+
+def _refused(why: str) -> UsageError:
+    return UsageError(
+        f"the data of this repro cannot be replaced: {why}",
+        hint="leave out --confidential and look at what the folder holds before you pass it on",
+    )
 
 
 # ---- trying ----------------------------------------------------------------------------------------------------
@@ -108,28 +111,53 @@ def _made(
             draw = Draw(number)
             network = draw.network(ours)
             values = dict(inputs) if kept else draw.values([*ours, *theirs], inputs)
-            twin = maker(draw, network, values)
-            if twin is None:
+            found = maker(draw, network, values)
+            made = None if found is None else _shown(network, found[0], values, allowed, kept)
+            if found is None or made is None:
                 continue
-            try:
-                expected, observed = steps_side(network).run(values), twin.run(values)
-            except Exception:  # what cannot run shows nothing
-                continue
-            if not differ(observed, expected, allowed):
-                continue
-            made = _Made(network, twin, values, expected, observed, "", kept)
-            if twin.spec["kind"] == "stored":
-                return replace(made, cause=twin.spec["cause"])
-            own = twin.layers or None
-            said = cause_of(network, values, observed, own) if cause else ""
-            if said and alike(said, cause):
+            said = _said(made, found[1], cause, draw)
+            if said or not cause:
                 return replace(made, cause=said)
             first, asked = first or made, asked + 1
-            if not cause or asked == _SAID:
+            if asked == _SAID:
                 return first
         if first is not None:
             return first
     return first
+
+
+def _shown(
+    network: tuple[Layer, ...], twin: Side, values: Values, allowed: float, kept: tuple[str, ...]
+) -> _Made | None:
+    """The draw, if both sides differ on it; a twin that follows a cause is made smaller, as it was not before."""
+    ours = steps_side(network)
+    try:
+        if not differ(twin.run(values), ours.run(values), allowed):
+            return None
+        if twin.spec["kind"] == "stored" and not kept:
+            values = smallest_values(values, ours, twin, allowed)
+        observed = twin.run(values)
+    except Exception:  # what cannot run shows nothing
+        return None
+    return _Made(network, twin, values, ours.run(values), observed, "", kept)
+
+
+def _said(made: _Made, theirs: tuple[Layer, ...], cause: str, draw: Draw) -> str:
+    """The cause as this draw shows it, where it is of the same kind."""
+    if not cause:
+        return ""
+    if made.twin.spec["kind"] == "stored":
+        return made.twin.spec["said"](made.values)
+    said = cause_of(made.network, made.values, made.observed, theirs or None)
+    if alike(said, cause):
+        return said
+    # Too few pixels to exclude all else; it is enough that the cause accounts for every number.
+    deed = done_as(made.network, made.values, cause, draw)
+    if deed is None:
+        return ""
+    again = deed.run(made.values)
+    exact = again.shape == made.observed.shape and np.allclose(again, made.observed, rtol=0, atol=1e-9)
+    return deed.said(made.values) if exact else ""
 
 
 # ---- twins -----------------------------------------------------------------------------------------------------
@@ -154,7 +182,7 @@ def _steps_maker(
         if partner is not None and same_grid(partner.table, step.table):
             relations.setdefault(table, _relations(partner, step, known, there))
 
-    def make(draw: Draw, network: tuple[Layer, ...], values: Values) -> Side:
+    def make(draw: Draw, network: tuple[Layer, ...], values: Values) -> _Twin:
         new = _lookups(network)
         tables = {step.term.table: step for step in new.values()}
 
@@ -172,7 +200,8 @@ def _steps_maker(
                 return step
             return replace(step, table=draw.related(name, step.table, relations[name], read[name]))
 
-        return steps_side(with_steps(plain, related))
+        made = with_steps(plain, related)
+        return steps_side(made), made
 
     return make
 
@@ -180,12 +209,17 @@ def _steps_maker(
 def _cause_maker(cause: str) -> Maker:
     """A twin that left only its values: what one with this fault gives."""
 
-    def make(draw: Draw, network: tuple[Layer, ...], values: Values) -> Side | None:
-        found = done_as(network, values, cause, draw)
-        if found is None:
+    def make(draw: Draw, network: tuple[Layer, ...], values: Values) -> _Twin | None:
+        deed = done_as(network, values, cause, draw)
+        if deed is None:
             return None
-        observed, said = found
-        return Side({"kind": "stored", "cause": said}, (), lambda v: observed, {"observed": observed})
+
+        def run(given: Values) -> np.ndarray:
+            if not alike(deed.said(given), cause):
+                raise EngineError("these pixels show it as another fault", stage="shrink")
+            return deed.run(given)
+
+        return Side({"kind": "stored", "said": deed.said}, (), run, {}), ()
 
     return make
 
@@ -255,7 +289,9 @@ def _seed(seed: Seed, made: _Made, allowed: float) -> Seed:
     ours, theirs = steps_side(made.network), made.twin
     held = {f"network:{k}": v for k, v in rows_needed(ours, made.values).items()}
     held |= {f"twin:{k}": v for k, v in rows_needed(theirs, made.values).items()}
-    spec: dict[str, Any] = {k: v for k, v in theirs.spec.items() if k != "cause"}
+    spec: dict[str, Any] = theirs.spec
+    if spec["kind"] == "stored":
+        spec, held["twin:observed"] = {"kind": "stored"}, made.observed
     what = {"lookup": "A lookup", "place": "A block", "sum_lookups": "A sum", "requant": "A requantisation"}
     label = what[made.network[0].kind] if len(made.network) == 1 else "A part"
     target = made.network[-1].outputs[0]

@@ -11,8 +11,11 @@ import numpy as np
 from twinnet.engines._onnx_cut import weights_of, with_weights
 from twinnet.errors import UsageError
 from twinnet.layers.graph import Layer
+from twinnet.lut.differences import AT_LAST_NODE
+from twinnet.lut.plan import Table
 from twinnet.lut.variants import Lookup
 from twinnet.shrink.confidential import hide_model
+from twinnet.shrink.seed import Seed
 from twinnet.shrink.table_draw import Draw, gain_changes, parts_of, turned_weights
 from twinnet.shrink.table_names import Names
 from twinnet.shrink.table_relation import Relation, relate
@@ -48,24 +51,22 @@ class OnnxTwin:
     tables: Mapping[str, _Table]
 
     @classmethod
-    def of(
-        cls,
-        model: onnx.ModelProto,
-        spec: Mapping[str, Any],
-        names: Names,
-        layers: Sequence[Layer],
-        known: Known,
-    ) -> OnnxTwin:
+    def of(cls, seed: Seed, names: Names, layers: Sequence[Layer], known: Known) -> OnnxTwin:
         """Raises UsageError where the model holds data that cannot be told apart from the tables."""
+        model, spec = seed.twin, seed.steps["twin"]
+        assert model is not None
         renamed: dict[str, str] = {}
+        read = {i.name for i in model.graph.input}
         hidden = hide_model(model, renamed)
         told = {
             **spec,
-            "inputs": {renamed[t]: (names.site(n), unit) for t, (n, unit) in spec["inputs"].items()},
+            "inputs": {
+                renamed[t]: (names.site(n), unit) for t, (n, unit) in spec["inputs"].items() if t in read
+            },
             "output": renamed[spec["output"]],
         }
         arrays = weights_of(hidden)
-        tables = _tables(arrays, layers, known)
+        tables = _tables(arrays, layers, known, AT_LAST_NODE in seed.cause)
         steps = _steps(layers)
         strange = [
             n for n, a in arrays.items() if n not in tables and a.size > _SMALL and not _expected(a, steps)
@@ -81,27 +82,38 @@ class OnnxTwin:
             )
         return cls(hidden, told, tuple(layers), tables)
 
-    def side(self, draw: Draw, network: tuple[Layer, ...], values: Values) -> Side:
-        """The model with the data that belong to the network's new steps."""
+    def side(self, draw: Draw, network: tuple[Layer, ...], values: Values) -> tuple[Side, tuple[Layer, ...]]:
+        """The model with the data that belong to the network's new steps; and those with the model's tables."""
         arrays = weights_of(self.model)
         read = rows_needed(steps_side(network), values)
         made: dict[str, np.ndarray] = {}
+        other: dict[int, Table] = {}
         for name, table in self.tables.items():
-            now = network[table.at].attrs["step"].table
+            now: Table = network[table.at].attrs["step"].table
             rows = read[f"{table.at}.{table.part}_rows"]
-            made[name] = table.relation.applied(now, table.part, rows, draw.rng).reshape(arrays[name].shape)
+            made[name] = table.relation.applied(now, table.part, rows, draw.rng)
+            if table.relation.kind != "same":
+                other[table.at] = replace(other.get(table.at, now), **{table.part: made[name]})
         for layer, new in zip(self.layers, network, strict=True):
             if layer.kind == "lookup":
                 left = {n: a for n, a in arrays.items() if n not in made and n not in self.tables}
                 made |= _sampler(left, layer.attrs["step"], new.attrs["step"], draw)
-        return onnx_side(self.spec, with_weights(self.model, made))
+        side = onnx_side(self.spec, with_weights(self.model, made))
+        # What else the model does otherwise stands in its nodes: only its tables can be put beside the network's.
+        beside = list(network)
+        for at, table in other.items():
+            step = replace(network[at].attrs["step"], table=table)
+            beside[at] = replace(network[at], attrs={**network[at].attrs, "step": step})
+        return side, tuple(beside) if other else ()
 
 
 def _steps(layers: Sequence[Layer]) -> list[Lookup]:
     return [layer.attrs["step"] for layer in layers if layer.kind == "lookup"]
 
 
-def _tables(arrays: Mapping[str, np.ndarray], layers: Sequence[Layer], known: Known) -> dict[str, _Table]:
+def _tables(
+    arrays: Mapping[str, np.ndarray], layers: Sequence[Layer], known: Known, other_last: bool
+) -> dict[str, _Table]:
     """The constants that have the size of a table of the network's, each with the one that it agrees with best."""
     found: dict[str, tuple[float, _Table]] = {}
     for at, layer in enumerate(layers):
@@ -117,7 +129,7 @@ def _tables(arrays: Mapping[str, np.ndarray], layers: Sequence[Layer], known: Kn
                     continue
                 same = float((array[rows] == ours).mean()) if len(rows) else 0.0
                 if name not in found or same > found[name][0]:
-                    relation = relate(step.table, part, rows, ours, array[rows])
+                    relation = relate(step.table, part, rows, ours, array[rows], other_last=other_last)
                     found[name] = (same, _Table(at, part, relation))
     return {name: table for name, (_, table) in found.items()}
 
@@ -158,8 +170,12 @@ def _sampler(arrays: Mapping[str, np.ndarray], old: Lookup, new: Lookup, draw: D
             own = tuple(int(g) for g in array.reshape(-1)) if array.shape == (len(blend.gains),) else ()
             if not own or set(own) <= {0, one}:
                 continue
-            for change in gain_changes(one):
-                if change(blend.gains) == own:
-                    made[name] = np.array(change(other.gains), array.dtype)
-                    break
+            changed = next((c(other.gains) for c in gain_changes(one) if c(blend.gains) == own), None)
+            if changed is None and max(own) > _SMALL and 0 <= min(own) <= max(own) <= one:
+                # Gains of its own: what they leave to the current planes is drawn with them.
+                rest = tuple(one - g for g in own)
+                drawn = draw.gains(replace(blend, gains=min(own, rest)))
+                changed = drawn if own <= rest else tuple(one - g for g in drawn)
+            if changed is not None:
+                made[name] = np.array(changed, array.dtype)
     return made
