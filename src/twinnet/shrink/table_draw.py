@@ -19,6 +19,8 @@ __all__ = ["STYLES", "Draw", "gain_changes", "parts_of", "same_grid", "turned_we
 
 STYLES = 3
 """Kinds of pixels that are drawn in turn: any, bright ones, and neighbours that are alike."""
+_OWN = 0x7477696E
+"""Keeps these numbers apart from those that somebody else draws with a small seed."""
 _CLOSE = 9
 """By how much neighbours that are alike differ at most; within the band of a compressed table."""
 
@@ -38,7 +40,7 @@ class Draw:
     """One draw: equal things of the network become equal random things, wherever they stand."""
 
     def __init__(self, number: int) -> None:
-        self.rng = np.random.default_rng(number)
+        self.rng = np.random.default_rng([_OWN, number])
         self._style = number % STYLES
         self._known: dict[Any, Any] = {}
 

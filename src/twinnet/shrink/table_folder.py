@@ -66,7 +66,7 @@ def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dic
     )
     elements = sum(a.size for a in seed.inputs.values())
     lookups = [s for s in network if s["kind"] == "lookup"]
-    whole = all(set(s["inputs"]) <= set(seed.inputs) for s in lookups) and len(lookups) > 0
+    whole = set(seed.inputs) <= {name for s in lookups for name in s["inputs"]}
     what = {"lookup": "one lookup", "place": "one block", "sum": "one sum", "requant": "one requantisation"}
     size = what[network[0]["kind"]] if len(network) == 1 else counted(len(network), "step")
     size += f", {counted(elements, 'pixel' if whole else 'value')}"
@@ -76,26 +76,33 @@ def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dic
     said = f"From the same values, `{seed.place.tensor}` differs" + (
         f": {seed.cause}." if seed.cause else "."
     )
+    stored = "what a twin with this fault gives" if confidential else f"stored values of {seed.twin_side}"
+    table = "step, its table as different as it was" if confidential else "own table and step"
     how = {
-        "stored": f"stored values of {seed.twin_side} (twin.npz)",
+        "stored": f"{stored} (twin.npz)",
         "onnx": f"`twin.onnx` under {seed.twin_side}",
-    }.get(twin["kind"], "the twin's own table and step (twin.npz), evaluated by the same lines of numpy")
+    }.get(twin["kind"], f"the twin's {table} (twin.npz), evaluated by the same lines of numpy")
+    random = confidential and "the pixels" not in kept
+    given = "which are random" if random else "as the twin itself had them"
     about = (
-        f"It computes {size}, twice, from the values in inputs.npz (as the twin itself had them): as the network's "
-        f"tables have it (network.npz) and as the twin has it: {how.replace('`', '')}. A lookup-table network is "
-        "plain integer arithmetic, so both sides must agree in every number. "
+        f"It computes {size}, twice, from the values in inputs.npz ({given}): as the network's tables have it "
+        f"(network.npz) and as the twin has it: {how.replace('`', '')}. A lookup-table network is plain integer "
+        "arithmetic, so both sides must agree in every number. "
     )
     if twin["kind"] == "stored":
         about += (
             "To test a new version of the twin, put what it now gives there into twin.npz (key 'observed')."
         )
+    elif "file" not in twin and confidential:
+        about += "To test a repaired twin, put its step into SPEC['twin'] and its rows into twin.npz."
     elif "file" not in twin:
         about += "To test a new file of tables: python repro.py NEW.lut.safetensors"
+    own = "a random table" if confidential else "its own table, rows that matter here"
     sections = [
         ("Expected and observed", numbers(seed.observed, seed.expected, seed.allowed)),
         (
             "The two sides",
-            f"- network: its own table, rows that matter here, in `network.npz`\n- twin: {how}",
+            f"- network: {own}, in `network.npz`\n- twin: {how}",
         ),
         ("The steps", "\n".join(f"- `{s['output']}`: {_step_words(s)}" for s in network[:12])),
         ("Where it comes from", "" if confidential else origin_words(seed)),

@@ -91,9 +91,10 @@ class OnnxTwin:
         for name, table in self.tables.items():
             now: Table = network[table.at].attrs["step"].table
             rows = read[f"{table.at}.{table.part}_rows"]
-            made[name] = table.relation.applied(now, table.part, rows, draw.rng)
+            entries = table.relation.applied(now, table.part, rows, draw.rng)
+            made[name] = entries.astype(arrays[name].dtype)
             if table.relation.kind != "same":
-                other[table.at] = replace(other.get(table.at, now), **{table.part: made[name]})
+                other[table.at] = replace(other.get(table.at, now), **{table.part: entries})
         for layer, new in zip(self.layers, network, strict=True):
             if layer.kind == "lookup":
                 left = {n: a for n, a in arrays.items() if n not in made and n not in self.tables}
@@ -125,13 +126,19 @@ def _tables(
             rows = np.array(sorted(there), np.int64)
             ours = np.stack([there[int(r)] for r in rows]) if len(rows) else entries[:0]
             for name, array in arrays.items():
-                if array.dtype != np.int8 or array.shape != entries.shape:
+                if array.shape != entries.shape or not _are_entries(array):
                     continue
                 same = float((array[rows] == ours).mean()) if len(rows) else 0.0
                 if name not in found or same > found[name][0]:
                     relation = relate(step.table, part, rows, ours, array[rows], other_last=other_last)
                     found[name] = (same, _Table(at, part, relation))
     return {name: table for name, (_, table) in found.items()}
+
+
+def _are_entries(array: np.ndarray) -> bool:
+    """Whether a constant can hold entries: whole numbers of 8 bit, in whatever type."""
+    whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and bool((np.rint(array) == array).all()))
+    return whole and bool((array >= -128).all() and (array <= 127).all())
 
 
 def _expected(array: np.ndarray, steps: Sequence[Lookup]) -> bool:
