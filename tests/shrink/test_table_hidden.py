@@ -28,7 +28,10 @@ from twinnet.errors import UsageError
 from twinnet.lut.file import LutFile, write
 from twinnet.lut.plan import Plan, Plane, Stage, Table, Term
 from twinnet.result import Result
-from twinnet.shrink.seed import load_seeds
+from twinnet.shrink.seed import Runner, Seed, load_seeds
+from twinnet.shrink.table_draw import Draw
+from twinnet.shrink.table_folder import table_repro
+from twinnet.shrink.table_hidden import hide_table
 
 IMAGE = picture(np.random.default_rng(3))
 SECRETS = ("acme", "patented", "hush", "johndoe")
@@ -354,6 +357,42 @@ def test_an_onnx_model_with_data_that_nobody_knows(plans: dict[str, Plan], tmp_p
     onnx.save(model, str(base / "acme.onnx"))
     with pytest.raises(UsageError, match="no table of the network"):
         hidden(plan, f"onnxruntime:{base / 'acme.onnx'}", base)
+
+
+@pytest.fixture(scope="module")
+def padded(plans: dict[str, Plan], tmp_path_factory: pytest.TempPathFactory) -> Seed:
+    """A finding of wrong padding, between two files of tables."""
+    plan, found = planted(plans, "wrong padding", "srlut-S")
+    base = tmp_path_factory.mktemp("padded")
+    good, bad = (saved(p, base / f"{k}.lut.safetensors") for k, p in enumerate((plan, found.plan)))
+    twinnet.check(str(good), {"image": IMAGE}, f"lut:{bad}", out=base / "run")
+    return load_seeds(base / "run")[0]
+
+
+def test_pixels_stay_where_no_others_show_it(padded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a flat image every padding is the same."""
+    monkeypatch.setattr(Draw, "_pixels", lambda self, shape: np.full(shape, 7.0))
+    made, contents = table_repro(padded, True, lambda step, share: None)
+    assert made["kept"] == ("the pixels",)
+    assert "because the fault needs them: the pixels" in contents.issue
+    (ours,), (theirs,) = padded.inputs.values(), contents.inputs.values()
+    assert np.array_equal(ours, theirs)
+    # The rows that these pixels read are the same, and hold something else.
+    rows, entries = (contents.arrays["network.npz"][f"0.values{end}"] for end in ("_rows", ""))
+    assert np.array_equal(rows, padded.arrays["network:0.values_rows"])
+    assert not (entries == padded.arrays["network:0.values"]).all(axis=1).any()
+
+
+def test_a_fault_that_nothing_else_shows_is_refused(padded: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
+    flat = replace(padded, inputs={n: np.full_like(a, 7) for n, a in padded.inputs.items()})
+    monkeypatch.setattr(Draw, "_pixels", lambda self, shape: np.full(shape, 7.0))
+    with pytest.raises(UsageError, match="no other tables and pixels show this fault"):
+        hide_table(flat)
+
+
+def test_options_that_hold_a_path_are_left_out(padded: Seed) -> None:
+    side = Runner("onnxruntime", {"python": "/home/johndoe/bin/python", "opt": "off"}, "1.0")
+    assert str(hide_table(replace(padded, twin_side=side)).seed.twin_side) == "onnxruntime 1.0 opt=off"
 
 
 @pytest.mark.parametrize("fault", ["wrong padding", "wrong bin"])
