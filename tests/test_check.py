@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -335,7 +336,49 @@ def test_nothing_is_written_without_out(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == []
 
 
+def _with_a_changed_bias() -> nn.Sequential:
+    changed = copy.deepcopy(NET)
+    with torch.no_grad():
+        changed[0].bias[2] += 0.5
+    return changed
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda net: net,
+        lambda net: torch.export.export(net.eval(), (torch.from_numpy(X),)),
+        lambda net: (
+            torch.onnx.export(net.eval(), (torch.from_numpy(X),), dynamo=True, verbose=False).model_proto
+        ),
+    ],
+    ids=["module", "program", "model"],
+)
+def test_another_network_is_a_twin_whose_sites_are_seen(form: Any) -> None:
+    changed = _with_a_changed_bias()
+    found = _check(NET, X, form(changed))
+    assert found.verdict == "FAIL" and len(found.findings) == 1
+    # An engine that fuses the layer with its activation shows the two as one.
+    assert found.findings[0].site.module in ("0", "1")
+    assert found.findings[0].cause is not None and "bias of channel 2" in found.findings[0].cause.sentence
+    assert _check(NET, X, form(copy.deepcopy(NET))).verdict == "PASS"
+
+
+def test_several_networks_and_engines_are_twins_side_by_side(tmp_path: Path) -> None:
+    found = twinnet.check(NET, X, [_with_a_changed_bias().train(), NET, "torch?dtype=float64"], out=tmp_path)
+    assert [r.verdict for r in found] == ["FAIL", "PASS", "PASS"]
+    assert len({r.folder for r in found}) == 3
+
+
+def test_the_twins_module_is_left_as_it_was() -> None:
+    twin = copy.deepcopy(NET).train()
+    _check(NET, X, twin)
+    assert twin.training
+
+
 def test_wrong_arguments_are_said() -> None:
+    with pytest.raises(UsageError, match="an int is not a twin"):
+        twinnet.check(NET, X, 5)
     with pytest.raises(UsageError, match="no twin is named"):
         twinnet.check(NET, X, [])
     with pytest.raises(UsageError, match="names neither an engine"):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import signal
 import subprocess
+import sysconfig
 import time
 import venv
 from collections.abc import Iterable, Sequence
+from importlib import metadata
 from pathlib import Path
 
 from benchmarks.bar import Cost
@@ -33,14 +36,32 @@ print(convs[len(convs) // 2].output[0])
 """
 
 
-def environment() -> Path:
-    """A virtual environment with the peers, made once; its folder of programs."""
-    folder = Path(".venv-peers")
+def environment(*, alone: bool = True) -> Path:
+    """A virtual environment with the peers, made once; its folder of programs.
+
+    `alone` it holds what they need and nothing else. Otherwise they are installed beside twinnet, and find what it
+    finds: PyTorch above all, as they would where the network was trained.
+    """
+    folder = Path(".venv-peers" if alone else ".venv-peers-beside")
     if not (folder / "ready").exists():
         venv.create(folder, with_pip=True)
-        subprocess.run([str(folder / "bin/python"), "-m", "pip", "install", "--quiet", *PEERS], check=True)
+        install = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet"]
+        if alone:
+            subprocess.run([*install, *PEERS], check=True)
+        else:
+            subprocess.run([*install, "--no-deps", *(p for p in PEERS if not _shared(p))], check=True)
+            ours, theirs = (sysconfig.get_path("purelib", vars=v) for v in (None, {"base": str(folder)}))
+            Path(theirs, "beside.pth").write_text(f"{ours}\n", encoding="utf-8")
         (folder / "ready").touch()
     return folder.absolute() / "bin"
+
+
+def _shared(requirement: str) -> bool:
+    """Whether twinnet's own environment has this very version."""
+    name, _, version = requirement.partition("==")
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version(name) == version
+    return False
 
 
 def timed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -103,8 +103,9 @@ def check(
     """Compare a network with its twin, site by site, and judge the difference against the noise floor.
 
     `network` is an `nn.Module`, a file, or `file.py:factory`; `inputs` arrays, files or None (synthesised); `twin` an
-    engine spec (several separated by commas), or a Python function. With `out` a run folder is written. The other
-    keywords are the fields of `CheckOptions`. The result's `repr` is the one-screen report.
+    engine spec (several separated by commas), a Python function, or another network: an `nn.Module`, an exported
+    program, an ONNX model. With `out` a run folder is written. The other keywords are the fields of `CheckOptions`.
+    The result's `repr` is the one-screen report.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
@@ -115,7 +116,7 @@ def check(
     if unknown:
         known = ", ".join(f.name for f in fields(CheckOptions))
         raise UsageError(f"check has no option {unknown[0]!r}", hint=f"options: {known}")
-    with modes_kept(network):
+    with modes_kept(network), modes_kept(twin):
         return _check(network, inputs, twin, out, command, CheckOptions(**options))
 
 
@@ -182,18 +183,31 @@ def read_network(network: Any, inputs: Any, settings: CheckOptions) -> tuple[Net
 
 def prepare(
     network: Any, inputs: Any, twin: Any, settings: CheckOptions
-) -> tuple[Network, Inputs, Sequence[Spec | Callable[..., Any]]]:
-    """From what a person names to the network, its samples, and the specs of its twins."""
+) -> tuple[Network, Inputs, Sequence[Spec | Network | Callable[..., Any]]]:
+    """From what a person names to the network, its samples, and what its twins are."""
     from twinnet.engines import REGISTRY, parse_specs
+    from twinnet.inputs import python_sample
+    from twinnet.network import is_network, load_network
+    from twinnet.pyfile import kind_words
 
     loaded, feed = read_network(network, inputs, settings)
-    specs: Sequence[Spec | Callable[..., Any]]
-    if callable(twin):
-        specs = [twin]
-    elif isinstance(twin, str):
-        specs = parse_specs(twin, REGISTRY)
-    else:
-        specs = [s for t in twin for s in ([t] if callable(t) else parse_specs(t, REGISTRY))]
+    # A module may be a sequence of modules as well; it is one twin all the same.
+    several = isinstance(twin, Iterable) and not (isinstance(twin, str) or callable(twin) or is_network(twin))
+    given: list[Any] = list(twin) if several else [twin]
+    specs: list[Spec | Network | Callable[..., Any]] = []
+    for one in given:
+        if isinstance(one, str):
+            specs += parse_specs(one, REGISTRY)
+        elif is_network(one):
+            specs.append(load_network(one, example=python_sample(inputs)))
+        elif callable(one):
+            specs.append(one)
+        else:
+            raise UsageError(
+                f"{kind_words(one)} is not a twin",
+                hint="give an engine spec such as 'onnxruntime', a function, an nn.Module, an exported program or an "
+                "ONNX model",
+            )
     if not specs:
         raise UsageError("no twin is named", hint="--twin onnxruntime")
     return loaded, feed, specs
@@ -212,7 +226,8 @@ def _folder(out: str | Path | None, spec: Any, taken: set[str], *, several: bool
 
 
 def _slug(spec: Any) -> str:
-    return spec.slug if hasattr(spec, "slug") else getattr(spec, "__name__", "callable")
+    name = getattr(spec, "slug", None) or getattr(spec, "__name__", None) or getattr(spec, "name", "callable")
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[:80]
 
 
 def _check_one(

@@ -25,7 +25,8 @@ def seeded(*shape: int, seed: int = 0, scale: float = 1.0) -> torch.Tensor:
 class Case:
     """`twin` computes what the twin has from the inputs; `said` must appear in the sentence.
 
-    `graph` are the twin's own layers and constants, for the static test.
+    `graph` are the twin's own layers and constants, for the static test; `network` is the whole network where a case
+    needs more of it than its segment.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Case:
     constants: Mapping[str, Any] = field(default_factory=dict)
     graph: tuple[tuple[Layer, ...], Mapping[str, Any]] | None = None
     graph_inputs: frozenset[str] = frozenset()
+    network: Graph | None = None
 
     def problem(self, *, static: bool = False) -> Problem:
         got = self.twin(**{n: v.clone() for n, v in self.inputs.items()})
@@ -46,7 +48,14 @@ class Case:
             layers, constants = self.graph
             twin = Graph(layers, tuple(self.inputs), ("y",), {f"twin/{n}": v for n, v in constants.items()})
         return Problem(
-            self.layers, self.constants, self.inputs, "y", got, twin=twin, graph_inputs=self.graph_inputs
+            self.layers,
+            self.constants,
+            self.inputs,
+            "y",
+            got,
+            twin=twin,
+            graph_inputs=self.graph_inputs,
+            network=self.network,
         )
 
 
@@ -72,6 +81,23 @@ CONVED = {"w": W, "b": B}
 def one(kind: str, *inputs: str | None, **attrs: Any) -> tuple[Layer, ...]:
     """A segment of one layer."""
     return (Layer(kind, inputs or ("x",), ("y",), attrs),)
+
+
+M2 = seeded(16, 16, seed=14, scale=0.3)
+_QUERIES = (
+    Layer("linear", ("x", "m"), ("y",), module="queries"),
+    Layer("linear", ("x", "n"), ("k",), module="keys"),
+)
+_BIASED = tuple(
+    Layer(x.kind, (*x.inputs, b), x.outputs, module=x.module) for x, b in zip(_QUERIES, "bc", strict=True)
+)
+_ATTENTION = (
+    Layer("transpose", ("k",), ("t",), {"perm": (0, 1, 3, 2)}),
+    Layer("matmul", ("q", "t"), ("p",)),
+    Layer("mul", ("p", "s"), ("a",)),
+    Layer("softmax", ("a",), ("w",), {"axis": -1}),
+    Layer("matmul", ("w", "v"), ("y",)),
+)
 
 
 def renamed(layer: Layer, **attrs: Any) -> tuple[Layer, ...]:
@@ -218,6 +244,14 @@ CASES: tuple[Case, ...] = (
         "another checkpoint", "weights", "checkpoint", one("matmul", "x", "m"), {"x": seeded(64, 16, seed=20)}, lambda x: x @ (M + seeded(16, 16, seed=30, scale=0.02)), {"m": M},
         (renamed(one("matmul", "x", "m")[0]), {"m": M + seeded(16, 16, seed=30, scale=0.02)}),
     ),
+    Case(
+        "another layer's weights", "weights", "has the weights of keys linear", _QUERIES[:1], {"x": seeded(9, 16, seed=21)}, lambda x: F.linear(x, M2), {"m": M},
+        (renamed(_QUERIES[0]), {"m": M2}), network=Graph(_QUERIES, ("x",), ("y", "k"), {"m": M, "n": M2}),
+    ),
+    Case(
+        "another layer's weights and bias", "weights", "has the weights of keys linear, and its bias", _BIASED[:1], {"x": seeded(9, 16, seed=21)},
+        lambda x: F.linear(x, M2, M[0]), {"m": M, "b": M[1]}, network=Graph(_BIASED, ("x",), ("y", "k"), {"m": M, "b": M[1], "n": M2, "c": M[0]}),
+    ),
     Case("pooling kind", "pooling", "max pool", one("average_pool", kernel=(2, 2), strides=(2, 2)), {"x": X}, lambda x: F.max_pool2d(x, 2)),
     Case("pooling count", "pooling", "counts the padding", one("average_pool", kernel=(3, 3), strides=(1, 1), pads=(1,) * 4), {"x": X}, _pool),
     Case(
@@ -233,6 +267,10 @@ CASES: tuple[Case, ...] = (
     ),
     Case("gather", "index", "i-1", one("gather", "t", "x"), {"x": torch.tensor([3, 5, 9, 1, 0, 12])}, lambda x: M[(x - 1).clamp(0)], {"t": M}),
     Case("attention", "attention", "masks later positions", one("attention", "x", "x", "x"), {"x": seeded(1, 2, 7, 8)}, lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True)),
+    Case(
+        "attention written out", "attention", "scales the scores by 0.176777", _ATTENTION, {"q": seeded(1, 4, 7, 8), "k": seeded(1, 4, 7, 8, seed=1), "v": seeded(1, 4, 7, 8, seed=2)},
+        lambda q, k, v: (q @ k.transpose(2, 3) * 32**-0.5).softmax(-1) @ v, {"s": torch.tensor(8**-0.5)},
+    ),
     Case("gates", "recurrent", "ifoc", one("lstm", "x", "w", "r"), {"x": seeded(6, 2, 4)}, lambda x: _gates(x, _reordered(LSTM_W), _reordered(LSTM_R)), {"w": LSTM_W, "r": LSTM_R}),
     Case("NaN", "nan", "0 where the network has NaN", one("sqrt"), {"x": ROWS}, lambda x: x.sqrt().nan_to_num(0.0)),
     Case(

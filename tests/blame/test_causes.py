@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import torch.nn.functional as F
 
-from tests.blame.cases import CASES, Case
-from twinnet.blame import FAMILIES, KINDS, solve
+from tests.blame.cases import CASES, Case, seeded
+from twinnet.blame import FAMILIES, KINDS, Problem, solve
+from twinnet.layers.graph import Graph, Layer
 
 _STATIC = [c for c in CASES if c.graph is not None]
 
@@ -33,3 +35,16 @@ def test_every_family_has_a_case_and_every_case_a_documented_kind() -> None:
     # Room is kept for what no canonical layer shows yet.
     assert set(KINDS) - named == {"table", "nondeterminism"}
     assert len(FAMILIES) >= 18
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_another_name_of_the_same_operator_is_no_cause(turned: bool) -> None:
+    x, w, b = seeded(9, 16), seeded(16, 16, seed=1), seeded(16, seed=2)
+    theirs = b.clone()
+    theirs[3] += 0.5
+    ours = Layer("linear", ("x", "w", "b"), ("y",))
+    gemm = Layer("gemm", ("x", "v", "c"), ("y",), {"trans_b": not turned})
+    twin = Graph((gemm,), ("x",), ("y",), {"v": w.t() if turned else w, "c": theirs})
+    found = solve(Problem((ours,), {"w": w, "b": b}, {"x": x}, "y", F.linear(x, w, theirs), twin=twin))
+    assert found.cause is not None and found.cause.kind == "bias", found
+    assert "bias of channel 3" in found.cause.sentence

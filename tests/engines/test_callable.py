@@ -113,6 +113,12 @@ def test_a_function_that_raises_is_an_error_with_its_words() -> None:
     assert found.exit_code == 3
 
 
+def test_a_function_for_tensors_is_told_that_it_gets_arrays() -> None:
+    layer = torch.nn.Linear(X.shape[-1], 3)
+    found = _check(lambda x: layer(x))
+    assert found.verdict == "ERROR" and "torch.from_numpy" in found.error and "module itself" in found.error
+
+
 def test_a_function_may_scribble_on_its_input() -> None:
     def twin(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         _, logits = _parts(x)

@@ -122,6 +122,7 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
         errors=errors,
         twin=_twin_part(pair, context),
         graph_inputs=frozenset(context.inputs),
+        network=context.graph,
     )
 
 

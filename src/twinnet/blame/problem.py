@@ -57,7 +57,8 @@ class Problem:
 
     `errors` bound what each input may be off by its own rounding. `twin` is the twin's own graph of the
     same segment, its values renamed to the network's where they correspond; None if it is not known.
-    `kept` is what a quantised twin declares of the segment: its steps are then part of the floor.
+    `kept` is what a quantised twin declares of the segment: its steps are then part of the floor. `network` is the
+    whole network, whose other layers the twin may have taken for these.
     """
 
     layers: tuple[Layer, ...]
@@ -70,6 +71,7 @@ class Problem:
     twin: Graph | None = None
     graph_inputs: frozenset[str] = frozenset()
     kept: Kept | None = None
+    network: Graph | None = None
 
     # -- the network's own way -----------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from twinnet.blame.evidence import describe
 from twinnet.blame.lean import fewer_channels
 from twinnet.blame.problem import Problem, Score
 from twinnet.errors import EngineError
+from twinnet.layers import kinds
 from twinnet.result import Cause
 
 __all__ = ["INAPPLICABLE", "Explanation", "proposals", "solve", "spoken"]
@@ -46,7 +47,7 @@ class Explanation:
 
 def solve(problem: Problem) -> Explanation:
     """The one cause that explains the error of a segment, if there is one."""
-    if len(problem.layers) > _LONGEST and not is_table(problem):
+    if _length(problem) > _LONGEST and not is_table(problem):
         return Explanation(None, _evidence(problem))
     if problem.agrees:
         return Explanation(None)
@@ -72,6 +73,11 @@ def solve(problem: Problem) -> Explanation:
         best.twin_value,
     )
     return Explanation(cause)
+
+
+def _length(problem: Problem) -> int:
+    """How many layers compute something; the others only move or select values."""
+    return sum(not kinds.get(layer.kind).exact for layer in problem.layers)
 
 
 def _evidence(problem: Problem) -> str:

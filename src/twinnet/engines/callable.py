@@ -111,7 +111,7 @@ class CallableSession(Session):
                 results = self._function(*(np.array(a) for a in inputs.values()))
         except Exception as error:
             name = getattr(self._function, "__name__", "the function")
-            raise failed(f"run {name}()", "callable", error) from error
+            raise failed(f"run {name}()", "callable", error, hint=_about_arrays(error)) from error
         if isinstance(results, Mapping):
             named = dict(results)
         else:
@@ -156,3 +156,11 @@ def _array(name: Any, value: Any) -> np.ndarray:
             f"the function returned something that is no tensor as {name!r}: {type(value).__name__}"
         )
     return array
+
+
+def _about_arrays(error: Exception) -> str | None:
+    """What to do where the function expected tensors of PyTorch."""
+    said = str(error)
+    if "numpy.ndarray" not in said and "'numpy" not in said:
+        return None
+    return "a function is called with numpy arrays: torch.from_numpy(x) makes a tensor; or give the module itself"

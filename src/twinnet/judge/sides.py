@@ -11,6 +11,7 @@ from twinnet.engines import Spec, find_engine
 from twinnet.engines.base import Arrays, Job, Session
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.layers.graph import Graph
+from twinnet.network.base import Network
 from twinnet.result import SideInfo
 
 __all__ = ["OutputPair", "Sides", "align_outputs", "dims", "refuse_random"]
@@ -66,6 +67,8 @@ class Sides:
             session = spec
         elif isinstance(spec, Spec):
             session = find_engine(spec.engine).open(self.network, spec.options, spec.file, self._job)
+        elif isinstance(spec, Network):
+            session = find_engine(_engine_of(spec)).open(spec, {}, None, self._job)
         else:
             from twinnet.engines.callable import CallableSession
 
@@ -97,6 +100,11 @@ class Sides:
                 info = replace(info, description=spec.file)
         elif isinstance(spec, Session):
             info = getattr(spec, "side", SideInfo(spec.engine, spec.engine))
+        elif isinstance(spec, Network):
+            engine = _engine_of(spec)
+            info = SideInfo(
+                engine, engine, spec.name, "", spec.format, spec.parameters, description=spec.name
+            )
         else:
             name = getattr(spec, "__name__", "function")
             info = SideInfo(name, "callable", name)
@@ -111,6 +119,11 @@ class Sides:
         except EngineError:  # it does not run, so nobody can count
             count = 0
         return replace(info, version=session.version, sites=count, precision=session.precision)
+
+
+def _engine_of(network: Network) -> str:
+    """What runs a twin that was given as a network."""
+    return "onnxruntime" if network.format == "ONNX" else "torch"
 
 
 @dataclass(frozen=True, slots=True)

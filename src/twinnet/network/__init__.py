@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from twinnet.network.base import Network
-from twinnet.network.load import load_network
+from twinnet.network.load import is_network, load_network
 from twinnet.network.shapes import apply_shapes, format_shape, parse_shape, parse_shapes
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = [
     "apply_shapes",
     "format_shape",
     "input_placeholders",
+    "is_network",
     "load_network",
     "output_nodes",
     "parse_shape",

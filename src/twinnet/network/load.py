@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 # torch is imported only where a network needs it: ONNX files are read without waiting for it.
 
-__all__ = ["load_network"]
+__all__ = ["is_network", "load_network"]
 
 Shapes = Mapping[str, Iterable[int]]
 
@@ -42,6 +43,20 @@ def load_network(
     if isinstance(shape, Mapping):
         return network.with_shapes({str(key): tuple(dims) for key, dims in shape.items()})
     return network.with_shapes({"": tuple(shape)})
+
+
+def is_network(ref: Any) -> bool:
+    """Whether an object, not a name, is a network by itself: a module, an exported program, an ONNX model.
+
+    >>> import torch
+    >>> is_network(torch.nn.ReLU()), is_network("net.onnx")
+    (True, False)
+    """
+    if isinstance(ref, Network) or (type(ref).__name__ == "ModelProto" and hasattr(ref, "graph")):
+        return True
+    # Whoever has a module has imported torch.
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(ref, (torch.nn.Module, torch.export.ExportedProgram))
 
 
 def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Network:

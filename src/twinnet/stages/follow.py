@@ -336,7 +336,13 @@ class _Walk:
 
 def _one_twin(twin: Any) -> Spec | Any:
     from twinnet.engines import REGISTRY, parse_specs
+    from twinnet.network import is_network
 
+    if is_network(twin):
+        raise UsageError(
+            "a twin that is a network of its own has no stages",
+            hint="twinnet.check compares it with yours; stages follow one network to an engine",
+        )
     if callable(twin):
         return twin
     specs = parse_specs(twin if isinstance(twin, str) else ",".join(twin), REGISTRY)

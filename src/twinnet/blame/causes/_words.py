@@ -100,6 +100,8 @@ def _vector(noun: str, a: torch.Tensor, b: torch.Tensor) -> str:
         told = "" if ratio is None else f" ({plain(ratio)}x)"
         return f"{noun} of channel {at} is {plain(y)} where the network has {plain(x)}{told}"
     factor = float((a * b).sum() / (a * a).sum()) if bool(a.any()) else 0.0
+    if not bool(b.any()):
+        return f"the {noun} is 0 throughout"
     if torch.allclose(b, a * factor, rtol=1e-5, atol=0):
         return f"the {noun} is {plain(nice(factor) if nice(factor) is not None else factor)}x"
     return f"another {noun} in {len(off)} of {a.numel()} channels"

@@ -11,6 +11,8 @@ from twinnet.blame.problem import Problem
 @family
 def propose(problem: Problem) -> Iterator[Candidate]:
     for i, layer in enumerate(problem.layers):
+        if layer.kind in ("mul", "div"):
+            yield from _written_out(problem, i)
         if layer.kind != "attention":
             continue
         causal = bool(layer.attrs.get("is_causal", False))
@@ -34,7 +36,34 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         width = problem.operand(i, 0).shape[-1]
         ours = layer.attrs.get("scale")
         ours = width**-0.5 if ours is None else float(ours)
-        for value in (1.0, width**-0.5, 1.0 / width, width**-0.25, width**0.5):
-            if abs(value - ours) > 1e-6:
-                words = f"scales the scores by {plain(value)} where the network scales by {plain(ours)}"
-                yield Candidate("attention", words, lambda p, i=i, v=value: p.change(i, scale=v), ours, value)
+        for value in _scales(width, ours):
+            words = f"scales the scores by {plain(value)} where the network scales by {plain(ours)}"
+            yield Candidate("attention", words, lambda p, i=i, v=value: p.change(i, scale=v), ours, value)
+
+
+def _scales(width: int, ours: float) -> list[float]:
+    """Factors that are met for heads of this width; also those for the width of several heads together."""
+    usual = [1.0, width**-0.5, 1.0 / width, width**-0.25, width**0.5]
+    usual += [(heads * width) ** -0.5 for heads in (2, 3, 4, 6, 8, 12, 16, 32)]
+    return [value for value in dict.fromkeys(usual) if abs(value - ours) > 1e-6 * ours]
+
+
+def _written_out(problem: Problem, i: int) -> Iterator[Candidate]:
+    """Scores that a layer of its own scales on their way from a product to the softmax."""
+    layer = problem.layers[i]
+    number = next((c for k in (0, 1) if (c := problem.constant(i, k)) is not None and c.numel() == 1), None)
+    product = next((j for j in range(i - 1, -1, -1) if problem.layers[j].kind == "matmul"), None)
+    later = {x.kind for x in problem.layers[i:]}
+    if (
+        number is None
+        or product is None
+        or "softmax" not in later
+        or problem.constant(product, 1) is not None
+    ):
+        return
+    place = 0 if problem.constant(i, 0) is not None else 1
+    ours = float(number) if layer.kind == "mul" else 1.0 / float(number)
+    for value in _scales(problem.operand(product, 0).shape[-1], ours):
+        words = f"scales the scores by {plain(value)} where the network scales by {plain(ours)}"
+        given = number.new_full(number.shape, value if layer.kind == "mul" else 1.0 / value)
+        yield Candidate("attention", words, lambda p, v=given: p.give(i, place, v), ours, value)

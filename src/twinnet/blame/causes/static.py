@@ -5,14 +5,17 @@ one less.
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 
 from twinnet.blame.causes._words import constant_words
 from twinnet.blame.causes.family import Candidate, family, plain
 from twinnet.blame.causes.kinds import KINDS
+from twinnet.blame.causes.other_layer import owner
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 
@@ -98,6 +101,12 @@ def _compare(
     if our.kind != their.kind and their.kind == "identity":
         yield _dropped(problem, i)
         return
+    if our.kind != their.kind and (alike := _same_meaning(problem, i, their, inputs)) is not None:
+        for place, new in alike.items():
+            old = problem.constants[our.inputs[place] or ""]
+            if _differs(old, new):
+                yield _constant(problem, i, place, old, new)
+        return
     if our.kind != their.kind:
         kind = _group(our.kind) if _group(our.kind) == _group(their.kind) else "operator"
         if {_group(our.kind), _group(their.kind)} <= {"activation", "operator"} and our.kind in _ACTIVATIONS:
@@ -122,6 +131,9 @@ def _compare(
         kind = _MODE.get(our.kind, "operator") if name == "mode" else _ATTRS.get(name, "operator")
         if kind == "pooling" and "pool" not in our.kind:
             kind = "operator"
+        if name == "axis" and isinstance(a, int) and isinstance(b, int):  # counted from the same end
+            rank = problem.values[our.inputs[0]].dim() if our.inputs[0] is not None else 0
+            a, b = (v % rank if rank else v for v in (a, b))
         words = _attribute_words(our, name, a, b)
         yield Candidate(kind, words, lambda p, n=name, v=b: p.set(i, n, v), a, b, 0.5, True, True)
     varying = [n for n in our.inputs if n is not None and n not in problem.constants]
@@ -140,11 +152,7 @@ def _compare(
         new = constants.get(b or "")
         if new is None or (old is None and a is not None) or not _differs(old, new):
             continue
-        kind, words = constant_words(our.kind, place, old, new)
-        assert kind in KINDS
-        yield Candidate(
-            kind, words, lambda p, k=place, v=new: p.give(i, k, v), _short(old), _short(new), 0.5, True, True
-        )
+        yield _constant(problem, i, place, old, new)
     if len(our.inputs) > len(inputs) or any(b is None and a is not None for a, b in zip(our.inputs, inputs)):
         kind = (
             "bias" if our.kind in ("conv", "conv_transpose", "gemm", "linear", "layer_norm") else "operator"
@@ -165,6 +173,48 @@ def _compare(
             True,
             True,
         )
+
+
+def _constant(problem: Problem, i: int, place: int, old: Any, new: torch.Tensor) -> Candidate:
+    """Another constant at a place of a layer."""
+    layer = problem.layers[i]
+    kind, words = constant_words(layer.kind, place, old, new)
+    if other := owner(problem, layer.inputs[place] if place < len(layer.inputs) else None, new):
+        kind, words = "weights", f"has the weights of {other}"
+    assert kind in KINDS
+    return Candidate(kind, words, lambda p: p.give(i, place, new), _short(old), _short(new), 0.5, True, True)
+
+
+def _same_meaning(
+    problem: Problem, i: int, their: Layer, inputs: tuple[str | None, ...]
+) -> dict[int, torch.Tensor] | None:
+    """The twin's constants as our layer reads them, by place; None where its operator computes something else.
+
+    Two operators mean the same if the twin's makes what ours makes when it is given our constants: a matrix product
+    has several names, and one of them takes its matrix the other way round.
+    """
+    assert problem.twin is not None
+    our, constants = problem.layers[i], problem.twin.constants
+    for turned in (False, True):
+        ours: dict[str, torch.Tensor] = {}
+        theirs: dict[int, torch.Tensor] = {}
+        for place, (a, b) in enumerate(itertools.zip_longest(our.inputs, inputs)):
+            old, new = problem.constants.get(a or ""), constants.get(b or "")
+            if b is None or not isinstance(old, torch.Tensor) or not isinstance(new, torch.Tensor):
+                if a != b:
+                    return None
+                continue
+            turn = turned and place == 1 and old.dim() == 2 == new.dim()
+            ours[b], theirs[place] = (old.t(), new.t()) if turn else (old, new)
+        made = replace(their, inputs=inputs, outputs=our.outputs)
+        if any(theirs[k].shape != problem.constants[our.inputs[k] or ""].shape for k in theirs):
+            continue
+        found = problem.run(Patch(i, i + 1, (made,), {**constants, **ours}))
+        if found is not None and found.shape == problem.expected.shape:
+            off = (found.double() - problem.expected.double()).abs()
+            if bool((off <= problem.slack * problem.floor).all()):
+                return theirs
+    return None
 
 
 def _moved(ours, theirs, problem: Problem, constants) -> bool:
