@@ -293,11 +293,11 @@ def _seed(seed: Seed, made: _Made, allowed: float) -> Seed:
     if spec["kind"] == "stored":
         spec, held["twin:observed"] = {"kind": "stored"}, made.observed
     what = {"lookup": "A lookup", "place": "A block", "sum_lookups": "A sum", "requant": "A requantisation"}
-    label = what[made.network[0].kind] if len(made.network) == 1 else "A part"
+    label = what[made.network[0].kind] if len(made.network) == 1 else "Some steps"
     target = made.network[-1].outputs[0]
     return replace(
         seed,
-        place=Place(target, f"{label} of a table network"),
+        place=Place(target, label),
         network_side=Runner(),
         twin_side=_without_paths(seed.twin_side),
         twin=theirs.model,
