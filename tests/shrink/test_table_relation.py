@@ -55,11 +55,21 @@ def test_a_row_of_its_own_is_chosen_among_those_that_are_read() -> None:
         assert row in (3, 7)
 
 
-def test_another_last_node_is_told_even_by_one_row() -> None:
+@pytest.mark.parametrize(
+    ("cause", "kind", "several"),
+    [
+        ("", "rows", False),
+        ("the twin has other entries in 5 of 25 rows, by 3 on average", "rows", True),
+        ("the twin has other entries in 25 of 25 rows, by 3: as from another export or training", "all", False),
+        ("the twin has other entries only where a tap is at the last node, in 2 of 25 rows", "last", False),
+        ("the twin looks up bin 3 with node 256 where its table was made with 255", "last", False),
+    ],
+)  # fmt: skip
+def test_one_row_leaves_open_what_the_cause_says(cause: str, kind: str, several: bool) -> None:
     ours = table(0)
     rows, theirs = np.array([4]), ours.values[[4]] + 1
-    assert relate(ours, "values", rows, ours.values[rows], theirs).kind == "rows"
-    assert relate(ours, "values", rows, ours.values[rows], theirs, other_last=True).kind == "last"
+    found = relate(ours, "values", rows, ours.values[rows], theirs, cause)
+    assert (found.kind, found.share > 0) == (kind, several)
 
 
 def test_what_is_no_order_is_none() -> None:

@@ -52,15 +52,16 @@ def hide_table(seed: Seed) -> HiddenTable:
     """
     names = Names()
     ours = names.layers(layers_of(seed.steps["network"], _arrays(seed, "network")))
+    known = _known(ours, _arrays(seed, "network"))
     inputs = {names.site(n): np.asarray(a) for n, a in seed.inputs.items()}
     told = seed.steps["twin"]
     theirs: tuple[Layer, ...] = ()
     maker: Maker
     if told["kind"] == "steps":
         theirs = names.layers(layers_of(told["steps"], _arrays(seed, "twin")))
-        maker = _steps_maker(ours, theirs, _known(ours, _arrays(seed, "network")), _arrays(seed, "twin"))
+        maker = _steps_maker(ours, theirs, known, _arrays(seed, "twin"), seed.cause)
     elif told["kind"] == "onnx":
-        maker = OnnxTwin.of(seed, names, ours, _known(ours, _arrays(seed, "network"))).side
+        maker = OnnxTwin.of(seed, names, ours, known).side
     else:
         if not seed.cause:
             raise _refused("the twin left only its values, and why they differ is not known")
@@ -168,6 +169,7 @@ def _steps_maker(
     theirs: Sequence[Layer],
     known: Mapping[tuple[str, str], dict[int, np.ndarray]],
     arrays: Mapping[str, np.ndarray],
+    cause: str,
 ) -> Maker:
     """A twin of steps: those of the network's new ones, differing as they did."""
     old = _lookups(ours)
@@ -180,7 +182,7 @@ def _steps_maker(
         partner = old.get(name) or by_table.get(table)
         partners[name] = partner
         if partner is not None and same_grid(partner.table, step.table):
-            relations.setdefault(table, _relations(partner, step, known, there))
+            relations.setdefault(table, _relations(partner, step, known, there, cause))
 
     def make(draw: Draw, network: tuple[Layer, ...], values: Values) -> _Twin:
         new = _lookups(network)
@@ -229,6 +231,7 @@ def _relations(
     theirs: Lookup,
     known: Mapping[tuple[str, str], dict[int, np.ndarray]],
     there: Mapping[tuple[str, str], dict[int, np.ndarray]],
+    cause: str,
 ) -> dict[str, Relation]:
     found = {}
     for part in ("values", "coarse"):
@@ -236,8 +239,7 @@ def _relations(
         rows = sorted(first.keys() & second.keys())
         if rows:
             a, b = (np.stack([side[r] for r in rows]) for side in (first, second))
-            other = ours.table.last != theirs.table.last
-            found[part] = relate(ours.table, part, np.array(rows), a, b, other_last=other)
+            found[part] = relate(ours.table, part, np.array(rows), a, b, cause)
     return found
 
 

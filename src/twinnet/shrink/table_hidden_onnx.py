@@ -11,7 +11,6 @@ import numpy as np
 from twinnet.engines._onnx_cut import weights_of, with_weights
 from twinnet.errors import UsageError
 from twinnet.layers.graph import Layer
-from twinnet.lut.differences import AT_LAST_NODE
 from twinnet.lut.plan import Table
 from twinnet.lut.variants import Lookup
 from twinnet.shrink.confidential import hide_model
@@ -66,7 +65,7 @@ class OnnxTwin:
             "output": renamed[spec["output"]],
         }
         arrays = weights_of(hidden)
-        tables = _tables(arrays, layers, known, AT_LAST_NODE in seed.cause)
+        tables = _tables(arrays, layers, known, seed.cause)
         steps = _steps(layers)
         strange = [
             n for n, a in arrays.items() if n not in tables and a.size > _SMALL and not _expected(a, steps)
@@ -113,7 +112,7 @@ def _steps(layers: Sequence[Layer]) -> list[Lookup]:
 
 
 def _tables(
-    arrays: Mapping[str, np.ndarray], layers: Sequence[Layer], known: Known, other_last: bool
+    arrays: Mapping[str, np.ndarray], layers: Sequence[Layer], known: Known, cause: str
 ) -> dict[str, _Table]:
     """The constants that have the size of a table of the network's, each with the one that it agrees with best."""
     found: dict[str, tuple[float, _Table]] = {}
@@ -130,7 +129,7 @@ def _tables(
                     continue
                 same = float((array[rows] == ours).mean()) if len(rows) else 0.0
                 if name not in found or same > found[name][0]:
-                    relation = relate(step.table, part, rows, ours, array[rows], other_last=other_last)
+                    relation = relate(step.table, part, rows, ours, array[rows], cause)
                     found[name] = (same, _Table(at, part, relation))
     return {name: table for name, (_, table) in found.items()}
 

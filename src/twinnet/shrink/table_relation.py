@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from twinnet.lut.differences import AT_LAST_NODE, FROM_ELSEWHERE, MADE_WITH, OTHER_ENTRIES
 from twinnet.lut.plan import Table
 
 __all__ = ["Relation", "order_of", "relate"]
@@ -38,12 +39,13 @@ class Relation:
     def applied(self, table: Table, part: str, read: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The entries beside those of `table` (its `part`, "values" or "coarse"); `read` are the rows that are read.
 
-        >>> from twinnet.lut.plan import Table
-        >>> table = Table(np.zeros((4, 2), np.int8), axes=2, nodes=2, step=255)
-        >>> other = Relation("rows", single=True, low=5, high=5).applied(
-        ...     table, "values", np.array([2]), np.random.default_rng(0))
-        >>> np.abs(other).sum(axis=1).tolist()
-        [0, 0, 5, 0]
+                >>> from twinnet.lut.differences import AT_LAST_NODE, FROM_ELSEWHERE, MADE_WITH, OTHER_ENTRIES
+        from twinnet.lut.plan import Table
+                >>> table = Table(np.zeros((4, 2), np.int8), axes=2, nodes=2, step=255)
+                >>> other = Relation("rows", single=True, low=5, high=5).applied(
+                ...     table, "values", np.array([2]), np.random.default_rng(0))
+                >>> np.abs(other).sum(axis=1).tolist()
+                [0, 0, 5, 0]
         """
         old = table.values if part == "values" else table.coarse
         assert old is not None
@@ -74,17 +76,11 @@ class Relation:
 
 
 def relate(
-    table: Table,
-    part: str,
-    rows: np.ndarray,
-    ours: np.ndarray,
-    theirs: np.ndarray,
-    *,
-    other_last: bool = False,
+    table: Table, part: str, rows: np.ndarray, ours: np.ndarray, theirs: np.ndarray, cause: str = ""
 ) -> Relation:
     """What tells the entries `theirs` from `ours`, both known at `rows` of a table; [row, output].
 
-    `other_last` says that the other table was made with another last node.
+    A few pixels read a few rows: where these leave it open, `cause` says how many differ.
 
     >>> table = Table(np.zeros((4, 2), np.int8), axes=2, nodes=2, step=255)
     >>> ours = np.array([[1, 2], [3, 4], [5, 6], [7, 9]])
@@ -112,11 +108,12 @@ def relate(
     if part == "values" and not table.banded:
         last, told = _at_last(table, rows), np.isin(np.arange(len(rows)), changed)
         some = 1 < len(changed) < len(rows)
-        if (last | ~told).all() and (other_last or (some and np.array_equal(last, told))):
+        said = AT_LAST_NODE in cause or MADE_WITH in cause
+        if (last | ~told).all() and (said or (some and np.array_equal(last, told))):
             return Relation("last", low=low, high=high)
-    if len(changed) == len(rows) and len(rows) > 1:
+    if len(changed) == len(rows) and (len(rows) > 1 or FROM_ELSEWHERE in cause):
         return Relation("all", single=single, low=low, high=high)
-    share = len(changed) / len(rows) if len(changed) > 1 else 0.0
+    share = len(changed) / len(rows) if len(changed) > 1 or OTHER_ENTRIES in cause else 0.0
     return Relation("rows", share=share, single=single, low=low, high=high)
 
 
