@@ -306,6 +306,12 @@ def test_engines_page_names_every_engine_and_option() -> None:
         assert first_cells(text) == set(find_engine(name).options), name
 
 
+def test_causes_page_names_every_kind() -> None:
+    from twinnet.blame import KINDS
+
+    assert first_cells(section("causes.md", "Kinds")) == set(KINDS)
+
+
 def test_run_folder_page_names_every_field() -> None:
     from twinnet import result
     from twinnet.site import Site

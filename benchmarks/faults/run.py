@@ -90,7 +90,12 @@ class Report:
         return [
             Bar("trials", len(rows), self.wanted, True),
             Bar("right layer first", _share(o.first for o in rows), 0.98, True),
-            Bar("right layer first, opaque twin", _share(o.first for o in hidden), 0.95, True),
+            Bar(
+                "right layer first, opaque twin",
+                _share(o.first for o in hidden),
+                0.95 if hidden else None,
+                True,
+            ),
             Bar("right cause", _share(o.right for o in rows if o.wanted), 0.85, True),
             Bar("outside all families, left unknown", _share(o.right for o in rows if not o.wanted)),
             Bar("wrong cause", _share(o.wrong for o in rows), 0.01),

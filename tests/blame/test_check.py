@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -81,3 +84,43 @@ def test_a_clean_twin_has_nothing_to_explain(net: Net, image: torch.Tensor) -> N
 def test_the_screen_says_it(net: Net, image: torch.Tensor) -> None:
     screen = repr(twinnet.check(net, image, _twin(net, approximate="tanh")))
     assert "GELU tanh approximation instead of erf" in " ".join(screen.split())
+
+
+class Spoken(nn.Module):
+    """Its recurrent layer reads time first in ONNX, and its linear layer is two operators there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heard = nn.GRU(6, 5, batch_first=True, bidirectional=True)
+        self.said = nn.Linear(10, 10)
+
+    def forward(self, sound: torch.Tensor) -> torch.Tensor:
+        return self.said(self.heard(sound)[0])
+
+
+def _one_bias(net: Spoken) -> None:
+    net.heard.bias_ih_l0[3] += 0.2
+
+
+def _two_rows(net: Spoken) -> None:
+    net.said.weight[[2, 7]] = net.said.weight[[7, 2]].clone()
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "said"),
+    [(_one_bias, "bias", "bias of channel"), (_two_rows, "channel order", "channels 2 and 7 are exchanged")],
+)
+def test_a_layer_that_the_file_spells_otherwise_is_compared_all_the_same(
+    change, kind: str, said: str, tmp_path: Path
+) -> None:
+    torch.manual_seed(3)
+    net, sound = Spoken().eval(), torch.randn(1, 9, 6)
+    changed = copy.deepcopy(net)
+    with torch.no_grad():
+        change(changed)
+    torch.onnx.export(changed, (sound,), str(tmp_path / "net.onnx"), dynamo=True, verbose=False)
+    result = twinnet.check(net, sound, f"onnxruntime:{tmp_path / 'net.onnx'}")
+    assert isinstance(result, twinnet.Result)
+    (finding,) = result.findings
+    assert finding.cause is not None, finding.reason
+    assert finding.cause.kind == kind and said in finding.cause.sentence

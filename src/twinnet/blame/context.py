@@ -196,19 +196,29 @@ def _twin_part(pair: Pair, context: Context) -> Graph | None:
     graph = context.twin_graph
     if graph is None or pair.twin_site.tensor not in graph.producer or not pair.transform.is_identity:
         return None
-    ours = {p.twin_site.tensor: p.site.tensor for p in context.pairs if p.transform.is_identity}
+    paired = {p.twin_site.tensor: p for p in context.pairs}
+    ours = {name: p.site.tensor for name, p in paired.items() if p.transform.is_identity}
     ours.update(context.twin_inputs)
-    indices, frontier = graph.segment(
-        [pair.twin_site.tensor], [*ours, *(p.twin_site.tensor for p in context.pairs)]
-    )
-    if any(n not in ours for n in frontier):
+    indices, frontier = graph.segment([pair.twin_site.tensor], [*ours, *paired])
+    # What the twin holds with its axes in another order is made from the network's tensor by one more step.
+    turned = {n: paired[n] for n in frontier if n not in ours}
+    if not all(p.transform.is_permutation for p in turned.values()):
         return None
-    known = {n: ours[n] for n in (*frontier, pair.twin_site.tensor)}
+    known = {n: ours[n] for n in (*frontier, pair.twin_site.tensor) if n in ours}
 
     def named(name: str | None) -> str | None:
         return None if name is None else known.get(name, f"twin/{name}")
 
-    layers = []
+    layers = [
+        Layer(
+            "transpose",
+            (p.site.tensor,),
+            (f"twin/{n}",),
+            {"perm": tuple(np.argsort(p.transform.perm).tolist())},
+        )
+        for n, p in turned.items()
+        if p.transform.perm is not None
+    ]
     constants = {}
     for i in indices:
         layer = graph.layers[i]
@@ -217,4 +227,5 @@ def _twin_part(pair: Pair, context: Context) -> Graph | None:
                 constants[f"twin/{name}"] = graph.constants[name]
         outputs = tuple(named(n) or "" for n in layer.outputs)
         layers.append(replace(layer, inputs=tuple(named(n) for n in layer.inputs), outputs=outputs))
-    return Graph(tuple[Layer, ...](layers), tuple(known.values()), (pair.site.tensor,), constants)
+    inputs = (*known.values(), *(p.site.tensor for p in turned.values()))
+    return Graph(tuple[Layer, ...](layers), inputs, (pair.site.tensor,), constants)

@@ -39,6 +39,11 @@ class Transform:
         return self.perm is None and self.shape is None and self.scale is None
 
     @property
+    def is_permutation(self) -> bool:
+        """Whether it only gives the axes another order."""
+        return self.perm is not None and self.shape is None and self.scale is None
+
+    @property
     def range(self) -> tuple[float, float]:
         """The smallest and the largest real number that its integers can hold, in any channel."""
         info, scale = np.iinfo(self.dtype), np.array(self.scale or (1.0,))

@@ -20,7 +20,7 @@ KINDS: dict[str, str] = {
     "normalisation": "a normalisation of another kind, axis or grouping",
     "precision": "computed or stored in a narrower float format",
     "quantisation": "other scale, zero point, range or rounding of quantised values",
-    "weights": "other weights: transposed, flipped, one of them, one channel, or another checkpoint",
+    "weights": "other weights: transposed, flipped, one of them, another layer's, or another checkpoint",
     "pooling": "another kind, window or counting of a pooling",
     "resize": "another mode, coordinate rule or rounding of a resize",
     "axis": "another axis of a reduction, softmax, concatenation or selection",

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from twinnet.blame.causes._linear import with_linear_layers
 from twinnet.blame.causes._words import constant_words
 from twinnet.blame.causes.family import Candidate, family, plain
 from twinnet.blame.causes.kinds import KINDS
@@ -51,6 +52,9 @@ _ROUND = {"round", "floor", "ceil", "trunc"}
 def propose(problem: Problem) -> Iterator[Candidate]:
     if problem.twin is None:
         return
+    if any(layer.kind == "linear" for layer in problem.layers):
+        problem = replace(problem, twin=with_linear_layers(problem.twin))
+    assert problem.twin is not None
     ours, theirs = problem.layers, problem.twin.layers
     match = difflib.SequenceMatcher(a=[x.kind for x in ours], b=[x.kind for x in theirs], autojunk=False)
     names: dict[str, str] = {}
@@ -138,8 +142,16 @@ def _compare(
         yield Candidate(kind, words, lambda p, n=name, v=b: p.set(i, n, v), a, b, 0.5, True, True)
     varying = [n for n in our.inputs if n is not None and n not in problem.constants]
     theirs = [n for n in inputs if n is not None and n not in constants]
+    # Other operands are the cause where they are all that is different; their order may be besides.
+    fixed = all(
+        not _differs(problem.constants[a], constants[b])
+        for a, b in zip(our.inputs, inputs)
+        if a is not None and b is not None and a in problem.constants and b in constants
+    )
+    turned = sorted(varying) == sorted(theirs) or fixed
     if len(inputs) == len(our.inputs) > 1 and (
-        our.inputs != inputs and (varying != theirs or _moved(our.inputs, inputs, problem, constants))
+        our.inputs != inputs
+        and ((turned and varying != theirs) or _moved(our.inputs, inputs, problem, constants, fixed))
     ):
         made = replace(their, inputs=inputs, outputs=our.outputs)
         words = f"{our.kind.replace('_', ' ')} with its operands in another order"
@@ -217,9 +229,11 @@ def _same_meaning(
     return None
 
 
-def _moved(ours, theirs, problem: Problem, constants) -> bool:
+def _moved(ours, theirs, problem: Problem, constants, fixed: bool) -> bool:
     """Constants and data have changed places."""
-    return any((a in problem.constants) != (b in constants) for a, b in zip(ours, theirs))
+    return (fixed or len(ours) == 2) and any(
+        (a in problem.constants) != (b in constants) for a, b in zip(ours, theirs)
+    )
 
 
 def _inserted(
