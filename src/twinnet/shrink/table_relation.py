@@ -39,13 +39,11 @@ class Relation:
     def applied(self, table: Table, part: str, read: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """The entries beside those of `table` (its `part`, "values" or "coarse"); `read` are the rows that are read.
 
-                >>> from twinnet.lut.differences import AT_LAST_NODE, FROM_ELSEWHERE, MADE_WITH, OTHER_ENTRIES
-        from twinnet.lut.plan import Table
-                >>> table = Table(np.zeros((4, 2), np.int8), axes=2, nodes=2, step=255)
-                >>> other = Relation("rows", single=True, low=5, high=5).applied(
-                ...     table, "values", np.array([2]), np.random.default_rng(0))
-                >>> np.abs(other).sum(axis=1).tolist()
-                [0, 0, 5, 0]
+        >>> table = Table(np.zeros((4, 2), np.int8), axes=2, nodes=2, step=255)
+        >>> other = Relation("rows", single=True, low=5, high=5).applied(
+        ...     table, "values", np.array([2]), np.random.default_rng(0))
+        >>> np.abs(other).sum(axis=1).tolist()
+        [0, 0, 5, 0]
         """
         old = table.values if part == "values" else table.coarse
         assert old is not None
