@@ -232,6 +232,23 @@ class TorchSession(Session):
             return super().retrace(inputs, patches, watch, builder)
         return self._traced(inputs, patches, watch, builder)
 
+    def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
+        if self._program is None:
+            raise EngineError(
+                "torch.export failed: there is no graph that a part could be cut from", stage="cut"
+            )
+        if self._compiled:
+            raise EngineError("torch.compile shows outputs only: the segment is the whole twin", stage="cut")
+        from twinnet.engines._exported import nodes_between, values_read
+
+        only = nodes_between(self._program, [tensor], known)
+        given = {n: np.asarray(values[n]) for n in values_read(self._program, only) if n in known}
+        try:
+            with self._job.step("run"), _threads(self._threads):
+                return self._walk({}, {tensor}, TraceBuilder(), given, only)[tensor]
+        except Exception as error:
+            raise failed("run it", "torch", error) from error
+
     def _traced(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
     ) -> Trace:
@@ -249,13 +266,20 @@ class TorchSession(Session):
             )
         try:
             with self._job.step("run"), _threads(self._threads):
-                return self._walk(inputs, watch, builder, patches)
+                return self._walk(inputs, {*watch, *self._output_nodes}, builder, patches)
         except Exception as error:
             if isinstance(error, EngineError | UsageError):
                 raise
             raise failed("run the exported graph", "torch", error) from error
 
-    def _walk(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder, patches: Arrays) -> Trace:
+    def _walk(
+        self,
+        inputs: Arrays,
+        wanted: Collection[str],
+        builder: TraceBuilder,
+        patches: Arrays,
+        only: Collection[str] | None = None,
+    ) -> Trace:
         import torch
 
         from twinnet.engines._exported import Walk
@@ -263,8 +287,7 @@ class TorchSession(Session):
         names = self.inputs
         walk = Walk(self._program, names.values(), self._dtype, getattr(torch, self._own), self._kept)
         tensors = {names.get(name, name): tensor for name, tensor in self._tensors(inputs).items()}
-        wanted = {*watch, *self._output_nodes}
-        return walk.trace(tensors, wanted, builder, self._tensors(patches))
+        return walk.trace(tensors, wanted, builder, self._tensors(patches), only)
 
 
 def own_precision(network: Any) -> str:
