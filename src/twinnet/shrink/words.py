@@ -50,8 +50,15 @@ def origin_words(seed: Seed) -> str:
     return f"{said}\n\nCause: {seed.cause}." if seed.cause else said
 
 
-def hidden_words(kept: tuple[str, ...]) -> str:
-    """What `--confidential` took away and what it left."""
+def hidden_words(kept: tuple[str, ...], *sides: Runner) -> str:
+    """What `--confidential` took away and what it left; `sides` may be started by paths and commands of the user's."""
+    said = _hidden(kept)
+    if any({"python", "description"} & set(side.options) for side in sides):
+        said += " How a side is started is as it was, too: look at the paths and commands in `repro.py`."
+    return said
+
+
+def _hidden(kept: tuple[str, ...]) -> str:
     said = (
         "Names and metadata were removed; weights and inputs are random, of the same shape, type and spread"
     )
