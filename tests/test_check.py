@@ -364,6 +364,29 @@ def test_another_network_is_a_twin_whose_sites_are_seen(form: Any) -> None:
     assert _check(NET, X, form(copy.deepcopy(NET))).verdict == "PASS"
 
 
+class _Renamed(nn.Module):
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, picture: torch.Tensor) -> torch.Tensor:
+        return self.net(picture)
+
+
+class _Unexportable(_Renamed):
+    def forward(self, picture: torch.Tensor) -> torch.Tensor:
+        return self.net(picture) if float(picture.detach().sum()) < 1e9 else picture
+
+
+@pytest.mark.parametrize("kind", [_Renamed, _Unexportable])
+@pytest.mark.parametrize("by_name", [False, True])
+def test_a_twin_may_call_its_inputs_otherwise(kind: Any, by_name: bool) -> None:
+    given = {"input": X} if by_name else X
+    assert _check(NET, given, kind(copy.deepcopy(NET))).verdict == "PASS"
+    found = _check(NET, given, kind(_with_a_changed_bias()))
+    assert found.verdict == "FAIL" and found.findings
+
+
 def test_several_networks_and_engines_are_twins_side_by_side(tmp_path: Path) -> None:
     found = twinnet.check(NET, X, [_with_a_changed_bias().train(), NET, "torch?dtype=float64"], out=tmp_path)
     assert [r.verdict for r in found] == ["FAIL", "PASS", "PASS"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -198,7 +199,7 @@ def prepare(
         if isinstance(one, str):
             specs += parse_specs(one, REGISTRY)
         elif is_network(one):
-            specs.append(load_network(one, example=python_sample(inputs)))
+            specs.append(load_network(one).with_example(_example_for(one, python_sample(inputs))))
         elif callable(one):
             specs.append(one)
         else:
@@ -210,6 +211,17 @@ def prepare(
     if not specs:
         raise UsageError("no twin is named", hint="--twin onnxruntime")
     return loaded, feed, specs
+
+
+def _example_for(twin: Any, sample: Any) -> Any:
+    """The network's sample, unless it is by names that the twin's own `forward` does not have."""
+    forward = getattr(twin, "forward", None)
+    if forward is not None and isinstance(sample, Mapping):
+        try:
+            inspect.signature(forward).bind(**sample)
+        except TypeError:
+            return None
+    return sample
 
 
 def _folder(out: str | Path | None, spec: Any, taken: set[str], *, several: bool) -> Path | None:

@@ -83,6 +83,10 @@ def one(kind: str, *inputs: str | None, **attrs: Any) -> tuple[Layer, ...]:
     return (Layer(kind, inputs or ("x",), ("y",), attrs),)
 
 
+RGB = seeded(1, 3, 24, 28, seed=11).sigmoid()
+RGB_CONV = Layer(
+    "conv", ("x", "w"), ("y",), {"strides": (1, 1), "dilations": (1, 1), "pads": (0,) * 4, "group": 1}
+)
 M2 = seeded(16, 16, seed=14, scale=0.3)
 _QUERIES = (
     Layer("linear", ("x", "m"), ("y",), module="queries"),
@@ -273,6 +277,19 @@ CASES: tuple[Case, ...] = (
     ),
     Case("gates", "recurrent", "ifoc", one("lstm", "x", "w", "r"), {"x": seeded(6, 2, 4)}, lambda x: _gates(x, _reordered(LSTM_W), _reordered(LSTM_R)), {"w": LSTM_W, "r": LSTM_R}),
     Case("NaN", "nan", "0 where the network has NaN", one("sqrt"), {"x": ROWS}, lambda x: x.sqrt().nan_to_num(0.0)),
+    Case(
+        "mean and deviation of the input", "preprocessing", "normalised by the mean and deviation of ImageNet", (RGB_CONV,), {"x": RGB},
+        lambda x: F.conv2d((x - torch.tensor([0.485, 0.456, 0.406]).reshape(3, 1, 1)) / torch.tensor([0.229, 0.224, 0.225]).reshape(3, 1, 1), W[:, :3]), {"w": W[:, :3]},
+        graph_inputs=frozenset({"x"}),
+    ),
+    Case(
+        "grey input", "preprocessing", "grey, the mean", (RGB_CONV,), {"x": RGB}, lambda x: F.conv2d(x.mean(1, keepdim=True).expand_as(x), W[:, :3]), {"w": W[:, :3]},
+        graph_inputs=frozenset({"x"}),
+    ),
+    Case(
+        "input of 8 bits", "preprocessing", "rounded to 8 bits", (RGB_CONV,), {"x": RGB}, lambda x: F.conv2d((x * 255).round() / 255, W[:, :3]), {"w": W[:, :3]},
+        graph_inputs=frozenset({"x"}),
+    ),
     Case(
         "range of the input", "preprocessing", "[-1,1]", (CONV,), {"x": X}, lambda x: F.conv2d(x * 2 - 1, W, B, padding=1), CONVED,
         graph_inputs=frozenset({"x"}),

@@ -1,4 +1,4 @@
-"""Findings that are one, findings that explain the output only with others, and findings confirmed alone."""
+"""Findings that are one, and findings that explain the output only with others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from torch import nn
 
 import twinnet
 from tests.narrow import export
-from twinnet.blame.confirm import ALONE, CONTEXT
 from twinnet.judge.again import judge_again
 from twinnet.judge.tolerance import Tolerances
 from twinnet.result import Result
@@ -87,48 +86,6 @@ def test_faults_in_different_weights_stay_two(
     twice = _planted(Path(once), "between.weight", _row, tmp_path / "two.onnx")
     found = _result(module, image, f"onnxruntime?opt=off:{twice}").findings
     assert [(f.site.module, len(f.also)) for f in found] == [("shared", 1), ("between", 0)]
-
-
-def test_a_finding_is_confirmed_by_running_the_segment_alone(
-    tied: tuple[nn.Module, torch.Tensor, Path], tmp_path: Path
-) -> None:
-    module, image, file = tied
-    bad = _planted(file, "between.weight", _row, tmp_path / "bad.onnx")
-    for level in ("off", "all"):
-        (finding,) = _result(module, image, f"onnxruntime?opt={level}:{bad}").findings
-        assert (finding.confirmed, finding.confirmation) == (True, ALONE)
-
-
-def test_an_engine_that_cannot_cut_leaves_it_open(tied: tuple[nn.Module, torch.Tensor, Path]) -> None:
-    module, image, _ = tied
-
-    def twin(x: np.ndarray) -> np.ndarray:
-        with torch.no_grad():
-            return module(torch.from_numpy(x)).numpy() + 1
-
-    (finding,) = _result(module, image, twin).findings
-    assert finding.confirmed is None and "callable cannot run a part" in finding.confirmation
-
-
-def test_what_only_happens_in_context_is_said_so(
-    tied: tuple[nn.Module, torch.Tensor, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An engine that goes wrong only when the whole network runs: its trace is off, its parts are not."""
-    from twinnet.engines import onnxruntime
-
-    module, image, file = tied
-    true_call = onnxruntime._Loaded.__call__
-
-    def call(self: Any, feeds: Any) -> list[np.ndarray]:
-        results = true_call(self, feeds)
-        return [r + 0.25 if n == "linear_2" else r for n, r in zip(self.outputs, results, strict=True)]
-
-    assert onnx.load(file).graph.output[0].name == "linear_2"
-    monkeypatch.setattr(onnxruntime._Loaded, "__call__", call)
-    result = _result(module, image, str(file))
-    (finding,) = result.findings
-    assert (finding.confirmed, finding.confirmation) == (False, CONTEXT)
-    assert "only in context" in repr(result)
 
 
 def test_segments_are_merged_until_they_explain_the_output(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
     python vendor.py compile network.onnx network.bin --chip a1
     python vendor.py run network.bin --in x=x.bin:float32:1x3x8x8 --out FOLDER --form raw [--dump]
 
-The compiler packs a model with its chip; chip "b2" keeps weights in float16. The runtime is ONNX Runtime in this
+The compiler packs a model with its chip; chip "b2" keeps weights in float16, "c3" forgets the sign where it fuses a
+ReLU with the convolution before it, "d4" at every ReLU. The runtime is ONNX Runtime in this
 process, and `--dump` writes every tensor that an operator makes. `--fail` breaks in different ways.
 """
 
@@ -21,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 
-def compile_network(source: Path, target: Path, chip: str) -> None:
+def compile_network(source: Path, target: Path, chip: str, told: str) -> None:
     import onnx
     from onnx import numpy_helper
 
@@ -30,11 +31,20 @@ def compile_network(source: Path, target: Path, chip: str) -> None:
     if unknown:
         print(f"vendor-compiler: fatal error: no kernel for {unknown[0]} on {chip}", file=sys.stderr)
         sys.exit(4)
+    shapes = {i.name: [d.dim_value for d in i.type.tensor_type.shape.dim] for i in model.graph.input}
+    own = ",".join(f"{name}:{'x'.join(map(str, shape))}" for name, shape in shapes.items())
+    if told not in ("", own):
+        print(f"vendor-compiler: fatal error: told of {told}, the network takes {own}", file=sys.stderr)
+        sys.exit(4)
     if chip == "b2":
         for weight in model.graph.initializer:
             if weight.data_type == onnx.TensorProto.FLOAT:
                 narrow = numpy_helper.to_array(weight).astype(np.float16).astype(np.float32)
                 weight.CopyFrom(numpy_helper.from_array(narrow, weight.name))
+    convolved = {n.output[0] for n in model.graph.node if n.op_type == "Conv"}
+    for node in model.graph.node:
+        if node.op_type == "Relu" and (chip == "d4" or (chip == "c3" and node.input[0] in convolved)):
+            node.op_type = "Abs"
     with zipfile.ZipFile(target, "w") as file:
         file.writestr("network.onnx", model.SerializeToString())
         file.writestr("chip.json", json.dumps({"chip": chip}))
@@ -93,6 +103,7 @@ def main() -> None:
     building.add_argument("source", type=Path)
     building.add_argument("target", type=Path)
     building.add_argument("--chip", default="a1")
+    building.add_argument("--told", default="")
     running = verbs.add_parser("run")
     running.add_argument("artefact", type=Path)
     running.add_argument("--in", dest="inputs", action="append", default=[])
@@ -103,7 +114,7 @@ def main() -> None:
     running.add_argument("--fail", default="")
     given = parser.parse_args()
     if given.verb == "compile":
-        compile_network(given.source, given.target, given.chip)
+        compile_network(given.source, given.target, given.chip, given.told)
         return
     print("vendor runtime: opening the device", flush=True)
     if given.fail == "abort":

@@ -16,7 +16,6 @@ from tests.blame.test_table_causes import IMAGE, place
 from tests.lut.zoo import random_net
 from tests.shrink.conftest import Start
 from twinnet import lut
-from twinnet.errors import UsageError
 from twinnet.lut.file import LutFile, write
 from twinnet.lut.plan import Plan
 from twinnet.result import Result
@@ -97,12 +96,3 @@ def test_a_chain_that_nobody_sees_inside(plan: Plan, good: str, tmp_path: Path, 
     assert planted is not None
     repro = made(good, _foreign(planted, "stages"), tmp_path)
     assert repro.nodes > 1 and start(tmp_path / "repro")[0] == 1
-
-
-def test_its_data_cannot_be_hidden(plan: Plan, good: str, tmp_path: Path) -> None:
-    planted = PLAN_FAULTS["wrong padding"](place(plan))
-    assert planted is not None
-    bad = write(LutFile(planted.plan), tmp_path / "bad.lut.safetensors")
-    result = twinnet.check(good, {"image": IMAGE}, f"lut:{bad}")
-    with pytest.raises(UsageError, match="entries of your table"):
-        twinnet.repro(result, tmp_path / "repro", confidential=True)

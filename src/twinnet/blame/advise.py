@@ -131,13 +131,21 @@ class Adviser:
             except EngineError as error:
                 note = f"it could not be run that way: {error.what}"
         if out is not None:
-            raise UsageError(
-                f"the improved twin cannot be written: {note}",
-                hint="--advise-out needs a twin that is an ONNX file with quantisers, or in float16",
-            )
+            raise _unwritable(note)
         steps, best = search(ranked, places, self._simulated, target)
         reached = target is None or any(s.kept == best and s.snr >= target for s in steps)
         return Advice(steps, best, "simulated", 1, note, target, reached)
+
+    def refuse(self, out: str | Path | None) -> None:
+        """Raise where no improved twin can be written to `out`."""
+        if out is None:
+            return
+        if note := self._obstacle():
+            raise _unwritable(note)
+        if self._in_torch:
+            raise UsageError(
+                "a torch twin is not a file that could be written", hint="leave out --advise-out"
+            )
 
     # -- ways to try -----------------------------------------------------------------------------------------------
 
@@ -203,10 +211,6 @@ class Adviser:
     def _write(self, kept: Sequence[str], out: str | Path | None) -> str:
         if out is None:
             return ""
-        if self._in_torch:
-            raise UsageError(
-                "a torch twin is not a file that could be written", hint="leave out --advise-out"
-            )
         import os
 
         target = Path(out)
@@ -291,6 +295,13 @@ class Adviser:
             ends.append(None if value is None else float(value))
         low, high = ends
         return (-math.inf if low is None else low), (math.inf if high is None else high)
+
+
+def _unwritable(note: str) -> UsageError:
+    return UsageError(
+        f"the improved twin cannot be written: {note}",
+        hint="--advise-out needs a twin that is an ONNX file with quantisers, or in float16",
+    )
 
 
 def _differences(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Difference]:

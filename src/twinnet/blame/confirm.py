@@ -2,65 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from twinnet.blame.context import Context, outside
-from twinnet.engines._floats import own_floats
-from twinnet.errors import TwinnetError
+from twinnet.errors import EngineError, TwinnetError
 from twinnet.pairing import Pair
 
 if TYPE_CHECKING:
-    from twinnet.engines.base import Session
+    from twinnet.engines.base import Job, Session
     from twinnet.judge.verdicts import Born
 
-__all__ = ["ALONE", "CONTEXT", "confirm"]
+__all__ = ["ALONE", "CONTEXT", "Confirmer"]
 
 ALONE = "the twin's segment alone shows it"
 CONTEXT = "only in context: the twin's segment alone does not show it"
 
+SECONDS = 60.0
+"""How long all confirmations of one check may take together: a compiler needs some for every segment."""
 
-def confirm(
-    pair: Pair,
-    context: Context,
-    twin: Session,
-    options: Mapping[str, str],
-    judge: Callable[[Pair, Mapping[str, np.ndarray]], Born],
-) -> tuple[bool | None, str]:
-    """Whether the segment of a failing pair fails alone too, and that in words; None where it cannot be run alone.
+Judge = Callable[[Pair, Mapping[str, np.ndarray]], "Born"]
+"""Judges a pair with another trace of the twin."""
 
-    `options` are those of the twin's engine. `judge` judges the pair with another trace of the twin.
-    """
-    try:
-        from twinnet.engines._onnx_cut import between, build
-        from twinnet.engines._onnx_graph import OnnxGraph
-        from twinnet.engines.alone import SIDES
-    except ImportError:
-        return None, "onnx is not installed"
-    artefact, target = twin.artefact, pair.twin_site.tensor
-    if artefact is None or twin.engine not in SIDES:
-        return None, f"{twin.engine} cannot run a part of the twin alone"
-    graph = OnnxGraph(artefact.model)
-    found = context.frontier(pair) if pair.site.tensor in context.graph.producer else None
-    known = outside(pair, found[0] if found else (), context)
-    fed = {p.twin_site.tensor for p in known} | set(twin.inputs.values())
-    try:
-        nodes, read = between(graph, [target], fed - {target})
-        feeds = {n: np.asarray(context.twin_trace[n]) for n in read}
-        model = build(graph, nodes, feeds, [target], artefact.network.weights())
-        with own_floats():
-            alone = SIDES[twin.engine](model.SerializeToString(), dict(options), feeds)[target]
-    except (TwinnetError, KeyError) as error:
-        return None, f"its segment could not be cut out: {error}"
-    except Exception as error:  # whatever the engine throws at a part it does not like
-        first = str(error).strip().splitlines() or [type(error).__name__]
-        return None, f"its segment could not be run alone: {first[0][:160]}"
-    born = judge(pair, _Instead(context.twin_trace, target, np.asarray(alone)))
-    if born.status == "fail":
-        return True, ALONE
-    return False, CONTEXT
+
+class Confirmer:
+    """Runs segments of one twin alone while there is time. What goes wrong there says nothing about the twin."""
+
+    def __init__(self, twin: Session, job: Job, seconds: float = SECONDS) -> None:
+        self._twin = twin
+        self._job = job
+        self._seconds = self._left = seconds
+
+    def confirm(self, pair: Pair, context: Context, judge: Judge) -> tuple[bool | None, str]:
+        """Whether the segment of a failing pair fails alone too, and that in words; None where nobody can tell."""
+        if self._left <= 0:
+            return None, f"not run alone: the {self._seconds:g} s for confirming findings are used up"
+        target, trace = pair.twin_site.tensor, context.twin_trace
+        found = context.frontier(pair) if pair.site.tensor in context.graph.producer else None
+        before = outside(pair, found[0] if found else (), context)
+        known = {p.twin_site.tensor for p in before} | set(self._twin.inputs.values())
+        try:
+            with self._limited():
+                alone = self._twin.part(target, {n for n in known - {target} if n in trace}, trace)
+            born = judge(pair, _Instead(trace, target, alone))
+        except Exception as error:  # whatever an engine throws at a part it does not like
+            return None, _why(error)
+        if born.status == "not judged":
+            return None, f"what its segment gives alone could not be judged: {born.reason}"
+        return (True, ALONE) if born.status == "fail" else (False, CONTEXT)
+
+    @contextmanager
+    def _limited(self) -> Iterator[None]:
+        """Within the time that is left, and at no cost to what the check says about its own steps."""
+        job, begun = self._job, time.monotonic()
+        limit, timings = job.time_limit, dict(job.timings)
+        job.time_limit = self._left if limit is None else min(self._left, limit)
+        try:
+            yield
+        finally:
+            job.time_limit = limit
+            self._left -= time.monotonic() - begun
+            job.timings.clear()
+            job.timings.update(timings)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, EngineError) and error.stage == "cut":
+        return error.what
+    words = error.what if isinstance(error, TwinnetError) else str(error)
+    first = next((line for line in words.splitlines() if line.strip()), type(error).__name__)
+    return f"its segment could not be run alone: {first.strip()[:160]}"
 
 
 class _Instead(Mapping[str, Any]):

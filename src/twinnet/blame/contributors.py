@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 
@@ -10,7 +10,7 @@ from twinnet.blame.context import Blame, Context, impact_and_share, problem_of
 from twinnet.errors import EngineError
 from twinnet.pairing import Pair
 
-__all__ = ["rank"]
+__all__ = ["rank", "strongest"]
 
 _HELD = 256 << 20
 
@@ -43,6 +43,20 @@ def rank(pairs: Iterable[tuple[Pair, float]], context: Context, *, most: int = 1
         if impact:
             ranked[tensor] = Blame(ratio, impact=impact, born_share=share)
     return dict(sorted(ranked.items(), key=lambda item: item[1].impact or 0.0, reverse=True))
+
+
+def strongest(known: Mapping[str, Blame], found: Mapping[str, Blame], most: int) -> dict[str, Blame]:
+    """Of two rankings the first `most`, each segment with the larger of its impacts.
+
+    >>> strongest({"a": Blame(1, impact=2.0)}, {"a": Blame(1, impact=1.0), "b": Blame(1, impact=3.0)}, 2)["a"].impact
+    2.0
+    """
+    both = dict(known)
+    for tensor, blame in found.items():
+        if tensor not in both or (blame.impact or 0.0) > (both[tensor].impact or 0.0):
+            both[tensor] = blame
+    ranked = sorted(both.items(), key=lambda item: item[1].impact or 0.0, reverse=True)
+    return dict(ranked[:most])
 
 
 def _first(

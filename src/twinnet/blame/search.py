@@ -16,9 +16,9 @@ from twinnet.errors import EngineError
 from twinnet.layers import kinds
 from twinnet.result import Cause
 
-__all__ = ["Explanation", "solve"]
+__all__ = ["INAPPLICABLE", "Explanation", "proposals", "solve", "spoken"]
 
-_INAPPLICABLE = (
+INAPPLICABLE = (
     EngineError,
     RuntimeError,
     ValueError,
@@ -65,10 +65,9 @@ def solve(problem: Problem) -> Explanation:
             f"either {best.sentence}, or {rivals[0].sentence}: this data cannot tell; {_evidence(problem)}"
         )
         return Explanation(None, reason)
-    sentence = best.sentence
     cause = Cause(
         best.kind,
-        f"the twin {sentence}" if _is_verb(sentence) else sentence,
+        spoken(best.sentence),
         min(max(score.explains, 0.0), 1.0),
         best.network_value,
         best.twin_value,
@@ -99,11 +98,17 @@ _VERBS = {
 }  # fmt: skip
 
 
-def _is_verb(sentence: str) -> bool:
-    return sentence.split(" ", 1)[0] in _VERBS
+def spoken(sentence: str) -> str:
+    """What a hypothesis says, as a sentence.
+
+    >>> spoken("pads edge where the network pads reflect")
+    'the twin pads edge where the network pads reflect'
+    """
+    return f"the twin {sentence}" if sentence.split(" ", 1)[0] in _VERBS else sentence
 
 
-def _proposals(problem: Problem) -> Iterator[Candidate]:
+def proposals(problem: Problem) -> Iterator[Candidate]:
+    """Every hypothesis about a problem, tried or not."""
     # A table network has causes of its own; the others would only find their shadows.
     own = is_table(problem)
     for name, propose in FAMILIES.items():
@@ -113,7 +118,7 @@ def _proposals(problem: Problem) -> Iterator[Candidate]:
         while True:
             try:
                 candidate = next(found, None)
-            except _INAPPLICABLE:
+            except INAPPLICABLE:
                 break  # a family that cannot make sense of this segment has nothing more to say about it
             if candidate is None:
                 break
@@ -129,7 +134,7 @@ def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
     )
     best: Candidate | None = None
     # The simplest first: what is less simple than one that holds can neither win nor raise a doubt.
-    for candidate in sorted(_proposals(problem), key=lambda c: (not c.static, c.cost)):
+    for candidate in sorted(proposals(problem), key=lambda c: (not c.static, c.cost)):
         if best is not None and (candidate.static != best.static or candidate.cost > best.cost + _AS_SIMPLE):
             break
         if candidate.fitted and off is not None and off < _PER_NUMBER * candidate.fitted:
@@ -152,5 +157,5 @@ def _score(problem: Problem, candidate: Candidate) -> Score | None:
         if candidate.close:
             return problem.score_close(patch)
         return problem.score(patch)
-    except _INAPPLICABLE:
+    except INAPPLICABLE:
         return None

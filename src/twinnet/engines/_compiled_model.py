@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,12 +48,12 @@ def prepare(
     return Prepared(own, tuple(o.name for o in own.graph.output), taps, converted)
 
 
-def tensor_types(model: onnx.ModelProto) -> dict[str, tuple[str, tuple[int, ...] | None]]:
-    """dtype and, where it is fixed, shape of each output."""
+def tensor_types(values: Iterable[onnx.ValueInfoProto]) -> dict[str, tuple[str, tuple[int, ...] | None]]:
+    """dtype and, where it is fixed, shape of inputs or outputs of a model."""
     from twinnet.network.external import element_dtype
 
     found: dict[str, tuple[str, tuple[int, ...] | None]] = {}
-    for info in model.graph.output:
+    for info in values:
         tensor = info.type.tensor_type
         dims = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
         fixed = tuple(dims) if tensor.HasField("shape") and min(dims, default=0) >= 0 else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -115,6 +115,10 @@ class CompiledSession(OnnxSession, Generic[Module]):
         if outputs:  # else everything that is wanted was given
             self._show(self._compile(tapped, prepared, outputs), feeds, inner, builder)
         return builder.done()
+
+    def _run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
+        prepared = self._prepare(model, feeds)
+        return self._call(self._compile(prepared.model, prepared, prepared.outputs), feeds, frozenset())
 
     def _show(self, module: Module, feeds: Arrays, inner: frozenset[str], builder: TraceBuilder) -> None:
         """Run a module and add to the trace what it gives: its outputs and the inner tensors that are watched."""

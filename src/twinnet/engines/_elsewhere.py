@@ -42,6 +42,7 @@ class Elsewhere:
 
     def __init__(self, python: Path, job: Job) -> None:
         self._job = job
+        self._python = python
         self._folder = tempfile.TemporaryDirectory(prefix="twinnet-elsewhere-")
         self._worker = Worker(
             [str(python), "-I", str(Path(_ort_session.__file__))], f"onnxruntime in {python}"
@@ -54,6 +55,10 @@ class Elsewhere:
                 error.what, stage=error.stage, log=error.log, hint="it needs numpy and onnxruntime there"
             ) from None
         self.version = f"{said['onnxruntime']} (Python {said['python']}, numpy {said['numpy']})"
+
+    def another(self) -> Elsewhere:
+        """A further child of the same interpreter."""
+        return Elsewhere(self._python, self._job)
 
     def ask(self, request: Mapping[str, Any], stage: str) -> dict[str, Any]:
         """An answer of the child."""

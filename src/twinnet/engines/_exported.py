@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map
 from twinnet.network.arrays import to_numpy
 from twinnet.trace import Trace, TraceBuilder
 
-__all__ = ["Walk", "cast", "nodes_between"]
+__all__ = ["Walk", "cast", "nodes_between", "values_read"]
 
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -54,6 +54,15 @@ def nodes_between(program: Any, targets: Collection[str], known: Collection[str]
     return frozenset(found)
 
 
+def values_read(program: Any, nodes: Collection[str]) -> list[str]:
+    """What these operators read that none of them makes."""
+    return [
+        node.name
+        for node in program.graph.nodes
+        if node.name not in nodes and any(user.name in nodes for user in node.users)
+    ]
+
+
 @dataclass(frozen=True)
 class Walk:
     """How an exported program is run.
@@ -75,10 +84,11 @@ class Walk:
         wanted: Collection[str],
         builder: TraceBuilder,
         patches: Mapping[str, Any],
+        only: Collection[str] | None = None,
     ) -> Trace:
         """Run it on `tensors`, by placeholder; keep what is wanted, free the rest as soon as it is used up.
 
-        A value that `patches` names is not computed but taken from there.
+        A value that `patches` names is not computed but taken from there. With `only`, no other operators run.
         """
         values: dict[Node, Any] = {}
         wide: dict[Node, Any] = {}
@@ -86,12 +96,14 @@ class Walk:
         with torch.no_grad():
             for node in self.program.graph.nodes:
                 if node.op == "placeholder":
-                    values[node] = self._placeholder(node.name, tensors)
+                    values[node] = patches.get(node.name, self._placeholder(node.name, tensors))
                     if node.name in tensors and isinstance(values[node], torch.Tensor):
                         builder.add(node.name, np.array(to_numpy(values[node])))
                 elif node.op == "get_attr":
                     values[node] = operator.attrgetter(node.target)(self.program.graph_module)
                 elif node.op == "call_function":
+                    if only is not None and node.name not in only and node.name not in patches:
+                        continue
                     if node.name in patches:
                         values[node] = patches[node.name]
                     elif node.name in self.kept:

@@ -108,7 +108,7 @@ class Compiler:
             # What the cache holds was compiled without showing its IR.
             with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch:
                 self._build(model, Path(scratch) / "module.vmfb", show)
-        return Module(folder, tuple(inputs), tuple(outputs), tensor_types(model))
+        return Module(folder, tuple(inputs), tuple(outputs), tensor_types(model.graph.output))
 
     def _build(self, model: onnx.ModelProto, target: Path, show: Path | None) -> None:
         with self.imported(model) as (source, nodes), self._shown(show) as flags:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -72,6 +72,21 @@ class OnnxSession(Session):
         for name, array in (*feeds.items(), *given.items()):
             builder.add(name, array)
         return feeds, given
+
+    def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
+        from twinnet.engines._onnx_cut import between, build
+
+        nodes, read = between(self._cut, [tensor], set(known) - {tensor})
+        feeds = {name: np.asarray(values[name]) for name in read}
+        model = build(self._cut, nodes, feeds, [tensor], self._artefact.network.weights())
+        return np.asarray(self._run_part(model, feeds)[tensor])
+
+    @abstractmethod
+    def _run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
+        """The outputs of a part of the network, cut out as a model of its own, under this session's options.
+
+        Whatever happens to it, this session goes on.
+        """
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -158,6 +173,10 @@ class TappedSession(OnnxSession):
             if isinstance(result, np.ndarray) and result.dtype != object:
                 builder.add(name, result)
         return builder.done()
+
+    def _run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
+        runner = self._load_part(model)
+        return dict(zip(runner.outputs, runner({n: feeds[n] for n in runner.inputs}), strict=True))
 
     def _plan(self, watch: frozenset[str], feeds: Arrays) -> list[Piece]:
         if watch not in self._plans:

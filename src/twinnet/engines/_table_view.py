@@ -7,7 +7,7 @@ that takes uint8 [planes, rows, columns] (`twinnet lut onnx`) is given that.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -47,6 +47,8 @@ class TableView(Session):
         self._names = tuple(names)
         declared = twin.signature.inputs
         takes = declared[0] if len(declared) == 1 else None
+        # As the twin itself has them, for what is given back to it.
+        self._dtypes: dict[str, np.dtype] = {}
         self._as_planes = takes is not None and takes.dtype == "uint8" and len(takes.shape or ()) == 3
 
     @property
@@ -94,6 +96,23 @@ class TableView(Session):
         scale = 1.0 if np.issubdtype(array.dtype, np.floating) else self.scales[site]
         return array.astype(np.float64) * scale
 
+    def own_form(self, tensor: str, pixels: np.ndarray) -> np.ndarray:
+        """A tensor as the twin itself had it, from pixel units."""
+        site, dtype = self._site(tensor), self._dtypes[tensor]
+        scale = 1.0 if np.issubdtype(dtype, np.floating) else self.scales[site]
+        own = pixels.transpose(0, 2, 3, 1) if tensor.endswith(PAYLOAD_LAST) else pixels
+        return (own if scale == 1.0 else np.rint(own / scale)).astype(dtype)
+
+    def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
+        tensors = {self._site(t): t for t in self._dtypes}
+        # Behind an output that is no site there is nothing.
+        before = {t: s for s, t in tensors.items() if s in known and s in self.scales and s != tensor}
+        given = self._given({name: np.asarray(values[name]) for name in self._names})
+        image = {self.twin.inputs.get(name, name): array for name, array in given.items()}
+        own = tensors.get(tensor, tensor)
+        found = self.twin.part(own, [*before, *image], _Own(self, image, before, values))
+        return self._pixels(own, found)
+
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         found = self.twin.run(self._given(inputs))
         if not self.output_tensors:
@@ -110,9 +129,28 @@ class TableView(Session):
         seen = self.twin.trace(self._given(inputs), taken, TraceBuilder())
         for tensor in taken:
             if tensor in seen:
+                self._dtypes[tensor] = np.asarray(seen[tensor]).dtype
                 builder.add(wanted[tensor], self._pixels(tensor, np.asarray(seen[tensor])))
         seen.close()
         return builder.done()
 
     def close(self) -> None:
         self.twin.close()
+
+
+class _Own(Mapping[str, np.ndarray]):
+    """What a twin is given back: its inputs, and the sites of a trace in its own form, made when asked for."""
+
+    def __init__(self, view: TableView, inputs: Arrays, sites: Mapping[str, str], trace: Arrays) -> None:
+        self._view, self._inputs, self._sites, self._trace = view, inputs, sites, trace
+
+    def __getitem__(self, tensor: str) -> np.ndarray:
+        if tensor in self._inputs:
+            return self._inputs[tensor]
+        return self._view.own_form(tensor, np.asarray(self._trace[self._sites[tensor]]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._inputs, *self._sites))
+
+    def __len__(self) -> int:
+        return len(self._inputs) + len(self._sites)

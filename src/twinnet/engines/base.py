@@ -193,6 +193,15 @@ class Session(ABC):
             hint="patch the other side, or put the same network on torch, onnxruntime or onnx-reference",
         )
 
+    def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
+        """One tensor (by `Site.tensor`), computed by nothing but the part that makes it from the nearest of `known`.
+
+        `known` are other tensors and inputs, by their names here; `values` holds them, as a `trace` does. An
+        EngineError of stage "cut" says that there is no such part, or no way to run it alone; any other that it
+        did not run.
+        """
+        raise EngineError(f"{self.engine} cannot run a part of the twin alone", stage="cut")
+
     @property
     def random(self) -> str:
         """Which operator draws random numbers without a seed, where the engine can tell; empty if none does."""

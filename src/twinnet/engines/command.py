@@ -92,11 +92,11 @@ class CommandSession(CompiledSession["_Built"]):
     def _compile(self, model: onnx.ModelProto, prepared: Prepared, outputs: tuple[str, ...]) -> _Built:
         data = model.SerializeToString(deterministic=True)
         key = content_key("command", *self._tools.fingerprint(), data)
-        folder = cached_folder(key, lambda made: self._build(model, data, made))
-        types = {n: t for n, t in tensor_types(model).items() if n in outputs}
+        folder = cached_folder(key, lambda made: self._build(model, prepared.inputs, data, made))
+        types = {n: t for n, t in tensor_types(model.graph.output).items() if n in outputs}
         return _Built(folder, model.graph.name, prepared.inputs, outputs, types)
 
-    def _build(self, model: onnx.ModelProto, data: bytes, folder: Path) -> None:
+    def _build(self, model: onnx.ModelProto, names: tuple[str, ...], data: bytes, folder: Path) -> None:
         (folder / "network.onnx").write_bytes(data)
         step = self._tools.found.compile
         if step is None:
@@ -109,8 +109,11 @@ class CommandSession(CompiledSession["_Built"]):
             "artefact": str(target),
             "folder": str(folder),
         }
-        feeds = self._artefact.feeds(self._job.inputs)
-        inputs = tensor_files(list(feeds), _feed_types(feeds), self._tools.found.tensors.inputs, "", "")
+        # What is compiled may be a part, which takes other inputs than the network; open sizes are the sample's.
+        declared = tensor_types(i for i in model.graph.input if i.name in names)
+        sampled = _feed_types(self._artefact.feeds(self._job.inputs))
+        types = {n: t if t[1] is not None else sampled.get(n, t) for n, t in declared.items()}
+        inputs = tensor_files(list(names), types, self._tools.found.tensors.inputs, "", "")
         with self._job.step("compile"):
             for line in command_lines(step.plain(), values, inputs, []):
                 self._tools.start(line, "compile the network", step.time_limit, folder)
@@ -166,7 +169,7 @@ class CommandSession(CompiledSession["_Built"]):
                     log += self._tools.start(line, "run the network", found.run.time_limit, home)
                 results = read_results(outs, dict(module.types), form.outputs, form.raw_dtype)
                 if written:
-                    known = tensor_types(self._prepared(feeds).tapped(written)[0])
+                    known = tensor_types(self._prepared(feeds).tapped(written)[0].graph.output)
                     inner = tensor_files(written, known, form.outputs, out, found.intermediates.files)
                     results |= read_results(inner, known, form.outputs, form.raw_dtype)
             except KeyError as error:

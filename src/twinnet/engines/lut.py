@@ -19,8 +19,8 @@ from twinnet.engines._plan_judge import PlanJudge
 from twinnet.engines._plan_like import plan_like
 from twinnet.engines._table_view import TableView, planes_of
 from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
-from twinnet.errors import TwinnetError, UsageError
-from twinnet.lut.plan import Plan, Table
+from twinnet.errors import EngineError, TwinnetError, UsageError
+from twinnet.lut.plan import INPUT, Plan, Stage, Table
 from twinnet.lut.plan import sites as plan_sites
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -216,6 +216,34 @@ class TableSession(Session):
                 builder.add(name, given.get(name, changed.get(name, seen[name])))
         return builder.done()
 
+    def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
+        """What executors run alone is a stage, on the registers of earlier ones; all before the tensor must agree."""
+        order = {s.name: s.stage for s in plan_sites(self.plan)}
+        stage = next((s for s in self.plan.stages if s.name == order.get(tensor)), None)
+        if stage is None:
+            raise EngineError(f"the tables have no site {tensor}", stage="cut")
+        image = {name: np.asarray(values[name]) for name in self._inputs}
+        registers = {INPUT: planes_of(image)[:, None]}
+        for name in sorted({r for term in stage.terms for r in term.registers} - {INPUT}):
+            if name not in known:
+                raise EngineError(f"{stage.name} reads {name}, which is not known", stage="cut")
+            registers[name] = np.rint(np.asarray(values[name])).astype(np.uint8)
+        seen: dict[str, list[np.ndarray]] = {}
+        with self._job.step("run"):
+            for plane in range(len(registers[INPUT])):
+                self._runner.record_stage(
+                    stage,
+                    {name: np.ascontiguousarray(array[plane]) for name, array in registers.items()},
+                    lambda n, a: seen.setdefault(n, []).append(np.array(a)),
+                )
+        made = {name: np.stack(planes) * self.scales[name] for name, planes in seen.items()}
+        for name in made:
+            if name == tensor:
+                break
+            if name in known and not np.array_equal(made[name], np.asarray(values[name])):
+                raise EngineError(f"{stage.name} alone gives other values at {name}, before it", stage="cut")
+        return made[tensor]
+
     def view(self, twin: Session) -> Session:
         """A twin that runs these tables elsewhere, in pixel units."""
         return twin if isinstance(twin, TableSession) else TableView(twin, self.plan, self._inputs)
@@ -262,6 +290,19 @@ class TorchTables:
         with torch.no_grad():
             out = self._net(torch.from_numpy(np.ascontiguousarray(plane))[None, None].double() / 255, note)
         return torch.round(out * 255).to(torch.uint8).numpy()[0]
+
+    def record_stage(
+        self, stage: Stage, registers: dict[str, np.ndarray], record: Callable[[str, np.ndarray], None]
+    ) -> np.ndarray:
+        """One stage alone, every site of it reported in integers."""
+        import torch
+
+        def note(name: str, tensor: torch.Tensor) -> None:
+            record(name, np.rint(tensor[0].double().numpy()).astype(np.int64))
+
+        with torch.no_grad():
+            given = {name: torch.from_numpy(array)[None].double() for name, array in registers.items()}
+            return self._net.run_stage(stage.name, given, note)[0].to(torch.uint8).numpy()
 
 
 class NetworkSites(Session):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,8 @@ from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
+    import onnx
+
     from twinnet.engines._export import OnnxArtefact
     from twinnet.network import Network
 
@@ -83,17 +85,33 @@ class OnnxReferenceSession(OnnxSession):
     def retrace(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
     ) -> Trace:
-        values: dict[str, Any] = {"": None}
-        for name, array in self._artefact.feeds(inputs).items():
-            values[name] = array
+        feeds = self._artefact.feeds(inputs)
+        for name, array in feeds.items():
             builder.add(name, array)
-        values.update(self._evaluator.rt_inits_)
         wanted = set(watch) | set(self._cut.outputs)
+
+        def keep(name: str, result: Any) -> None:
+            if name in wanted and isinstance(result, np.ndarray | np.generic):
+                builder.add(name, np.asarray(result))
+
+        self._walk(self._evaluator, feeds, patches, keep)
+        return builder.done()
+
+    def _run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
+        from onnx.reference import ReferenceEvaluator
+
+        found: dict[str, Any] = {}
+        self._walk(ReferenceEvaluator(model), feeds, {}, found.__setitem__)
+        return {o.name: found[o.name] for o in model.graph.output}
+
+    def _walk(self, evaluator: Any, feeds: Arrays, patches: Arrays, made: Callable[[str, Any], None]) -> None:
+        """Run all nodes, telling what each makes."""
+        values: dict[str, Any] = {"": None, **feeds, **evaluator.rt_inits_}
         deadline = None if self._job.time_limit is None else time.monotonic() + self._job.time_limit
         with self._job.step("run"):
-            for done, node in enumerate(self._evaluator.rt_nodes_):
+            for done, node in enumerate(evaluator.rt_nodes_):
                 if deadline is not None and time.monotonic() > deadline:
-                    total = len(self._evaluator.rt_nodes_)
+                    total = len(evaluator.rt_nodes_)
                     raise EngineError(
                         f"onnx-reference exceeded the time limit of {self._job.time_limit:g} s "
                         f"after {done} of {total} nodes",
@@ -109,6 +127,4 @@ class OnnxReferenceSession(OnnxSession):
                 for name, result in zip(node.output, results, strict=False):
                     result = patches.get(name, result)
                     values[name] = result
-                    if name in wanted and isinstance(result, np.ndarray | np.generic):
-                        builder.add(name, np.asarray(result))
-        return builder.done()
+                    made(name, result)

@@ -97,10 +97,8 @@ class OnnxRuntimeEngine(Engine):
         if way is not None:
             artefact = quantised(artefact, way, job)
         threads = chosen.pop("threads", job.threads)
-        entries = {k.partition(".")[2]: v for k, v in chosen.items() if k.startswith("config.")}
-        if way is not None and way.how == "weights":
-            # Left alone, its optimiser also rounds the data of such products to 8 bits.
-            entries.setdefault("session.qdq_matmulnbits_accuracy_level", "1")
+        settled = _settled(chosen)
+        entries = {k.partition(".")[2]: v for k, v in settled.items() if k.startswith("config.")}
         elsewhere = Elsewhere(chosen["python"], job) if "python" in chosen else None
         version = self.version() if elsewhere is None else elsewhere.version
         session = OnnxRuntimeSession(
@@ -111,8 +109,16 @@ class OnnxRuntimeEngine(Engine):
         return session
 
     def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
-        given = dict(options)
+        given = _settled(options)
         return given | {"python": str(find_python(given["python"]))} if "python" in given else given
+
+
+def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with what goes with them."""
+    if options.get("quantize") != "weights":
+        return dict(options)
+    # Left alone, its optimiser also rounds the data of such products to 8 bits.
+    return {"config.session.qdq_matmulnbits_accuracy_level": "1", **options}
 
 
 class OnnxRuntimeSession(TappedSession):
@@ -145,7 +151,10 @@ class OnnxRuntimeSession(TappedSession):
         level: str | None = None,
         save_to: Path | None = None,
         profile_to: Path | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> Any:
+        """Load a model here, or in the interpreter where the twin runs; `elsewhere` is another child than its own."""
+        elsewhere = elsewhere or self._elsewhere
         entries = dict(self._entries)
         if self._artefact.base_dir is not None:
             entries["session.model_external_initializers_file_folder_path"] = str(
@@ -161,7 +170,7 @@ class OnnxRuntimeSession(TappedSession):
         source = str(model) if isinstance(model, str | Path) else model.SerializeToString()
         try:
             with self._job.step("load"):
-                make = make_session if self._elsewhere is None else self._elsewhere.load
+                make = make_session if elsewhere is None else elsewhere.load
                 return make(source, settings)
         except EngineError:
             raise
@@ -246,6 +255,14 @@ class OnnxRuntimeSession(TappedSession):
     def _load_part(self, model: onnx.ModelProto) -> Runner:
         return _Loaded(self._load(model), self._job)
 
+    def _run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
+        if self._elsewhere is None:
+            return super()._run_part(model, feeds)
+        # In a child of its own: should it die of the part, the twin lives on.
+        with contextlib.closing(self._elsewhere.another()) as child:
+            runner = _Loaded(self._load(model, elsewhere=child), self._job)
+            return dict(zip(runner.outputs, runner(feeds), strict=True))
+
     def close(self) -> None:
         super().close()
         with contextlib.suppress(AttributeError):
@@ -261,7 +278,8 @@ class _Loaded:
         self.session = session
         self.inputs = [i.name for i in session.get_inputs()]
         self.outputs = [o.name for o in session.get_outputs()]
-        self._narrow = any(getattr(o, "type", "") == _BFLOAT16 for o in session.get_outputs())
+        ends = (*session.get_inputs(), *session.get_outputs())
+        self._narrow = any(getattr(end, "type", "") == _BFLOAT16 for end in ends)
         self._job = job
 
     def __call__(self, feeds: Arrays) -> list[np.ndarray]:

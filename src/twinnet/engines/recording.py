@@ -110,6 +110,9 @@ class RecordedSession(Session):
         own = self.recording.sample(self._index(inputs))
         return dict(zip(inputs, own.values(), strict=False)) if len(own) == len(inputs) else {}
 
+    def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
+        raise EngineError("a recording cannot be run, whole or in part", stage="cut")
+
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
         return self.recording.trace(self._index(inputs))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -105,7 +106,11 @@ class TorchSession(Session):
         self.version = torch.__version__
         self.network = network
         self.signature = network.signature
-        self._job = job
+        # A module of its own may call its inputs otherwise: they are then the network's, one after the other.
+        own = [spec.name for spec in network.signature.inputs]
+        moved = not set(job.inputs) <= set(own) and len(own) == len(job.inputs)
+        self._names = dict(zip(job.inputs, own, strict=True)) if moved else {}
+        self._job = job = replace(job, inputs=self._mine(job.inputs))
         self._dtype = getattr(torch, dtype) if dtype else None
         self._own = own_precision(network)
         self.precision = dtype or self._own
@@ -121,6 +126,10 @@ class TorchSession(Session):
             )
         self._module = network.module if self._dtype is None else _converted(network, self._dtype)
         self._callable = torch.compile(self._module, dynamic=False) if compiled else self._module
+
+    def _mine(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """A sample by the names that the network itself has for its inputs."""
+        return {self._names.get(name, name): array for name, array in inputs.items()}
 
     # -- a part in the network's own precision -----------------------------------------------------------------
 
@@ -164,8 +173,11 @@ class TorchSession(Session):
     @property
     def inputs(self) -> dict[str, str]:
         if self._program is None:
-            return {i.name: i.name for i in self.signature.inputs}
-        return self.network.placeholders(self._program)
+            own = {i.name: i.name for i in self.signature.inputs}
+        else:
+            own = self.network.placeholders(self._program)
+        back = {mine: name for name, mine in self._names.items()}
+        return {back.get(name, name): value for name, value in own.items()}
 
     @property
     def output_tensors(self) -> tuple[str, ...]:
@@ -213,7 +225,7 @@ class TorchSession(Session):
             return {name: trace[name] for name in self._output_nodes}
         try:
             with self._job.step("run"), _threads(self._threads):
-                results = self.network.call(self._tensors(inputs), module=self._callable)
+                results = self.network.call(self._tensors(self._mine(inputs)), module=self._callable)
         except Exception as error:
             if isinstance(error, EngineError | UsageError):
                 raise
@@ -232,11 +244,28 @@ class TorchSession(Session):
             return super().retrace(inputs, patches, watch, builder)
         return self._traced(inputs, patches, watch, builder)
 
+    def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
+        if self._program is None:
+            raise EngineError(
+                "torch.export failed: there is no graph that a part could be cut from", stage="cut"
+            )
+        if self._compiled:
+            raise EngineError("torch.compile shows outputs only: the segment is the whole twin", stage="cut")
+        from twinnet.engines._exported import nodes_between, values_read
+
+        only = nodes_between(self._program, [tensor], known)
+        given = {n: np.asarray(values[n]) for n in values_read(self._program, only) if n in known}
+        try:
+            with self._job.step("run"), _threads(self._threads):
+                return self._walk({}, {tensor}, TraceBuilder(), given, only)[tensor]
+        except Exception as error:
+            raise failed("run it", "torch", error) from error
+
     def _traced(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
     ) -> Trace:
         if self._compiled:
-            for name, array in inputs.items():
+            for name, array in self._mine(inputs).items():
                 builder.add(name, np.asarray(array))
             for node, array in zip(self._output_nodes, self.run(inputs).values(), strict=False):
                 builder.add(node, array)
@@ -245,17 +274,29 @@ class TorchSession(Session):
             from twinnet.engines._eager import eager_trace
 
             return eager_trace(
-                self.network, self._module, self._tensors(inputs), watch, builder, self._tensors(patches)
+                self.network,
+                self._module,
+                self._tensors(self._mine(inputs)),
+                watch,
+                builder,
+                self._tensors(patches),
             )
         try:
             with self._job.step("run"), _threads(self._threads):
-                return self._walk(inputs, watch, builder, patches)
+                return self._walk(inputs, {*watch, *self._output_nodes}, builder, patches)
         except Exception as error:
             if isinstance(error, EngineError | UsageError):
                 raise
             raise failed("run the exported graph", "torch", error) from error
 
-    def _walk(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder, patches: Arrays) -> Trace:
+    def _walk(
+        self,
+        inputs: Arrays,
+        wanted: Collection[str],
+        builder: TraceBuilder,
+        patches: Arrays,
+        only: Collection[str] | None = None,
+    ) -> Trace:
         import torch
 
         from twinnet.engines._exported import Walk
@@ -263,8 +304,7 @@ class TorchSession(Session):
         names = self.inputs
         walk = Walk(self._program, names.values(), self._dtype, getattr(torch, self._own), self._kept)
         tensors = {names.get(name, name): tensor for name, tensor in self._tensors(inputs).items()}
-        wanted = {*watch, *self._output_nodes}
-        return walk.trace(tensors, wanted, builder, self._tensors(patches))
+        return walk.trace(tensors, wanted, builder, self._tensors(patches), only)
 
 
 def own_precision(network: Any) -> str:

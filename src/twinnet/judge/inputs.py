@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from twinnet.judge.preparations import preparations
 from twinnet.result import Cause
 
 __all__ = ["input_cause", "inputs_differ"]
@@ -60,7 +61,8 @@ def input_cause(
         return None, f"shape {_dims(b.shape)} where the network has {_dims(a.shape)}"
     off = np.abs(a - b)
     share = float((off > 0).mean())
-    reason = f"{100 * share:.2g} % of its elements differ, by {off.max():.2g} at most"
+    percent = f"{100 * share:.0f}" if share >= 0.01 else f"{100 * share:.2g}"
+    reason = f"{percent} % of its elements differ, by {off.max():.2g} at most"
     if a.std() > 0 and b.std() > 0:
         alike = float(np.corrcoef(a.ravel(), b.ravel())[0, 1])
         if alike > 0.9:
@@ -102,6 +104,10 @@ def _explanations(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, object, o
         if _same(changed, b):
             found = True
             yield words, "as it is", twin
+    for words, changed in preparations(a):
+        if not found and _same(changed, b):
+            found = True
+            yield words, "as it is", words
     if found:
         return
     yield from _affine(a, b)
@@ -116,7 +122,6 @@ def _moved(a: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
     if a.ndim == 4:
         yield "as NHWC where the network takes NCHW", "NHWC", a.transpose(0, 2, 3, 1)
         yield "as NCHW where the network takes NHWC", "NCHW", a.transpose(0, 3, 1, 2)
-        yield "laid out as NHWC under the shape of NCHW", "NHWC", a.transpose(0, 2, 3, 1).reshape(a.shape)
         yield "with height and width exchanged", "transposed", a.swapaxes(2, 3)
         yield "mirrored left to right", "mirrored", a[..., ::-1]
         yield "upside down", "upside down", a[:, :, ::-1]

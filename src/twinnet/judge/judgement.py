@@ -151,6 +151,7 @@ class Judgement:
             for listener in self.listeners:
                 listener(judged, seen)
             self._done(seen, judged)
+        found += [Guard("note", n) for n in self.keeper.notes]
         ordered = [results[p.site.tensor] for p in pairing.pairs]
         if self.tolerances:
             # Once more by the worst figures of all samples, so that judging the run again says the same.

@@ -5,13 +5,13 @@ All of it is taken while the traces are at hand; afterwards they are gone.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinnet.engines import Spec
 from twinnet.errors import UsageError
 from twinnet.judge.aggregate import VISIBLE, visible
 from twinnet.judge.seen import Seen
@@ -19,6 +19,8 @@ from twinnet.pairing import Pair
 from twinnet.result import PairResult
 
 if TYPE_CHECKING:
+    from twinnet.blame.advise import Adviser
+    from twinnet.blame.confirm import Confirmer
     from twinnet.blame.context import Blame, Context
     from twinnet.blame.groups import Group
     from twinnet.judge.judgement import Judgement
@@ -30,6 +32,8 @@ _KEPT = 8
 _KEPT_BYTES = 32 << 20
 _BLAMED = 8
 _RANKED = 16
+_RANKING = 30.0
+"""Seconds after which no further sample is ranked."""
 _SAYS_SOMETHING = 8.0
 _ADVISED = 64
 
@@ -39,7 +43,7 @@ class Keeper:
 
     `tensors` holds both sides of the tensors worth showing, `blamed` cause and impact of findings, `ranked` the
     impact of contributors, each by network tensor name. `tied` are findings that are one, `together` the segments that
-    explain the output error only together.
+    explain the output error only together, `notes` what was left out.
     """
 
     def __init__(self, check: Judgement) -> None:
@@ -50,7 +54,10 @@ class Keeper:
         self.tied: list[tuple[str, ...]] = []
         self.together: Group | None = None
         self._merged = False
+        self._confirmer: Confirmer | None = None
         self.advice: Advice | None = None
+        self.notes: tuple[str, ...] = ()
+        self._rank_samples, self._rank_seconds = 0, 0.0
 
     def add(self, judged: Sequence[PairResult], seen: Seen) -> None:
         """Keep what one judged sample shows."""
@@ -59,10 +66,13 @@ class Keeper:
             self._keep_tensors(judged, seen, everything=keep == "all")
         self._blame(judged, seen)
         settings = self._check.settings
-        if seen.number == 0 and (self._check.narrow or settings.advise):
+        if self._check.narrow or settings.advise:
             self._rank(judged, seen)
-            if settings.advise:
-                self._advise(seen)
+        if settings.advise:
+            # By what all samples show; whether advice can be given at all is known from the first.
+            adviser = self._adviser(seen)
+            if seen.number == len(self._check.feed.samples) - 1:
+                self._advise(adviser)
 
     def _keep_tensors(self, judged: Sequence[PairResult], seen: Seen, *, everything: bool) -> None:
         """Copies of the tensors a person will want to see: outputs, findings, the worst of the rest."""
@@ -103,7 +113,8 @@ class Keeper:
         by_tensor = {p.site.tensor: p for p in seen.pairing.pairs}
         with self._check.job.step("blame"):
             found = blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context)
-            known.update({t: self._confirmed(by_tensor[t], b, context, seen) for t, b in found.items()})
+            before = {t: known.get(t) for t in found}
+            known.update(found)
             tensors = [p.site.tensor for p in failed]
             self.tied = tied(tensors, context, known) or self.tied
             # The share of an output error that is itself no more than rounding would say nothing.
@@ -112,6 +123,14 @@ class Keeper:
                 within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
                 rest = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
                 self.together = merge_until_explained(tensors, rest, context, known)
+        for number, (tensor, earlier) in enumerate(before.items()):
+            with self._check.job.step("confirm"):
+                said = f"running the twin's segment alone, {number + 1} of {len(before)}"
+                self._check.settings.progress(said, number / len(before))
+                yes, why = self._confirm(by_tensor[tensor], context, seen)
+            if yes is None and earlier is not None:  # what an earlier sample told still holds
+                yes, why = earlier.confirmed, earlier.confirmation
+            known[tensor] = replace(known[tensor], confirmed=yes, confirmation=why)
 
     def _off(self, judged: Sequence[PairResult], units: float) -> bool:
         """Whether an output is off by so many units of rounding, relative to its range."""
@@ -120,38 +139,42 @@ class Keeper:
         unit = check.plain_unit * units / VISIBLE
         return any(visible(p.difference, unit, p.site.op) for p in outputs)
 
-    def _confirmed(self, pair: Pair, found: Blame, context: Context, seen: Seen) -> Blame:
-        """The blame with whether the twin's segment alone shows it."""
-        from twinnet.blame.confirm import confirm
+    def _confirm(self, pair: Pair, context: Context, seen: Seen) -> tuple[bool | None, str]:
+        """Whether the twin's segment alone shows it, and that in words."""
+        from twinnet.blame.confirm import Confirmer
 
-        twin, test, spec = self._check.sides.twin, seen.test, self._check.sides.twin_spec
+        twin, test = self._check.sides.twin, seen.test
         assert twin is not None and test is not None
-        options = dict(spec.options) if isinstance(spec, Spec) else {}
-        threads = self._check.settings.threads
-        options = ({"threads": str(threads)} if threads else {}) | options
-        yes, why = confirm(
-            pair, context, twin, options, lambda p, trace: test.on(seen.twin_sample, seen.trace, trace)(p)
-        )
-        return replace(found, confirmed=yes, confirmation=why)
+        if self._confirmer is None:
+            self._confirmer = Confirmer(twin, self._check.job)
+        judge = lambda p, trace: test.on(seen.twin_sample, seen.trace, trace)(p)  # noqa: E731
+        return self._confirmer.confirm(pair, context, judge)
 
     def _rank(self, judged: Sequence[PairResult], seen: Seen) -> None:
         """Impact of what segments create within their budget, where the twin is coarser than the network."""
         within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
         if not within or (context := self.context(seen)) is None:
             return
-        from twinnet.blame.contributors import rank
+        if self._rank_seconds > _RANKING:
+            samples = len(self._check.feed.samples)
+            self.notes = (f"contributors are ranked by the first {self._rank_samples} of {samples} samples",)
+            return
+        from twinnet.blame.contributors import rank, strongest
 
         self._check.settings.progress("ranking what contributes to the difference", None)
         by_tensor = {p.site.tensor: p for p in seen.pairing.pairs}
+        begun = time.monotonic()
         with self._check.job.step("rank contributors"):
             most = _ADVISED if self._check.settings.advise else _RANKED
             pairs = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
-            self.ranked = rank(pairs, context, most=most)
+            self.ranked = strongest(self.ranked, rank(pairs, context, most=most), most)
+        self._rank_samples = seen.number + 1
+        self._rank_seconds += time.monotonic() - begun
 
-    def _advise(self, seen: Seen) -> None:
-        """What keeping segments in float would give: contributors and findings, by impact."""
+    def _adviser(self, seen: Seen) -> Adviser:
+        """Who tries what keeping segments in float would give; raises where nobody can."""
         check = self._check
-        net, twin, settings = check.sides.net, check.sides.twin, check.settings
+        net, twin = check.sides.net, check.sides.twin
         if net is None or twin is None or (context := self.context(seen)) is None:
             raise UsageError(
                 "no advice can be given for this twin",
@@ -159,13 +182,19 @@ class Keeper:
             )
         from twinnet.blame.advise import Adviser
 
+        adviser = Adviser(context, (net, twin), check.sides.twin_spec, check.network, check.job)
+        adviser.refuse(check.settings.advise_out)
+        return adviser
+
+    def _advise(self, adviser: Adviser) -> None:
+        """What keeping segments in float would give: contributors and findings, by impact."""
+        settings = self._check.settings
         impacts = {t: b.impact for t, b in (self.ranked | self.blamed).items() if b.impact}
         ranked = sorted(impacts, key=lambda t: impacts[t] or 0.0, reverse=True)
         settings.progress("trying segments in float", None)
-        with check.job.step("advise"):
-            adviser = Adviser(context, (net, twin), check.sides.twin_spec, check.network, check.job)
+        with self._check.job.step("advise"):
             self.advice = adviser.advise(
-                ranked, check.feed.samples, target=settings.advise_target, out=settings.advise_out
+                ranked, self._check.feed.samples, target=settings.advise_target, out=settings.advise_out
             )
 
     def context(self, seen: Seen) -> Context | None:

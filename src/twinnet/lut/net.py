@@ -157,6 +157,13 @@ class LutNet(nn.Module):
         out = (out / 255).to(x.dtype) if as_table else out
         return out.reshape(batch, -1, *out.shape[-2:])
 
+    def run_stage(self, name: str, registers: dict[str, Tensor], record: Record | None = None) -> Tensor:
+        """One stage alone, on what earlier ones left in `registers`; what it writes, in the same units."""
+        as_table = self.mode == "table"
+        stage = dict(self.stages())[name]
+        pixels = self._stage(name, stage, registers, as_table, self.rounding, record, clip=True)
+        return _note(record, name, pixels if as_table else pixels / 255)
+
     def _stage(
         self, name: str, stage: LookupStage, registers: dict[str, Tensor], as_table: bool, how: Rounding,
         record: Record | None, clip: bool,

@@ -256,6 +256,12 @@ class Term:
         return u if self.interpolation == "simplex" else u**table.axes
 
     @property
+    def registers(self) -> tuple[str, ...]:
+        """What it reads from."""
+        blended = () if self.blend is None else self.blend.planes
+        return tuple(dict.fromkeys(p.register for p in (*self.sample.planes, *blended)))
+
+    @property
     def name(self) -> str:
         """Name below the stage: `in_c0.b0`."""
         return ".".join(part for part in (self.group, self.branch) if part)

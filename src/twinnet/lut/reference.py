@@ -13,7 +13,7 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.lut.plan import INPUT, Blend, Plan, Plane, Sample, Stage, Table, Term
 
-__all__ = ["Record", "Visits", "lookup_term", "run_reference"]
+__all__ = ["Record", "Visits", "lookup_term", "run_reference", "run_stage"]
 
 Record = Callable[[str, np.ndarray], None]
 """Called with a site's name and its integers, in the order of `twinnet.lut.plan.sites`."""
@@ -51,6 +51,12 @@ def run_reference(
     for stage in plan.stages:
         registers[stage.name] = _stage(plan, stage, registers, note, visits)
     return registers[plan.stages[-1].name].astype(np.uint8)
+
+
+def run_stage(plan: Plan, stage: Stage, registers: Registers, record: Record) -> np.ndarray:
+    """One stage of `plan` on what earlier ones wrote; returns its register, uint8 [channels, rows, columns]."""
+    wide = {name: register.astype(np.int64) for name, register in registers.items()}
+    return _stage(plan, stage, wide, record, None).astype(np.uint8)
 
 
 def lookup_term(term: Term, table: Table, cell: int, registers: Registers, rotation: int) -> np.ndarray:

@@ -110,8 +110,7 @@ class Lookup:
     @property
     def registers(self) -> tuple[str, ...]:
         """The registers it reads."""
-        planes = [*self.term.sample.planes, *(self.term.blend.planes if self.term.blend else ())]
-        return tuple(dict.fromkeys(p.register for p in planes))
+        return self.term.registers
 
     def but(self, **way: Any) -> Lookup:
         """The same, done another way."""

@@ -85,6 +85,8 @@ def _row(result: Result, finding: Finding) -> str:
     cause = _prose(
         finding.cause.sentence if finding.cause else words.reason_words(result, finding) or "unknown"
     )
+    if finding.confirmed is False:
+        cause += f" ({_prose(finding.confirmation)})"
     share = figures.percent(finding.born_share) if finding.born_share is not None else ""
     source = _code(finding.site.source) if finding.site.source else ""
     return f"| {_code(finding.site.label)} | {source} | {figures.times(finding.ratio)} | {share} | {cause} |"

@@ -208,11 +208,13 @@ def hide_model(model: onnx.ModelProto, names: dict[str, str], start: int = 0) ->
             used.add(names[name])
         return names[name]
 
-    _rename(hidden.graph, fresh, [0])
+    _rename(hidden.graph, fresh, [0], {})
     return hidden
 
 
-def _rename(graph: onnx.GraphProto, fresh: Callable[[str], str], nodes: list[int]) -> None:
+def _rename(
+    graph: onnx.GraphProto, fresh: Callable[[str], str], nodes: list[int], sizes: dict[str, str]
+) -> None:
     graph.name = "g"
     graph.doc_string = ""
     del graph.value_info[:]
@@ -221,6 +223,8 @@ def _rename(graph: onnx.GraphProto, fresh: Callable[[str], str], nodes: list[int
     for item in (*graph.input, *graph.initializer, *graph.output):
         item.name = fresh(item.name)
         item.doc_string = ""
+    for value in (*graph.input, *graph.output):
+        _rename_sizes(value.type, sizes)
     for sparse in graph.sparse_initializer:
         sparse.values.name = fresh(sparse.values.name)
     for node in graph.node:
@@ -235,7 +239,16 @@ def _rename(graph: onnx.GraphProto, fresh: Callable[[str], str], nodes: list[int
         for attribute in node.attribute:
             attribute.doc_string = ""
             if attribute.type == onnx.AttributeProto.GRAPH:
-                _rename(attribute.g, fresh, nodes)
+                _rename(attribute.g, fresh, nodes, sizes)
             if attribute.type == onnx.AttributeProto.TENSOR:
                 attribute.t.name = ""
                 attribute.t.doc_string = ""
+
+
+def _rename_sizes(kind: onnx.TypeProto, sizes: dict[str, str]) -> None:
+    """Sizes that have a name get another one, the same for the same."""
+    kind.denotation = ""
+    for size in kind.tensor_type.shape.dim if kind.HasField("tensor_type") else ():
+        size.denotation = ""
+        if size.HasField("dim_param"):
+            size.dim_param = sizes.setdefault(size.dim_param, f"d{len(sizes)}")

@@ -110,7 +110,7 @@ def _written_live(
         ("The network", networks(network, None if candidate.same_file else twin)),
         ("What differs between the files", "" if candidate.same_file else _file_difference(network, twin)),
         ("Where it comes from", "" if confidential else origin_words(seed)),
-        ("What was hidden", hidden_words(kept) if confidential else ""),
+        ("What was hidden", hidden_words(kept, seed.network_side, seed.twin_side) if confidential else ""),
     ]
     about = (
         f"The twin ({seed.twin_side}, {file}) is compared with expected.npz: network.onnx evaluated in float64 on "

@@ -45,7 +45,7 @@ def refused_network(seed: Seed, confidential: bool, progress: Progress) -> tuple
     sections = [
         ("The message", code(message)),
         ("The network", networks(model, None)),
-        ("What was hidden", hidden_words(kept) if confidential else ""),
+        ("What was hidden", hidden_words(kept, seed.network_side, seed.twin_side) if confidential else ""),
     ]
     what = f"A network of {counted(count, 'node')} ({ops}) cannot be loaded or run; expected is that it runs."
     contents = Contents(

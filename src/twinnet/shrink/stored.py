@@ -15,10 +15,15 @@ __all__ = ["stored_values"]
 
 
 def stored_values(seed: Seed, confidential: bool) -> tuple[dict[str, Any], Contents]:
-    """What cannot be made smaller without running the twin elsewhere: its values as they were."""
+    """What cannot be made smaller without running the twin elsewhere: its values as they were.
+
+    They cannot be hidden. The values are the proof: nobody can tell what a twin that cannot be run here would give on
+    other data, so random ones would show a difference that was made up. Scaling, shifting or reordering both sides
+    alike would keep the difference and hide nothing, as it is undone in a moment.
+    """
     if confidential:
         raise UsageError(
-            "this twin cannot be run apart from your code, so its weights and data cannot be replaced",
+            "this twin cannot be run apart from your code: its values are the only proof, so they cannot be replaced",
             hint="leave out --confidential and look at what the folder holds before you pass it on",
         )
     assert seed.expected is not None and seed.allowed is not None and seed.observed is not None

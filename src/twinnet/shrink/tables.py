@@ -2,47 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines._floats import own_floats
 from twinnet.engines._onnx_cut import between, build
 from twinnet.engines._table_view import TableView
 from twinnet.engines.alone import SIDES
 from twinnet.errors import EngineError
-from twinnet.layers.graph import Layer
 from twinnet.layers.read_plan import read_plan
 from twinnet.lut.onnx import PAYLOAD_LAST
 from twinnet.lut.plan import INPUT, Plan
-from twinnet.lut.variants import Lookup, Place, Requantise, Sum
+from twinnet.lut.variants import Lookup
 from twinnet.pairing import Pair
 from twinnet.shrink.seed import Seed
+from twinnet.shrink.table_side import Side, Values, differ, onnx_feeds, onnx_side, rows_needed, steps_side
 
 if TYPE_CHECKING:
-    import onnx
-
     from twinnet.engines._plan_judge import PlanJudge
 
-__all__ = ["table_seed"]
+__all__ = ["smallest_values", "table_seed"]
 
 _WINDOW = 24
-_TRIALS = {"steps": 80, "onnx": 24}
+_TRIALS = {"steps": 80, "onnx": 24, "stored": 40}
 """Smaller ones tried; an engine loads each anew."""
-Values = dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class _Side:
-    """One side as `repro.py` is told about it, the arrays it needs, and how to run it here."""
-
-    spec: dict[str, Any]
-    layers: tuple[Layer, ...]
-    run: Callable[[Values], np.ndarray]
-    arrays: dict[str, np.ndarray]
-    model: onnx.ModelProto | None = None
 
 
 def table_seed(
@@ -65,7 +50,7 @@ def table_seed(
         layers = layers[1:]
     if not layers or any("step" not in layer.attrs for layer in layers):
         return None
-    ours = _side(layers)
+    ours = steps_side(layers)
     theirs = _twin_side(tensor, twin, values)
     observed = np.asarray(pair.transform.to_network(twin_trace[pair.twin_site.tensor]))
     allowed = judge.slack * len([x for x in layers if x.kind == "lookup"]) + 0.25 * judge.unit(tensor)
@@ -74,17 +59,17 @@ def table_seed(
     observed = observed[plane : plane + 1]
     compared: np.ndarray | None = None
     if theirs is not None:
-        values = _smallest(values, ours, theirs, allowed)
+        values = smallest_values(values, ours, theirs, allowed)
         found = _tried(theirs, values)
-        if found is None or not _differ(found, ours.run(values), allowed):
+        if found is None or not differ(found, ours.run(values), allowed):
             theirs = None
         else:
             observed = found
     if theirs is None:
         values, observed, compared = _window(values, observed, ours)
-        theirs = _Side({"kind": "stored"}, (), lambda v: observed, {"observed": observed})
-    held = {f"network:{k}": v for k, v in _rows_needed(ours, values).items()}
-    held |= {f"twin:{k}": v for k, v in _rows_needed(theirs, values).items()}
+        theirs = Side({"kind": "stored"}, (), lambda v: observed, {"observed": observed})
+    held = {f"network:{k}": v for k, v in rows_needed(ours, values).items()}
+    held |= {f"twin:{k}": v for k, v in rows_needed(theirs, values).items()}
     expected = ours.run(values)
     limit = np.full(expected.shape, allowed)
     if compared is not None:
@@ -107,65 +92,7 @@ def table_seed(
 # ---- sides -----------------------------------------------------------------------------------------------------
 
 
-def _side(layers: Sequence[Layer]) -> _Side:
-    """Steps of a plan, one after the other."""
-
-    def run(values: Values) -> np.ndarray:
-        known = dict(values)
-        for layer in layers:
-            step: Any = layer.attrs["step"]
-            if isinstance(step, Lookup):
-                made = step({n: np.rint(known[n]).astype(np.int64) for n in step.registers})
-            else:
-                made = np.asarray(step(*(known[n] for n in layer.inputs if n is not None)))
-            known[layer.outputs[0]] = made
-        return known[layers[-1].outputs[0]]
-
-    arrays: dict[str, np.ndarray] = {}
-    steps = []
-    for number, layer in enumerate(layers):
-        told, own = _told(layer)
-        steps.append(told)
-        arrays |= {f"{number}.{k}": v for k, v in own.items()}
-    return _Side({"kind": "steps", "steps": steps}, tuple(layers), run, arrays)
-
-
-def _told(layer: Layer) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """A step as plain data and arrays."""
-    step: Any = layer.attrs["step"]
-    inputs = [n for n in layer.inputs if n is not None]
-    base = {"stage": layer.node.partition(".")[0], "output": layer.outputs[0], "inputs": inputs}
-    if isinstance(step, Lookup):
-        table = step.table
-        facts = {k: getattr(table, k) for k in ("axes", "nodes", "step", "last", "near", "width", "thin")}
-        rows = {"values": len(table.values)} | ({} if table.coarse is None else {"coarse": len(table.coarse)})
-        arrays = {"values": table.values, "coarse": table.coarse, "index": table.index}
-        spec = {
-            "kind": "lookup",
-            **base,
-            "term": _plain(asdict(step.term)),
-            "table": {**facts, "rows": rows},
-            "cell": step.cell,
-            "rotation": step.rotation,
-        }
-        return spec, {k: v for k, v in arrays.items() if v is not None}
-    if isinstance(step, Place):
-        facts = {"channels": step.channels, "upscale": step.upscale, "rotation": step.rotation}
-        return {"kind": "place", **base, **facts, "denominator": layer.attrs.get("denominator", 1)}, {}
-    if isinstance(step, Sum):
-        return {"kind": "sum", **base, "denominators": list(step.denominators), "total": step.total}, {}
-    assert isinstance(step, Requantise)
-    steps = [list(s) for s in step.requant.steps]
-    return {"kind": "requant", **base, "steps": steps, "denominator": step.denominator}, {}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    return [_plain(v) for v in value] if isinstance(value, tuple | list) else value
-
-
-def _twin_side(tensor: str, twin: Any, values: Values) -> _Side | None:
+def _twin_side(tensor: str, twin: Any, values: Values) -> Side | None:
     """The twin's own steps, where it is a plan; its part of an ONNX model; None where it cannot be run apart."""
     plan = getattr(twin, "plan", None)
     if isinstance(plan, Plan):
@@ -173,13 +100,13 @@ def _twin_side(tensor: str, twin: Any, values: Values) -> _Side | None:
         indices, frontier = graph.segment([tensor], values)
         if not indices or any(n not in values for n in frontier):
             return None
-        return _side([graph.layers[i] for i in indices])
+        return steps_side([graph.layers[i] for i in indices])
     if isinstance(twin, TableView) and twin.twin.artefact is not None and twin.engine in SIDES:
         return _onnx_side(tensor, twin, values)
     return None
 
 
-def _onnx_side(site: str, twin: TableView, values: Values) -> _Side | None:
+def _onnx_side(site: str, twin: TableView, values: Values) -> Side | None:
     from twinnet.engines._onnx_graph import OnnxGraph
 
     artefact = twin.twin.artefact
@@ -200,47 +127,31 @@ def _onnx_side(site: str, twin: TableView, values: Values) -> _Side | None:
             return None
         names[found] = name
     scales = twin.scales
-
-    def feeds(given: Values) -> Values:
-        made = {}
-        for tensor, name in names.items():
-            whole = np.rint(given[name] / scales.get(name, 1.0)).astype(np.int64)
-            made[tensor] = whole[:, 0].astype(np.uint8) if name == INPUT else whole
-        return made
-
+    inputs = {tensor: (name, round(1 / scales.get(name, 1.0))) for tensor, name in names.items()}
     try:
         nodes, read = between(graph, [target], set(names))
         if set(read) - set(names):
             return None
-        model = build(graph, nodes, feeds(values), [target], artefact.network.weights())
+        model = build(graph, nodes, onnx_feeds(inputs, values), [target], artefact.network.weights())
     except EngineError:
         return None
     for value in model.graph.input:  # of any size: the input is made smaller later
         for axis, size in enumerate(value.type.tensor_type.shape.dim):
             size.dim_param = f"{value.name}_{axis}"
-    last = target.endswith(PAYLOAD_LAST)
-    denominator = round(1 / scales[site])
     spec = {
         "kind": "onnx",
         "file": "twin.onnx",
         "engine": twin.engine,
         "options": {"opt": "off"} if twin.engine == "onnxruntime" else {},
-        "inputs": {tensor: (name, round(1 / scales.get(name, 1.0))) for tensor, name in names.items()},
+        "inputs": inputs,
         "output": target,
-        "payload_last": last,
-        "denominator": denominator,
+        "payload_last": target.endswith(PAYLOAD_LAST),
+        "denominator": round(1 / scales[site]),
     }
-    content = model.SerializeToString()
-
-    def run(given: Values) -> np.ndarray:
-        with own_floats():
-            found = np.asarray(SIDES[twin.engine](content, spec["options"], feeds(given))[target])
-        return (found.transpose(0, 3, 1, 2) if last else found) * (1.0 / denominator)
-
-    return _Side(spec, (), run, {}, model)
+    return onnx_side(spec, model)
 
 
-def _tried(side: _Side, values: Values) -> np.ndarray | None:
+def _tried(side: Side, values: Values) -> np.ndarray | None:
     try:
         return side.run(values)
     except Exception:  # a part that cannot run shows nothing
@@ -250,19 +161,13 @@ def _tried(side: _Side, values: Values) -> np.ndarray | None:
 # ---- smaller ---------------------------------------------------------------------------------------------------
 
 
-def _differ(a: np.ndarray | None, b: np.ndarray | None, allowed: float) -> bool:
-    if a is None or b is None:
-        return False
-    return a.shape != b.shape or bool((np.abs(a - b) > allowed).any())
-
-
 def _worst_plane(observed: np.ndarray, expected: np.ndarray) -> int:
     if observed.shape != expected.shape:
         return 0
     return int(np.abs(observed - expected).reshape(len(observed), -1).max(axis=1).argmax())
 
 
-def _smallest(values: Values, ours: _Side, theirs: _Side, allowed: float) -> Values:
+def smallest_values(values: Values, ours: Side, theirs: Side, allowed: float) -> Values:
     """Rows and columns cut away from every side while both sides still differ."""
     cell = max(getattr(layer.attrs["step"], "cell", 1) for layer in ours.layers)
     trials = 0
@@ -270,7 +175,7 @@ def _smallest(values: Values, ours: _Side, theirs: _Side, allowed: float) -> Val
     def shows(made: Values) -> bool:
         nonlocal trials
         trials += 1
-        return _differ(_tried(theirs, made), _tried(ours, made), allowed)
+        return differ(_tried(theirs, made), _tried(ours, made), allowed)
 
     def without(axis: int, gone: int, first: bool) -> Values | None:
         """The values without `gone` pixels of the coarsest grid at one end."""
@@ -300,9 +205,7 @@ def _smallest(values: Values, ours: _Side, theirs: _Side, allowed: float) -> Val
     return values
 
 
-def _window(
-    values: Values, observed: np.ndarray, ours: _Side
-) -> tuple[Values, np.ndarray, np.ndarray | None]:
+def _window(values: Values, observed: np.ndarray, ours: Side) -> tuple[Values, np.ndarray, np.ndarray | None]:
     """Pixels around the worst place of a twin that cannot be run; what a cut changes at its edge is not compared."""
     whole = ours.run(values)
     plain = all(isinstance(x.attrs["step"], Lookup) and x.attrs["step"].cell == 1 for x in ours.layers)
@@ -320,22 +223,3 @@ def _window(
     if not (np.abs(observed[index] - expected)[compared] > 0).any():
         return values, observed, None
     return cut, np.ascontiguousarray(observed[index]), compared
-
-
-def _rows_needed(side: _Side, values: Values) -> dict[str, np.ndarray]:
-    """Of every table only the rows that are read here."""
-    kept = {k: v for k, v in side.arrays.items() if k.rpartition(".")[2] not in ("values", "coarse")}
-    known = dict(values)
-    for number, layer in enumerate(side.layers):
-        step: Any = layer.attrs["step"]
-        if isinstance(step, Lookup):
-            registers = {n: np.rint(known[n]).astype(np.int64) for n in step.registers}
-            read = {False: np.zeros(0, np.int64), True: np.zeros(0, np.int64)}
-            for walk in step.walks(step.values(registers)):
-                read[walk.coarse] = np.unique(walk.rows[(walk.weights > 0) & (walk.rows >= 0)])
-            for part, coarse in (("values", False), ("coarse", True)):
-                if f"{number}.{part}" in side.arrays:
-                    kept[f"{number}.{part}_rows"] = read[coarse]
-                    kept[f"{number}.{part}"] = side.arrays[f"{number}.{part}"][read[coarse]]
-        known[layer.outputs[0]] = _side([layer]).run(known)
-    return kept

@@ -1,4 +1,4 @@
-"""Mistakes before the first layer: range and normalisation of the input itself."""
+"""Mistakes before the first layer: range, normalisation, colours and layout of the input itself."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 
 from twinnet.blame.causes.family import Candidate, family, plain
 from twinnet.blame.problem import Patch, Problem
+from twinnet.judge.preparations import preparations
 from twinnet.layers.graph import Layer
 
 _WAYS = {
@@ -38,6 +39,18 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                     "as it is",
                     f"{plain(a)} x + {plain(b)}",
                     cost=1.25,
+                )
+            for words, made in preparations(x.numpy()):
+                yield Candidate(
+                    "preprocessing",
+                    f"takes the input {words}",
+                    lambda p, i=i, k=place, v=made: p.give(i, k, torch.from_numpy(v)),
+                    "as it is",
+                    words,
+                    cost=1.25,
+                    whole=True,
+                    close="8 bits" in words,
+                    what="prepared",
                 )
 
 

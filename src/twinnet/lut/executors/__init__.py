@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from twinnet.errors import EngineError, UsageError
-from twinnet.lut.plan import Plan
-from twinnet.lut.reference import Record, run_reference
+from twinnet.lut.plan import Plan, Stage
+from twinnet.lut.reference import Record, run_reference, run_stage
 
 __all__ = ["EXECUTORS", "Executor", "ReferenceExecutor", "make"]
 
@@ -37,6 +37,10 @@ class Executor(Protocol):
         `plan.sites`."""
         ...
 
+    def record_stage(self, stage: Stage, registers: dict[str, np.ndarray], record: Record) -> np.ndarray:
+        """One stage alone on given registers (uint8 [channels, rows, columns], the image among them)."""
+        ...
+
 
 class ReferenceExecutor:
     """The interpreter of `twinnet.lut.reference` behind the common interface."""
@@ -57,6 +61,10 @@ class ReferenceExecutor:
     def record(self, plane: np.ndarray, record: Record) -> np.ndarray:
         """See `Executor.record`."""
         return run_reference(self.plan, plane, record)
+
+    def record_stage(self, stage: Stage, registers: dict[str, np.ndarray], record: Record) -> np.ndarray:
+        """See `Executor.record_stage`."""
+        return run_stage(self.plan, stage, registers, record)
 
 
 def make(plan: Plan, name: str = "auto", threads: int | None = None) -> Executor:

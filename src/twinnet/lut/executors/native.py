@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from twinnet.errors import EngineError, UsageError
-from twinnet.lut.executors.recording import affine, check_planes, levels, record_plan
+from twinnet.lut.executors.recording import affine, check_planes, levels, record_plan, record_stage
 from twinnet.lut.native import library
 from twinnet.lut.plan import INPUT, Plan, Plane, Stage, Table, Term
 from twinnet.lut.reference import Record
@@ -113,6 +113,10 @@ class NativeExecutor:
         """Like `run` for one [rows, columns], calling `record(name, integers)` in the order of `sites`."""
         check_planes(plane, 2)
         return record_plan(self.plan, np.ascontiguousarray(plane), record, self._lookup, self._run_stage)
+
+    def record_stage(self, stage: Stage, registers: dict[str, np.ndarray], record: Record) -> np.ndarray:
+        """See `Executor.record_stage`."""
+        return record_stage(self.plan, stage, registers, record, self._lookup, self._run_stage)
 
     def _lookup(
         self, stage: Stage, term: Term, rotation: int, registers: dict[str, np.ndarray]

@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from twinnet.lut.executors.recording import check_planes, levels, place, record_plan
+from twinnet.lut.executors.recording import check_planes, levels, place, record_plan, record_stage
 from twinnet.lut.plan import INPUT, Plan, Plane, Sample, Stage, Table, Term
 from twinnet.lut.reference import Record
 
@@ -56,6 +56,10 @@ class NumpyExecutor:
         """Like `run` for one [rows, columns], calling `record(name, integers)` in the order of `sites`."""
         check_planes(plane, 2)
         return record_plan(self.plan, plane, record, self._lookup, self._run_stage)
+
+    def record_stage(self, stage: Stage, registers: dict[str, np.ndarray], record: Record) -> np.ndarray:
+        """See `Executor.record_stage`."""
+        return record_stage(self.plan, stage, registers, record, self._lookup, self._run_stage)
 
     def _run_plane(self, plane: np.ndarray) -> np.ndarray:
         registers: Registers = {INPUT: plane[None]}

@@ -11,7 +11,7 @@ from twinnet.errors import UsageError
 from twinnet.lut.plan import INPUT, Plan, Plane, Requant, Stage, Term
 from twinnet.lut.reference import Record
 
-__all__ = ["Lookup", "RunStage", "affine", "check_planes", "levels", "place", "record_plan"]
+__all__ = ["Lookup", "RunStage", "affine", "check_planes", "levels", "place", "record_plan", "record_stage"]
 
 Registers = dict[str, np.ndarray]
 Lookup = Callable[[Stage, Term, int, Registers], np.ndarray]
@@ -88,24 +88,32 @@ def record_plan(
     """Run every stage as a plain run does, and look up each term once more to show its numerators."""
     registers: Registers = {INPUT: plane[None]}
     for stage in plan.stages:
-        for group in stage.groups:
-            terms = [term for term in stage.terms if term.group == group]
-            prefix = f"{stage.name}.{group}" if group else stage.name
-            note(f"{prefix}.input.x", _stack(terms[0].sample.planes, registers))
-            blended = [term.blend for term in terms if term.blend is not None]
-            if blended:
-                note(f"{prefix}.input.prev_x", _stack(blended[0].planes, registers))
-            part: np.ndarray | int = 0
-            for term in terms:
-                factor = stage.denominator // term.denominator(plan.tables[term.table])
-                for r in term.rotations:
-                    numerator = lookup(stage, term, r, registers)
-                    note(f"{stage.name}.{term.name}.rot{r}.sr", numerator)
-                    placed = place(numerator, stage.channels, stage.upscale, r)
-                    note(f"{stage.name}.{term.name}.rot{r}", placed)
-                    part = part + factor * placed
-            if group:
-                note(prefix, np.asarray(part))
-        registers[stage.name] = run_stage(stage, registers)
-        note(stage.name, registers[stage.name])
+        registers[stage.name] = record_stage(plan, stage, registers, note, lookup, run_stage)
     return registers[plan.stages[-1].name]
+
+
+def record_stage(
+    plan: Plan, stage: Stage, registers: Registers, note: Record, lookup: Lookup, run_stage: RunStage
+) -> np.ndarray:
+    """One stage on what earlier ones left in their registers."""
+    for group in stage.groups:
+        terms = [term for term in stage.terms if term.group == group]
+        prefix = f"{stage.name}.{group}" if group else stage.name
+        note(f"{prefix}.input.x", _stack(terms[0].sample.planes, registers))
+        blended = [term.blend for term in terms if term.blend is not None]
+        if blended:
+            note(f"{prefix}.input.prev_x", _stack(blended[0].planes, registers))
+        part: np.ndarray | int = 0
+        for term in terms:
+            factor = stage.denominator // term.denominator(plan.tables[term.table])
+            for r in term.rotations:
+                numerator = lookup(stage, term, r, registers)
+                note(f"{stage.name}.{term.name}.rot{r}.sr", numerator)
+                placed = place(numerator, stage.channels, stage.upscale, r)
+                note(f"{stage.name}.{term.name}.rot{r}", placed)
+                part = part + factor * placed
+        if group:
+            note(prefix, np.asarray(part))
+    made = run_stage(stage, registers)
+    note(stage.name, made)
+    return made

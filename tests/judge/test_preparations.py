@@ -1,0 +1,40 @@
+"""Every way to prepare a picture is recognised when both sides show it, and none where nothing was done."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from twinnet.judge.inputs import input_cause
+from twinnet.judge.preparations import preparations
+
+IMAGE = np.random.default_rng(3).random((2, 3, 10, 14), dtype=np.float32)
+WAYS = [words for words, _ in preparations(IMAGE)]
+
+
+@pytest.mark.parametrize("words", WAYS)
+def test_each_way_is_named(words: str) -> None:
+    made = dict(preparations(IMAGE))[words].astype(np.float32)
+    cause, reason = input_cause("image", IMAGE, made)
+    assert cause is not None, reason
+    assert cause.sentence == f"the twin takes input image {words}"
+
+
+def test_ways_differ_from_each_other_and_from_nothing() -> None:
+    made = [IMAGE.astype(np.float64), *(m for _, m in preparations(IMAGE))]
+    assert len(WAYS) == len(set(WAYS)) >= 15
+    for i, one in enumerate(made):
+        assert all(np.abs(one - other).max() > 1e-4 for other in made[:i])
+
+
+def test_whole_numbers_take_the_statistics_of_whole_numbers() -> None:
+    whole = np.rint(255 * IMAGE)
+    fit = dict(preparations(whole))["normalised by the mean and deviation of ImageNet"]
+    small = dict(preparations(whole / 255))["normalised by the mean and deviation of ImageNet"]
+    np.testing.assert_allclose(fit, small, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4, 4), (5,), (2, 7), (1, 4, 6, 6)])
+def test_other_inputs_are_left_alone(shape: tuple[int, ...]) -> None:
+    for _, made in preparations(np.zeros(shape, np.float32)):
+        assert made.shape == shape
