@@ -4,11 +4,27 @@ the tensor.
 
 from __future__ import annotations
 
+import difflib
+
 import torch
 
 from twinnet.blame.problem import Problem
 
-__all__ = ["describe"]
+__all__ = ["describe", "layers_apart"]
+
+
+_MOVES = {
+    "transpose",
+    "reshape",
+    "flatten",
+    "squeeze",
+    "unsqueeze",
+    "expand",
+    "identity",
+    "cast",
+    "constant_of_shape",
+}
+"""Layers that come and go as a network is converted, and compute nothing."""
 
 
 def describe(problem: Problem) -> str:
@@ -39,6 +55,35 @@ def describe(problem: Problem) -> str:
         parts += ["all too large"] if up == 1 else ["all too small"] if up == 0 else []
     parts += _where(off)
     return ", ".join(parts)
+
+
+def layers_apart(problem: Problem) -> str:
+    """Which layers only one side has here, where the twin's own are known and the others correspond; else nothing.
+
+    >>> from twinnet.layers import Graph, Layer
+    >>> ours = (Layer("relu", ("x",), ("y",)),)
+    >>> theirs = Graph((Layer("conv", ("x", "w"), ("a",)), Layer("relu", ("a",), ("y",))), ("x",), ("y",))
+    >>> layers_apart(Problem(ours, {}, {"x": torch.ones(1)}, "y", torch.ones(1), twin=theirs))
+    'only the twin has here: conv'
+    """
+    if problem.twin is None:
+        return ""
+    ours, theirs = ([x.kind for x in g if x.kind not in _MOVES] for g in (problem.layers, problem.twin))
+    more, less = [], []
+    for what, a, b, c, d in difflib.SequenceMatcher(a=ours, b=theirs, autojunk=False).get_opcodes():
+        if what == "replace":  # other words for the same, as likely as not
+            return ""
+        more += theirs[c:d] if what == "insert" else []
+        less += ours[a:b] if what == "delete" else []
+    said = [f"only the twin has here: {_listed(more)}"] if more else []
+    said += [f"only the network has here: {_listed(less)}"] if less else []
+    return ", ".join(said)
+
+
+def _listed(names: list[str]) -> str:
+    return " ".join(name.replace("_", " ") + "," for name in names[:6]).rstrip(",") + (
+        " ..." if len(names) > 6 else ""
+    )
 
 
 def _where(off: torch.Tensor) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from twinnet.blame.causes import FAMILIES, Candidate
 from twinnet.blame.causes._tables import cells_words, fewer_sites, is_table
-from twinnet.blame.evidence import describe
+from twinnet.blame.evidence import describe, layers_apart
 from twinnet.blame.lean import fewer_channels
 from twinnet.blame.problem import Problem, Score
 from twinnet.errors import EngineError
@@ -82,7 +82,9 @@ def _length(problem: Problem) -> int:
 
 def _evidence(problem: Problem) -> str:
     """Where the error is and which way it goes, and from which cells of a table it comes."""
-    return ", ".join(part for part in (describe(problem), cells_words(problem)) if part)
+    return ", ".join(
+        part for part in (describe(problem), layers_apart(problem), cells_words(problem)) if part
+    )
 
 
 def _other(a: Candidate, b: Candidate) -> bool:
