@@ -7,6 +7,7 @@ import torch.nn.functional as F
 
 from tests.blame.cases import CASES, Case, seeded
 from twinnet.blame import FAMILIES, KINDS, Problem, solve
+from twinnet.blame.causes._words import constant_words
 from twinnet.layers.graph import Graph, Layer
 
 _STATIC = [c for c in CASES if c.graph is not None]
@@ -48,3 +49,16 @@ def test_another_name_of_the_same_operator_is_no_cause(turned: bool) -> None:
     found = solve(Problem((ours,), {"w": w, "b": b}, {"x": x}, "y", F.linear(x, w, theirs), twin=twin))
     assert found.cause is not None and found.cause.kind == "bias", found
     assert "bias of channel 3" in found.cause.sentence
+
+
+@pytest.mark.parametrize(("channels", "other"), [(1, 1), (4, 4), (4, 1)])
+def test_rounded_weights_are_said_whatever_the_number_of_channels(channels: int, other: int) -> None:
+    w = seeded(channels, 6, 3, 3, seed=1)
+    theirs = w.clone()
+    theirs[:other] = w[:other].half().float()
+    assert constant_words("conv", 1, w.double(), theirs.double()) == (
+        "precision",
+        "the weights are rounded to float16"
+        if other == channels
+        else "weights of channel 0 are rounded to float16",
+    )

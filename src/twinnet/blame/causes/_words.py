@@ -146,7 +146,6 @@ def _weights(kind: str, a: torch.Tensor, b: torch.Tensor) -> tuple[str, str]:
         if torch.allclose(y[c], x[c] * factor, rtol=1e-4, atol=0):
             value = nice(factor)
             return "scale", f"weights of channel {c} are {plain(factor if value is None else value)}x"
-        return "weights", f"other weights in channel {c} of {a.shape[axis]}"
     factor = float((a * b).sum() / (a * a).sum()) if bool(a.any()) else 0.0
     if torch.allclose(b, a * factor, rtol=1e-4, atol=0):
         value = nice(factor)
@@ -154,6 +153,8 @@ def _weights(kind: str, a: torch.Tensor, b: torch.Tensor) -> tuple[str, str]:
     for name, to in (("float16", torch.float16), ("bfloat16", torch.bfloat16)):
         if torch.equal(b, a.to(to).double()):
             return "precision", f"the weights are rounded to {name}"
+        if len(hit) == 1 and torch.equal(y[hit], x[hit].to(to).double()):
+            return "precision", f"weights of channel {hit[0]} are rounded to {name}"
     for bits in (8, 4):
         top = 2 ** (bits - 1) - 1
         others = [k for k in range(a.dim()) if k != axis]
@@ -164,6 +165,8 @@ def _weights(kind: str, a: torch.Tensor, b: torch.Tensor) -> tuple[str, str]:
             step = (size / top).clamp_min(1e-300)
             if torch.allclose(b, (a / step).round() * step, rtol=1e-5, atol=1e-9):
                 return "quantisation", f"the weights are rounded to {bits} bits {words}"
+    if len(hit) == 1 < a.shape[axis]:
+        return "weights", f"other weights in channel {hit[0]} of {a.shape[axis]}"
     if len(hit) < a.shape[axis]:
         return "weights", f"other weights in {len(hit)} of {a.shape[axis]} channels"
     return "weights", f"other weights throughout, as from another checkpoint ({count} of {a.numel()} differ)"
