@@ -19,8 +19,8 @@ _GREY = {"the mean": (1 / 3, 1 / 3, 1 / 3), "the luminance": (0.299, 0.587, 0.11
 def preparations(x: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """The input prepared otherwise, in float64, and each way in words that follow "takes the input".
 
-    >>> dict(preparations(np.full((1, 1, 2, 2), 0.3)))["rounded to 8 bits"].max().round(4)
-    0.302
+    >>> round(float(dict(preparations(np.full((1, 1, 2, 2), 0.3)))["cut off to 8 bits"].max() * 255), 6)
+    76.0
     """
     x = x.astype(np.float64)
     if not x.size:
