@@ -16,6 +16,9 @@ __all__ = ["Desk"]
 _GRACE = 5.0
 """Seconds that an interrupted command gets to come back before its asker is told that it still runs."""
 
+_SOON = 100
+"""Turns of a loop within which an exception that was sent to this thread is raised."""
+
 
 @dataclass
 class _Request:
@@ -37,6 +40,7 @@ class Desk:
         self._running: _Request | None = None
         self._thread = 0
         self._closed = False
+        self._struck = False
 
     # -- the stopped thread --------------------------------------------------------------------------------------
 
@@ -79,10 +83,21 @@ class Desk:
         return go_on
 
     def _settle(self) -> None:
-        """From here on no limit strikes: one that is on its way is called back."""
-        with self._lock:
-            self._running = None
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), None)
+        """From here on no limit strikes: one that is on its way is taken here.
+
+        It has to arrive. Called back, it would leave the interpreter looking for it after every instruction for good,
+        and in an endless loop once somebody traces the program.
+        """
+        while True:
+            try:
+                with self._lock:
+                    self._running = None
+                    struck, self._struck = self._struck, False
+                for _ in range(_SOON if struck else 0):
+                    pass
+                return
+            except Late:
+                continue
 
     def _refuse_rest(self) -> None:
         with self._lock:
@@ -116,6 +131,7 @@ class Desk:
             return request.reply
         with self._lock:
             if self._running is request:
+                self._struck = True
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     ctypes.c_ulong(self._thread), ctypes.py_object(Late)
                 )

@@ -307,7 +307,12 @@ def next_command(result: Result) -> tuple[str, str]:
         if run and (getattr(result, "_seeds", ()) or (Path(result.folder) / "seeds").is_dir()):
             return f"twinnet repro {run}", "writes the smallest network that gives the same error"
         words = shlex.split(result.command)
-        if result.stage == "pair" and words[1:2] == ["check"] and words[2][:1] != "-" and result.twin.description:
+        if (
+            result.stage == "pair"
+            and words[1:2] == ["check"]
+            and words[2][:1] != "-"
+            and result.twin.description
+        ):
             pair = shlex.join([clean(words[2]), clean(result.twin.description)])
             return f"twinnet diff {pair}", "lists everything that differs"
         if result.command and result.log:
