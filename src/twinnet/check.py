@@ -73,9 +73,10 @@ def run_folder(network: str, twin: str) -> Path:
     place, _, attribute = network.rpartition(":") if ":" in network else (network, "", "")
     stem = Path(place).name.removesuffix(".py").removesuffix(".onnx").removesuffix(".pt2")
     name = f"{stem}.{attribute}" if attribute else stem
+    from twinnet.engines.spec import file_name
+
     text = f"{name}-{twin}".replace("/", "-")
-    words = "".join(c if c.isalnum() or c in "-_." else "-" for c in text)
-    return Path("runs") / words[:120].strip("-.")
+    return Path("runs") / file_name(text, 120).strip("-.")
 
 
 def default_spec(network: Network, twin: Any = None) -> str:
@@ -237,8 +238,10 @@ def _folder(out: str | Path | None, spec: Any, taken: set[str], *, several: bool
 
 
 def _slug(spec: Any) -> str:
+    from twinnet.engines.spec import file_name
+
     name = getattr(spec, "slug", None) or getattr(spec, "__name__", None) or getattr(spec, "name", "callable")
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[:80]
+    return file_name(name, 80)
 
 
 def _check_one(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-__all__ = ["Signature", "TensorSpec"]
+__all__ = ["Signature", "TensorSpec", "by_position"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +39,14 @@ class Signature:
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...] = ()
+
+
+def by_position(ours: Collection[str], theirs: Collection[str]) -> dict[str, str]:
+    """Input names of one side to those of the other, one after the other; empty where they agree or are not as many.
+
+    >>> by_position(["x"], ["image"]), by_position(["x"], ["x", "mask"])
+    ({'x': 'image'}, {})
+    """
+    if set(ours) <= set(theirs) or len(ours) != len(theirs):
+        return {}
+    return dict(zip(ours, theirs, strict=True))

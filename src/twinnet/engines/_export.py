@@ -21,7 +21,7 @@ import numpy as np
 from twinnet.cache import cached_folder, content_key
 from twinnet.engines.base import UNITS, Job, failed
 from twinnet.errors import EngineError, MissingExtra, UsageError
-from twinnet.signature import Signature
+from twinnet.signature import Signature, by_position
 
 if TYPE_CHECKING:
     import onnx
@@ -139,7 +139,8 @@ def onnx_artefact(network: Network | None, file: str | None, job: Job) -> OnnxAr
         loaded = load_network(file)
         if not isinstance(loaded, OnnxNetwork):
             raise UsageError(f"{file} is not an ONNX file")
-        names = _by_position(network.signature if network else None, loaded.signature)
+        ours = [i.name for i in network.signature.inputs] if network else []
+        names = by_position(ours, [i.name for i in loaded.signature.inputs])
         return OnnxArtefact(loaded, origin=_origin_of_file(loaded, network, job), input_names=names)
     if network is None:
         raise UsageError("no network and no file to load")
@@ -169,15 +170,6 @@ def _origin_of_file(loaded: OnnxNetwork, network: Any, job: Job) -> dict[str, Or
                 if ops.get(name) == node.op_type and name in ours.origin:
                     origin[name] = ours.origin[name]
     return origin
-
-
-def _by_position(ours: Signature | None, theirs: Signature) -> dict[str, str]:
-    """Input names of one side to those of the other: by name where they agree, else by position."""
-    if ours is None or {i.name for i in ours.inputs} <= {i.name for i in theirs.inputs}:
-        return {}
-    if len(ours.inputs) != len(theirs.inputs):
-        return {}
-    return {a.name: b.name for a, b in zip(ours.inputs, theirs.inputs, strict=True)}
 
 
 def _exported(network: Any, job: Job) -> OnnxArtefact:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twinnet.errors import UsageError
 
-__all__ = ["Spec", "parse_spec", "parse_specs"]
+__all__ = ["Spec", "file_name", "parse_spec", "parse_specs"]
 
 _BY_SUFFIX = {
     ".onnx": "onnxruntime",
@@ -45,8 +45,16 @@ class Spec:
         words = [self.engine, *(w for pair in self.options.items() for w in pair)]
         if self.file:
             words.append(Path(self.file.split(":")[0]).stem)
-        text = "-".join(words)
-        return "".join(c if c.isalnum() or c in "-_." else "-" for c in text)[:80]
+        return file_name("-".join(words), 80)
+
+
+def file_name(text: str, most: int | None = None) -> str:
+    """A text as the name of a file or folder, at most so long.
+
+    >>> file_name("nets/a.onnx?opt=off", 16)
+    'nets-a.onnx-opt-'
+    """
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text)[:most]
 
 
 def parse_spec(text: str, engines: Collection[str]) -> Spec:

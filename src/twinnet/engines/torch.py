@@ -23,6 +23,7 @@ from twinnet.engines.base import (
     switch,
 )
 from twinnet.errors import EngineError, UsageError
+from twinnet.signature import by_position
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
@@ -107,9 +108,7 @@ class TorchSession(Session):
         self.network = network
         self.signature = network.signature
         # A module of its own may call its inputs otherwise: they are then the network's, one after the other.
-        own = [spec.name for spec in network.signature.inputs]
-        moved = not set(job.inputs) <= set(own) and len(own) == len(job.inputs)
-        self._names = dict(zip(job.inputs, own, strict=True)) if moved else {}
+        self._names = by_position(job.inputs, [spec.name for spec in network.signature.inputs])
         self._job = job = replace(job, inputs=self._mine(job.inputs))
         self._dtype = getattr(torch, dtype) if dtype else None
         self._own = own_precision(network)

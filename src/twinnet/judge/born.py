@@ -23,7 +23,7 @@ from twinnet.judge.sides import dims
 from twinnet.judge.sizes import TINY_HALF, Sizes, as_real, class_of, nonfinite
 from twinnet.judge.verdicts import BEYOND_STEPS, LIMIT, TOO_LARGE, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds
-from twinnet.layers.graph import Graph, Layer
+from twinnet.layers.graph import Graph
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
 
@@ -118,7 +118,7 @@ class BornTest:
 
     def named(self, layers: Sequence[int]) -> tuple[str, ...]:
         """Layers as people call them, last one first."""
-        return tuple(_label(self._graph.layers[i]) for i in reversed(layers))
+        return tuple(self._graph.layers[i].label for i in reversed(layers))
 
     # -- one sample ----------------------------------------------------------------------------------------------
 
@@ -297,7 +297,8 @@ class _Sample:
                 continue
             if class_of(value) in ("float", "complex"):
                 # An infinity is exact: what follows from it is not free to be anything.
-                rounding = value.abs().mul_(test._unit).to(torch.float32).nan_to_num_(0.0, 0.0)
+                rounding = value.abs().mul_(test._unit).to(torch.float32)
+                rounding = torch.where(rounding.isfinite(), rounding, 0.0)
                 errors[name] = rounding if own is None else own + rounding
             elif own is not None:
                 errors[name] = own
@@ -381,8 +382,3 @@ class _Sample:
         return Born(
             "fail", math.inf, off, 0.0, f"{wrong} of {expected.numel()} elements differ", labels, limit
         )
-
-
-def _label(layer: Layer) -> str:
-    place = layer.module or layer.outputs[0]
-    return f"{place} {layer.op or layer.kind}".strip()

@@ -104,12 +104,12 @@ def _explanations(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, object, o
         if _same(changed, b):
             found = True
             yield words, "as it is", twin
-    for words, changed in preparations(a):
-        if not found and _same(changed, b):
-            found = True
-            yield words, "as it is", words
     if found:
         return
+    for words, changed in preparations(a):
+        if _same(changed, b):
+            yield words, "as it is", words
+            return
     yield from _affine(a, b)
     yield from _cropped(a, b)
 

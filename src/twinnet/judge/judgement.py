@@ -12,6 +12,7 @@ import numpy as np
 
 from twinnet.engines import Spec
 from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser, unit_of
+from twinnet.engines.spec import file_name
 from twinnet.errors import EngineError, UsageError
 from twinnet.importing import importing
 from twinnet.judge import guards
@@ -367,8 +368,7 @@ def _ir_folder(root: str | Path | None, network: Any, twin: Any) -> Path | None:
     if root is None:
         return None
     slug = getattr(twin, "slug", None) or getattr(twin, "__name__", "twin")
-    words = "".join(c if c.isalnum() or c in "-_." else "-" for c in f"{network.name}-{slug}")
-    return Path(root) / words.strip("-.")
+    return Path(root) / file_name(f"{network.name}-{slug}").strip("-.")
 
 
 def _settled(

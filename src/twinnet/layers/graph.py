@@ -37,6 +37,15 @@ class Layer:
     call: int = 0
     source: str = ""
 
+    @property
+    def label(self) -> str:
+        """Where it stands and what it is, for people.
+
+        >>> Layer("linear", ("x", "w"), ("y",), module="head").label
+        'head linear'
+        """
+        return f"{self.module or self.outputs[0]} {self.op or self.kind}".strip()
+
 
 @dataclass(frozen=True)
 class Graph:

@@ -13,7 +13,7 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.lut.plan import INPUT, Blend, Plan, Plane, Sample, Stage, Table, Term
 
-__all__ = ["Record", "Visits", "lookup_term", "run_reference", "run_stage"]
+__all__ = ["Record", "Visits", "group_inputs", "lookup_term", "run_reference", "run_stage"]
 
 Record = Callable[[str, np.ndarray], None]
 """Called with a site's name and its integers, in the order of `twinnet.lut.plan.sites`."""
@@ -67,12 +67,7 @@ def lookup_term(term: Term, table: Table, cell: int, registers: Registers, rotat
 def _stage(plan: Plan, stage: Stage, registers: Registers, note: Record, visits: Visits | None) -> np.ndarray:
     total: np.ndarray | int = 0
     for group in stage.groups:
-        terms = [term for term in stage.terms if term.group == group]
-        prefix = f"{stage.name}.{group}" if group else stage.name
-        note(f"{prefix}.input.x", _stack(terms[0].sample.planes, registers))
-        blended = [term.blend for term in terms if term.blend is not None]
-        if blended:
-            note(f"{prefix}.input.prev_x", _stack(blended[0].planes, registers))
+        terms, prefix = group_inputs(stage, group, registers, note)
         part: np.ndarray | int = 0
         for term in terms:
             table = plan.tables[term.table]
@@ -89,6 +84,17 @@ def _stage(plan: Plan, stage: Stage, registers: Registers, note: Record, visits:
     out = stage.requant(np.asarray(total), stage.denominator).astype(np.int64)
     note(stage.name, out)
     return out
+
+
+def group_inputs(stage: Stage, group: str, registers: Registers, note: Record) -> tuple[list[Term], str]:
+    """The terms of a group and what its sites begin with, after the pixels that it reads were noted."""
+    terms = [term for term in stage.terms if term.group == group]
+    prefix = f"{stage.name}.{group}" if group else stage.name
+    note(f"{prefix}.input.x", _stack(terms[0].sample.planes, registers))
+    blended = [term.blend for term in terms if term.blend is not None]
+    if blended:
+        note(f"{prefix}.input.prev_x", _stack(blended[0].planes, registers))
+    return terms, prefix
 
 
 def _stack(planes: tuple[Plane, ...], registers: Registers) -> np.ndarray:

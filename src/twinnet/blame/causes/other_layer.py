@@ -30,7 +30,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         for other in _alike(problem.network, layer, w):
             theirs = _constants(problem.network.constants, other)
             mine = _constants(problem.constants, layer)
-            words = f"has the weights of {_name(other)}"
+            words = f"has the weights of {other.label}"
             weights = {k: v for k, v in theirs.items() if k in mine and v.dim() > 1}
             yield _candidate(i, words, weights, other)
             if len(theirs) > len(weights) and theirs.keys() == mine.keys():
@@ -47,7 +47,7 @@ def owner(problem: Problem, name: str | None, value: torch.Tensor) -> str:
             if read == name or not isinstance(constant, torch.Tensor) or constant.shape != value.shape:
                 continue
             if torch.equal(constant, value.to(constant.dtype)):
-                return _name(layer)
+                return layer.label
     return ""
 
 
@@ -85,8 +85,4 @@ def _candidate(i: int, words: str, values: Mapping[int, torch.Tensor], other: La
             constants[inputs[place]] = value
         return Patch(i, i + 1, (replace(layer, inputs=tuple(inputs)),), constants)
 
-    return Candidate("weights", words, change, None, _name(other), 1.5, whole=True, what="other layer")
-
-
-def _name(layer: Layer) -> str:
-    return f"{layer.module or layer.outputs[0]} {layer.op or layer.kind}".strip()
+    return Candidate("weights", words, change, None, other.label, 1.5, whole=True, what="other layer")

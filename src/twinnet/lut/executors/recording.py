@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.lut.plan import INPUT, Plan, Plane, Requant, Stage, Term
-from twinnet.lut.reference import Record
+from twinnet.lut.plan import INPUT, Plan, Requant, Stage, Term
+from twinnet.lut.reference import Record, group_inputs
 
 __all__ = ["Lookup", "RunStage", "affine", "check_planes", "levels", "place", "record_plan", "record_stage"]
 
@@ -78,10 +78,6 @@ def place(numerator: np.ndarray, channels: int, n: int, rotation: int) -> np.nda
     return turned.transpose(0, 3, 1, 4, 2).reshape(channels, rows * n, columns * n)
 
 
-def _stack(planes: tuple[Plane, ...], registers: Registers) -> np.ndarray:
-    return np.stack([registers[p.register][p.channel] for p in dict.fromkeys(planes)])
-
-
 def record_plan(
     plan: Plan, plane: np.ndarray, note: Record, lookup: Lookup, run_stage: RunStage
 ) -> np.ndarray:
@@ -97,12 +93,7 @@ def record_stage(
 ) -> np.ndarray:
     """One stage on what earlier ones left in their registers."""
     for group in stage.groups:
-        terms = [term for term in stage.terms if term.group == group]
-        prefix = f"{stage.name}.{group}" if group else stage.name
-        note(f"{prefix}.input.x", _stack(terms[0].sample.planes, registers))
-        blended = [term.blend for term in terms if term.blend is not None]
-        if blended:
-            note(f"{prefix}.input.prev_x", _stack(blended[0].planes, registers))
+        terms, prefix = group_inputs(stage, group, registers, note)
         part: np.ndarray | int = 0
         for term in terms:
             factor = stage.denominator // term.denominator(plan.tables[term.table])
