@@ -17,7 +17,6 @@ PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
 
 EXCEPTIONS = {
     # Words and figures that several levels write.
-    ("result/whole.py", "report"): "repr(result) is the screen",
     ("structure/words.py", "report"): "how figures are written",
     ("structure/change.py", "report"): "how results become JSON",
     # A network with a meaning of its own brings a judge of its own.

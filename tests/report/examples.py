@@ -18,6 +18,7 @@ from twinnet.result import (
     ResultSet,
     SideInfo,
     TaskMetric,
+    said,
 )
 from twinnet.site import Site
 
@@ -131,10 +132,12 @@ def finding(
 
 PADDING = Cause(
     "padding",
-    'the twin pads (1,1) where the network pads (1,2): TF "SAME" exported as symmetric',
+    said(
+        'the twin pads (1,1) where the network pads (1,2): TF "SAME" exported as symmetric',
+        network=(1, 2),
+        twin=(1, 1),
+    ),
     0.99993,
-    (1, 2),
-    (1, 1),
 )
 
 
@@ -276,7 +279,7 @@ def hostile() -> Result:
         guards=(Guard("note", HOSTILE, True),),
         pairs=(*base.pairs[:6], bad, *base.pairs[7:]),
         first_failing=site,
-        findings=(finding(bad, Cause("padding", HOSTILE, 1.0, HOSTILE, HOSTILE)),),
+        findings=(finding(bad, Cause("padding", said(HOSTILE, network=HOSTILE, twin=HOSTILE), 1.0)),),
         metrics=(TaskMetric(HOSTILE, 1.0, 2.0),),
         environment={HOSTILE: HOSTILE},
         command=HOSTILE,

@@ -21,6 +21,7 @@ from twinnet.result import (
     Cause,
     Coverage,
     Difference,
+    Fact,
     Finding,
     Guard,
     InputsInfo,
@@ -29,6 +30,8 @@ from twinnet.result import (
     ResultSet,
     SideInfo,
     TaskMetric,
+    fact,
+    said,
 )
 from twinnet.site import Site
 
@@ -95,7 +98,12 @@ VALUE = st.recursive(
     lambda inner: several(inner) | st.dictionaries(TEXT, inner, max_size=2),
     max_leaves=4,
 )
-CAUSE = st.builds(Cause, TEXT, TEXT, FLOAT, VALUE, VALUE)
+FACT = (
+    st.builds(said, WORDS, network=VALUE)
+    | st.builds(fact, st.just("padding.mode"), network=WORDS, twin=VALUE)
+    | st.builds(Fact, st.just("nobody.knows"), st.dictionaries(WORDS, VALUE, max_size=2))
+)
+CAUSE = st.builds(Cause, TEXT, FACT, FLOAT, maybe(SITE))
 FINDING = st.builds(
     Finding,
     SITE,
@@ -199,6 +207,9 @@ def test_fields_stand_in_the_documented_order() -> None:
         "kind",
         "explains",
         "sentence",
+        "code",
+        "params",
+        "layer",
         "network_value",
         "twin_value",
     }
@@ -206,7 +217,9 @@ def test_fields_stand_in_the_documented_order() -> None:
 
 def test_numpy_values_of_a_cause_become_plain(tmp_path: Path) -> None:
     base = examples.failing(12)
-    cause = Cause("weights", "one channel is off", 1.0, np.array([1.5, np.nan]), np.float32(0.5))
+    cause = Cause(
+        "weights", said("one channel is off", network=np.array([1.5, np.nan]), twin=np.float32(0.5)), 1.0
+    )
     loaded = through(replace(base, findings=(replace(base.findings[0], cause=cause),)), tmp_path)
     assert isinstance(loaded, Result)
     found = loaded.findings[0].cause

@@ -14,9 +14,9 @@ from twinnet.blame.lean import fewer_channels
 from twinnet.blame.problem import Problem, Score
 from twinnet.errors import EngineError
 from twinnet.layers import kinds
-from twinnet.result import Cause
+from twinnet.result import Cause, fact, said
 
-__all__ = ["INAPPLICABLE", "Explanation", "proposals", "solve", "spoken"]
+__all__ = ["INAPPLICABLE", "Explanation", "proposals", "solve"]
 
 INAPPLICABLE = (
     EngineError,
@@ -61,18 +61,9 @@ def solve(problem: Problem) -> Explanation:
         if _other(c, best) and c.static == best.static and c.cost <= best.cost + _AS_SIMPLE
     ]
     if rivals:
-        reason = (
-            f"either {best.sentence}, or {rivals[0].sentence}: this data cannot tell; {_evidence(problem)}"
-        )
-        return Explanation(None, reason)
-    cause = Cause(
-        best.kind,
-        spoken(best.sentence),
-        min(max(score.explains, 0.0), 1.0),
-        best.network_value,
-        best.twin_value,
-    )
-    return Explanation(cause)
+        reason = fact("either", first=best.fact, second=rivals[0].fact, evidence=said(_evidence(problem)))
+        return Explanation(None, str(reason))
+    return Explanation(Cause(best.kind, best.fact, min(max(score.explains, 0.0), 1.0)))
 
 
 def _length(problem: Problem) -> int:
@@ -89,24 +80,7 @@ def _evidence(problem: Problem) -> str:
 
 def _other(a: Candidate, b: Candidate) -> bool:
     """Whether two hypotheses say different things. Of one kind of cause that is told by what they are about."""
-    return a.kind != b.kind or a.what != b.what or (bool(a.what) and a.twin_value != b.twin_value)
-
-
-_VERBS = {
-    "pads", "leaves", "adds", "applies", "clamps", "reads", "takes", "permutes", "resizes", "rounds",
-    "normalises", "multiplies", "slices", "joins", "reduces", "has", "keeps", "counts", "sums", "averages",
-    "scales", "divides", "saturates", "overflows", "runs", "resets", "uses", "starts", "ignores", "looks",
-    "masks", "samples", "writes", "makes", "prepares", "changes", "turns", "blends", "requantises", "says",
-}  # fmt: skip
-
-
-def spoken(sentence: str) -> str:
-    """What a hypothesis says, as a sentence.
-
-    >>> spoken("pads edge where the network pads reflect")
-    'the twin pads edge where the network pads reflect'
-    """
-    return f"the twin {sentence}" if sentence.split(" ", 1)[0] in _VERBS else sentence
+    return a.kind != b.kind or a.what != b.what or (bool(a.what) and a.fact.twin_value != b.fact.twin_value)
 
 
 def proposals(problem: Problem) -> Iterator[Candidate]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from twinnet.judge.preparations import preparations
-from twinnet.result import Cause
+from twinnet.result import Cause, said
 
 __all__ = ["input_cause", "inputs_differ"]
 
@@ -50,7 +50,7 @@ def input_cause(
     if len(found) == 1:
         words, network, twin = found[0]
         sentence = f"the twin takes input {name} {words}"
-        return Cause("preprocessing", sentence, 1.0, network, twin), ""
+        return Cause("preprocessing", said(sentence, network=network, twin=twin), 1.0), ""
     if len(found) > 1:
         return None, f"either {found[0][0]}, or {found[1][0]}: this data cannot tell"
     if a.shape == b.shape:
@@ -94,7 +94,7 @@ def _resized(
     if len(ranked) > 1 and ranked[1][0] < _CLEARLY * max(share, 1e-9):
         return None, f"either resized {words}, or {ranked[1][1]}: this data cannot tell"
     sentence = f"the twin takes input {name} resized {words} where the network takes it resized {own}"
-    return Cause("preprocessing", sentence, 1.0 - share, own, words), ""
+    return Cause("preprocessing", said(sentence, network=own, twin=words), 1.0 - share), ""
 
 
 def _explanations(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, object, object]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from twinnet.result.facts import Fact
 from twinnet.site import Site
 
 __all__ = ["Advice", "AdviceStep", "Cause", "Finding"]
@@ -12,13 +13,30 @@ __all__ = ["Advice", "AdviceStep", "Cause", "Finding"]
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a finding differs; `kind` from one documented enumeration, `explains` the share of the born error."""
+    """Why a finding differs; `kind` from one documented enumeration, `explains` the share of the born error.
+
+    `fact` says what the twin does instead. `layer` is the one that does it, None where the cause does not tell which.
+    """
 
     kind: str
-    sentence: str
+    fact: Fact
     explains: float
-    network_value: Any = None
-    twin_value: Any = None
+    layer: Site | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The fact in words."""
+        return str(self.fact)
+
+    @property
+    def network_value(self) -> Any:
+        """What the network has, where that is one value."""
+        return self.fact.network_value
+
+    @property
+    def twin_value(self) -> Any:
+        """What the twin has instead."""
+        return self.fact.twin_value
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from twinnet.blame.causes import Candidate
+from twinnet.blame.causes.family import spoken
 from twinnet.blame.problem import Problem
-from twinnet.blame.search import INAPPLICABLE, proposals, solve, spoken
+from twinnet.blame.search import INAPPLICABLE, proposals, solve
 from twinnet.errors import EngineError
 from twinnet.layers.graph import Graph, Layer
 from twinnet.lut.differences import entries_words
@@ -73,7 +74,7 @@ def cause_of(layers: Sequence[Layer], values: Values, got: np.ndarray, twin: Seq
 def done_as(layers: Sequence[Layer], values: Values, cause: str, draw: Draw) -> Deed | None:
     """A twin that does these steps as `cause` says; None where it is not known how that is done on other data."""
     problem = _problem(layers, values, steps_side(layers).run(values), None)
-    named = next((c for c in proposals(problem) if spoken(c.sentence) == cause), None)
+    named = next((c for c in proposals(problem) if str(c.fact) == cause), None)
     if named is not None:
         return Deed(lambda v: _patched(layers, v, named), lambda v: cause)
     for relation in _RELATIONS:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from twinnet.blame.causes.family import Candidate
+from twinnet.blame.causes.family import Candidate, in_words
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.read_plan import TABLE_KINDS
 from twinnet.lut.differences import TAPS
@@ -80,7 +80,7 @@ def candidate(
 ) -> Candidate:
     """A hypothesis about the steps `where`."""
     ours, theirs = values
-    return Candidate(
+    return in_words(
         "table",
         sentence,
         patched(where, make),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.fitting import nice
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
@@ -66,14 +66,14 @@ def _instead(i: int, layer: Layer) -> Iterator[Candidate]:
     ours = _called(layer)
     if layer.kind == "gelu" and "approximate" not in layer.attrs:
         ours = "GELU erf"
-    yield Candidate("activation", f"leaves out the {ours}", lambda p: p.drop(i), ours, "nothing")
+    yield in_words("activation", f"leaves out the {ours}", lambda p: p.drop(i), ours, "nothing")
     for words, (kind, attrs) in _OTHERS.items():
         if words == ours or (kind == layer.kind == "clip"):
             continue
         if kind == layer.kind and kind in ("leaky_relu", "hard_sigmoid", "swish") and kind != "swish":
             continue  # the same function with another constant: named by the family of constants
         sentence = f"{words} instead of {'erf' if ours == 'GELU erf' and 'GELU' in words else ours}"
-        yield Candidate("activation", sentence, lambda p, k=kind, a=attrs: p.become(i, k, **a), ours, words)
+        yield in_words("activation", sentence, lambda p, k=kind, a=attrs: p.become(i, k, **a), ours, words)
 
 
 def _added(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
@@ -82,7 +82,7 @@ def _added(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         if kind == layer.kind:
             continue
         sentence = f"applies a {words} that the network does not have"
-        yield Candidate(
+        yield in_words(
             "activation", sentence, lambda p, k=kind, a=attrs: p.then(i, k, **a), "nothing", words, cost=1.25
         )
     if (
@@ -113,4 +113,4 @@ def _added(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         # An extreme of the data always fits a bound of one element; several must lie on it to believe it.
         hits = sum(int((problem.wanted == v).sum()) for v in (a, b) if v is not None)
         if 1 + (a is not None and b is not None) < hits < problem.wanted.numel():
-            yield Candidate("activation", sentence, change, None, (a, b), cost=1.5 if fits else 2.25)
+            yield in_words("activation", sentence, change, None, (a, b), cost=1.5 if fits else 2.25)

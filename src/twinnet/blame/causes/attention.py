@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.problem import Problem
 
 
@@ -21,12 +21,12 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             if causal
             else "masks later positions, which the network sees"
         )
-        yield Candidate(
+        yield in_words(
             "attention", words, lambda p, i=i, c=causal: p.change(i, is_causal=not c), causal, not causal
         )
         if len(layer.inputs) > 3 and layer.inputs[3] is not None:
             names = layer.inputs[:3]
-            yield Candidate(
+            yield in_words(
                 "attention",
                 "ignores the mask",
                 lambda p, i=i, n=names: p.change(i, inputs=n),
@@ -38,7 +38,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         ours = width**-0.5 if ours is None else float(ours)
         for value in _scales(width, ours):
             words = f"scales the scores by {plain(value)} where the network scales by {plain(ours)}"
-            yield Candidate("attention", words, lambda p, i=i, v=value: p.change(i, scale=v), ours, value)
+            yield in_words("attention", words, lambda p, i=i, v=value: p.change(i, scale=v), ours, value)
 
 
 def _scales(width: int, ours: float) -> list[float]:
@@ -66,4 +66,4 @@ def _written_out(problem: Problem, i: int) -> Iterator[Candidate]:
     for value in _scales(problem.operand(product, 0).shape[-1], ours):
         words = f"scales the scores by {plain(value)} where the network scales by {plain(ours)}"
         given = number.new_full(number.shape, value if layer.kind == "mul" else 1.0 / value)
-        yield Candidate("attention", words, lambda p, v=given: p.give(i, place, v), ours, value)
+        yield in_words("attention", words, lambda p, v=given: p.give(i, place, v), ours, value)

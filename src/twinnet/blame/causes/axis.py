@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds import ints
@@ -48,7 +48,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 if axis != ours % rank:
                     called = layer.kind.replace("_", " ")
                     words = f"{called} over axis {axis} where the network uses axis {ours % rank}"
-                    yield Candidate(
+                    yield in_words(
                         "axis", words, lambda p, i=i, a=axis: p.change(i, axis=a), ours % rank, axis
                     )
         elif layer.kind.startswith(_SEVERAL) and rank:
@@ -58,7 +58,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 ours = bool(layer.attrs.get(name, False))
                 state, other = (name, f"not {name}") if ours else (f"not {name}", name)
                 words = f"{layer.kind} {other} where the network has it {state}"
-                yield Candidate(
+                yield in_words(
                     "axis", words, lambda p, i=i, n=name, o=ours: p.set(i, n, not o), ours, not ours
                 )
 
@@ -71,11 +71,11 @@ def _reduced(problem: Problem, i: int, layer: Layer, rank: int) -> Iterator[Cand
         for theirs in itertools.combinations(range(rank), count):
             if theirs != ours:
                 words = f"reduces over axes {plain(theirs)} where the network reduces over {plain(ours)}"
-                yield Candidate("axis", words, lambda p, t=theirs: _with_axes(p, i, t), ours, theirs)
+                yield in_words("axis", words, lambda p, t=theirs: _with_axes(p, i, t), ours, theirs)
     if layer.kind in ("reduce_var", "reduce_std"):
         c = layer.attrs.get("correction", 1)
         words = f"divides by n - {1 - c} where the network divides by n - {c}"
-        yield Candidate("normalisation", words, lambda p: p.change(i, correction=1 - c), c, 1 - c)
+        yield in_words("normalisation", words, lambda p: p.change(i, correction=1 - c), c, 1 - c)
 
 
 def _with_axes(problem: Problem, i: int, axes: tuple[int, ...]) -> Patch:

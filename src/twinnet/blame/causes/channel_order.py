@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.problem import Problem
 
 
@@ -29,7 +29,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 def change(p: Problem, i=i, axis=axis):
                     return p.first(i, 0, "flip", axes=(axis,))
 
-                yield Candidate("channel order", words, change, "as they are", "reversed", whole=True)
+                yield in_words("channel order", words, change, "as they are", "reversed", whole=True)
     yield from _permuted(problem)
 
 
@@ -68,6 +68,6 @@ def _permuted(problem: Problem) -> Iterator[Candidate]:
             return p.then(last, "gather", {f"{p.target}/order": order}, axis=axis)
 
         twin = order.tolist() if count <= 64 else None
-        yield Candidate(
+        yield in_words(
             "channel order", sentence, change, None, twin, cost=1.5 if y.numel() > count else 2.0, whole=True
         )

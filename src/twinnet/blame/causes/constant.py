@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.fitting import fit_number, nice
 from twinnet.blame.problem import Problem
 from twinnet.blame.pullback import pull_back
@@ -55,7 +55,7 @@ def _operand(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     for value, cost in _tidy(old, new):
         kind, words = _name(layer.kind, old, value)
         ours, theirs = (float(v) if v.numel() == 1 else None for v in (old, value))
-        yield Candidate(
+        yield in_words(
             kind,
             words,
             lambda p, v=value: p.give(i, place, v),
@@ -80,7 +80,7 @@ def _missing(
         f" {plain(float(old))}" if old.numel() == 1 else ""
     )
     kind, _ = _name(layer.kind, old, old)
-    yield Candidate(kind, words, lambda p: p.drop(i, 1 - place), layer.kind, "nothing", cost=1.5)
+    yield in_words(kind, words, lambda p: p.drop(i, 1 - place), layer.kind, "nothing", cost=1.5)
 
 
 def _solve(
@@ -205,7 +205,7 @@ def _bounds(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             def change(p: Problem, a=a, b=b):
                 return p.become(i, "clip", min=a, max=b)
 
-            yield Candidate(
+            yield in_words(
                 "activation", words, change, (low, high), (a, b), (1.0 if fits else 2.0) + 0.25 * moved
             )
 
@@ -225,9 +225,7 @@ def _number(problem: Problem, i: int, layer: Layer, name: str) -> Iterator[Candi
         words = (
             f"{layer.kind.replace('_', ' ')} with {name} {plain(value)} where the network has {plain(ours)}"
         )
-        return Candidate(
-            kind, words, lambda p: p.set(i, name, value), ours, value, cost, fitted=int(cost > 2)
-        )
+        return in_words(kind, words, lambda p: p.set(i, name, value), ours, value, cost, fitted=int(cost > 2))
 
     for value in _USUAL.get(layer.kind, ()):
         if abs(value - ours) > 1e-6 and name == "alpha":

@@ -8,13 +8,18 @@ from typing import Any
 
 from twinnet.blame.causes.kinds import KINDS
 from twinnet.blame.problem import Patch, Problem
+from twinnet.result import Fact, said
 
-__all__ = ["FAMILIES", "Candidate", "Family", "family", "plain"]
+__all__ = ["FAMILIES", "Candidate", "Family", "NotApplicable", "family", "in_words", "plain", "spoken"]
 
 
-@dataclass(frozen=True)
+class NotApplicable(Exception):
+    """A hypothesis that does not fit the layers at hand."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One thing the twin may have done instead.
+    """One thing the twin may have done instead: the kind of cause, the fact, and how to compute it.
 
     `change` builds the patch for a problem; it may be asked for a smaller version of the problem (fewer
     channels) unless `whole`. `cost` says how much freedom the hypothesis took: 1 for another value from a
@@ -27,10 +32,8 @@ class Candidate:
     """
 
     kind: str
-    sentence: str
+    fact: Fact
     change: Callable[[Problem], Patch]
-    network_value: Any = None
-    twin_value: Any = None
     cost: float = 1.0
     whole: bool = False
     static: bool = False
@@ -42,6 +45,27 @@ class Candidate:
 
     def __post_init__(self) -> None:
         assert self.kind in KINDS, self.kind
+
+
+_VERBS = {
+    "pads", "leaves", "adds", "applies", "clamps", "reads", "takes", "permutes", "resizes", "rounds",
+    "normalises", "multiplies", "slices", "joins", "reduces", "has", "keeps", "counts", "sums", "averages",
+    "scales", "divides", "saturates", "overflows", "runs", "resets", "uses", "starts", "ignores", "looks",
+    "masks", "samples", "writes", "makes", "prepares", "changes", "turns", "blends", "requantises", "says",
+}  # fmt: skip
+
+
+def spoken(sentence: str) -> str:
+    return f"the twin {sentence}" if sentence.split(" ", 1)[0] in _VERBS else sentence
+
+
+def in_words(kind, sentence, change, network=None, twin=None, cost=1.0, whole=False, static=False, close=False,
+             unit=None, fitted=0, what="", floors=16.0) -> Candidate:  # fmt: skip
+    """Not yet converted."""
+    return Candidate(
+        kind=kind, fact=said(spoken(sentence), network=network, twin=twin), change=change, cost=cost, whole=whole,
+        static=static, close=close, unit=unit, fitted=fitted, what=what, floors=floors,
+    )  # fmt: skip
 
 
 Family = Callable[[Problem], Iterable[Candidate]]

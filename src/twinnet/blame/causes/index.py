@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds import ints
@@ -25,12 +25,12 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             for other in {ours - 1, ours + 1, 0, -1, size - 1} - {ours}:
                 if -size <= other < size and (other - ours) % size:
                     words = f"takes position {other} where the network takes {ours}"
-                    yield Candidate("index", words, lambda p, i=i, o=other: p.change(i, index=o), ours, other)
+                    yield in_words("index", words, lambda p, i=i, o=other: p.change(i, index=o), ours, other)
         elif layer.kind == "trilu":
             up = bool(layer.attrs.get("upper", True))
             kept, other = ("upper", "lower") if up else ("lower", "upper")
             words = f"keeps the {other} triangle where the network keeps the {kept}"
-            yield Candidate("index", words, lambda p, i=i, u=up: p.change(i, upper=not u), up, not up)
+            yield in_words("index", words, lambda p, i=i, u=up: p.change(i, upper=not u), up, not up)
     yield from _shifted(problem)
 
 
@@ -61,7 +61,7 @@ def _slice(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             def change(p: Problem, s=tuple(new_starts), t=tuple(new_ends)):
                 return _sliced(p, i, s, t)
 
-            yield Candidate("index", words, change, (begin, end), (b, e))
+            yield in_words("index", words, change, (begin, end), (b, e))
 
 
 def _sliced(problem: Problem, i: int, starts: tuple[int, ...], ends: tuple[int, ...]) -> Patch:
@@ -82,12 +82,12 @@ def _gather(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         moved = at + shift
         for words, index in (("", moved.clamp(0, size - 1)), (", around the end", moved.remainder(size))):
             sentence = f"reads position i{shift:+d}{words} where the network reads i"
-            yield Candidate(
+            yield in_words(
                 "index", sentence, lambda p, v=index: p.give(i, 1, v), "i", f"i{shift:+d}", whole=True
             )
     if at.dim() and at.numel() > 1:
         words = f"reads the positions in reverse order along axis {plain(at.dim() - 1)}"
-        yield Candidate("index", words, lambda p: p.give(i, 1, at.flip(-1)), "i", "reversed", whole=True)
+        yield in_words("index", words, lambda p: p.give(i, 1, at.flip(-1)), "i", "reversed", whole=True)
 
 
 def _shifted(problem: Problem) -> Iterator[Candidate]:
@@ -100,7 +100,7 @@ def _shifted(problem: Problem) -> Iterator[Candidate]:
             continue
         for shift in (-1, 1):
             words = f"has the result rolled by {shift} along axis {axis}"
-            yield Candidate(
+            yield in_words(
                 "index",
                 words,
                 lambda p, a=axis, s=shift: p.then(last, "roll", shifts=(s,), axes=(a,)),

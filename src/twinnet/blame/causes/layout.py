@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
 
@@ -23,7 +23,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             ours = layer.attrs.get("mode", "CRD" if layer.kind == "depth_to_space" else "DCR")
             other = "DCR" if ours == "CRD" else "CRD"
             sentence = f"{layer.kind} in {other} order where the network uses {ours}"
-            yield Candidate("layout", sentence, lambda p, i=i, o=other: p.change(i, mode=o), ours, other)
+            yield in_words("layout", sentence, lambda p, i=i, o=other: p.change(i, mode=o), ours, other)
     yield from _output(problem)
     yield from _inputs(problem)
 
@@ -36,9 +36,9 @@ def _transpose(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     for perm in itertools.permutations(range(x.dim())):
         if perm != ours and tuple(x.shape[a] for a in perm) == tuple(x.shape[a] for a in ours):
             sentence = f"permutes the axes by {plain(perm)} where the network permutes by {plain(ours)}"
-            yield Candidate("layout", sentence, lambda p, o=perm: p.change(i, perm=o), ours, perm)
+            yield in_words("layout", sentence, lambda p, o=perm: p.change(i, perm=o), ours, perm)
     if not problem.same_shape and problem.wanted.shape == x.shape:
-        yield Candidate(
+        yield in_words(
             "layout", "leaves the transposition out", lambda p: p.drop(i), ours, tuple(range(x.dim()))
         )
 
@@ -59,7 +59,7 @@ def _reshape(problem: Problem, i: int) -> Iterator[Candidate]:
         order = "".join(named[a] for a in perm) if named else plain(perm)
         ours = named or plain(tuple(range(x.dim())))
         sentence = f"reads the data in the order {order} where the network reads {ours}"
-        yield Candidate("layout", sentence, lambda p, o=perm: p.first(i, 0, "transpose", perm=o), ours, order)
+        yield in_words("layout", sentence, lambda p, o=perm: p.first(i, 0, "transpose", perm=o), ours, order)
 
 
 def _output(problem: Problem) -> Iterator[Candidate]:
@@ -72,7 +72,7 @@ def _output(problem: Problem) -> Iterator[Candidate]:
         perm[a], perm[b] = b, a
         if tuple(y.shape[p] for p in perm) == tuple(problem.wanted.shape) and max(y.shape[a], y.shape[b]) > 1:
             sentence = f"has axes {a} and {b} of the result swapped"
-            yield Candidate(
+            yield in_words(
                 "layout", sentence, lambda p, o=tuple(perm): p.then(last, "transpose", perm=o), cost=1.25
             )
     if not problem.same_shape:
@@ -80,7 +80,7 @@ def _output(problem: Problem) -> Iterator[Candidate]:
     for axis in range(y.dim()):
         if y.shape[axis] > 1 and not (axis == 1 and y.dim() > 2):
             sentence = f"has the result mirrored along axis {axis}"
-            yield Candidate("layout", sentence, lambda p, a=axis: p.then(last, "flip", axes=(a,)), cost=1.25)
+            yield in_words("layout", sentence, lambda p, a=axis: p.then(last, "flip", axes=(a,)), cost=1.25)
 
 
 def _inputs(problem: Problem) -> Iterator[Candidate]:
@@ -98,7 +98,7 @@ def _inputs(problem: Problem) -> Iterator[Candidate]:
                 def swapped(p: Problem, i=i, place=place, perm=perm):
                     return p.first(i, place, "transpose", perm=perm)
 
-                yield Candidate(
+                yield in_words(
                     "layout", f"reads operand {place} with its last two axes swapped", swapped, cost=1.25
                 )
             if layer.kind == "conv":
@@ -108,6 +108,6 @@ def _inputs(problem: Problem) -> Iterator[Candidate]:
                         def mirrored(p: Problem, i=i, place=place, axis=axis):
                             return p.first(i, place, "flip", axes=(axis,))
 
-                        yield Candidate(
+                        yield in_words(
                             "layout", f"reads the data mirrored along axis {axis}", mirrored, cost=1.25
                         )

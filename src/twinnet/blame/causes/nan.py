@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, family, in_words
 from twinnet.blame.problem import Patch, Problem
 
 _LARGEST = 3.4028234663852886e38
@@ -21,8 +21,8 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         return
     for words, value in (("0", 0.0), ("the largest float", _LARGEST)):
         sentence = f"has {words} where the network has NaN"
-        yield Candidate("nan", sentence, lambda p, v=value: _fill(p, last, torch.isnan, v), "NaN", value)
-    yield Candidate(
+        yield in_words("nan", sentence, lambda p, v=value: _fill(p, last, torch.isnan, v), "NaN", value)
+    yield in_words(
         "nan",
         "has the largest float where the network has infinity",
         lambda p: _bounded(p, last),
@@ -48,7 +48,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                     def change(p: Problem, n: str = str(name), f=test):
                         return _where(p, last, n, f)
 
-                    yield Candidate(
+                    yield in_words(
                         "nan",
                         f"makes NaN where operand {place} is {words}",
                         change,

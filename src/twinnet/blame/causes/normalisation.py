@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.fitting import fit_number, nice
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
@@ -21,7 +21,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         if layer.kind not in _NORMS:
             continue
         yield from _epsilon(problem, i, layer)
-        yield Candidate(
+        yield in_words(
             "normalisation",
             f"leaves out the {_name(layer)}",
             lambda p, i=i: p.drop(i),
@@ -43,7 +43,7 @@ def _epsilon(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
 
     def candidate(value: float, cost: float) -> Candidate:
         words = f"eps {plain(value)} where the network has {plain(ours)}"
-        return Candidate("eps", words, lambda p: p.change(i, eps=value), ours, value, cost)
+        return in_words("eps", words, lambda p: p.change(i, eps=value), ours, value, cost)
 
     for value in _EPS:
         if abs(value - ours) > 1e-3 * ours:
@@ -67,17 +67,17 @@ def _batch(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         return lambda p: p.give(i, place, value)
 
     lead = (scale, bias)
-    yield Candidate("statistics", "mean and variance exchanged", operands(*lead, var, mean))
-    yield Candidate("statistics", "scale and bias exchanged", operands(bias, scale, mean, var))
-    yield Candidate("statistics", "takes the mean as 0", given(3, zero), "running mean", 0.0, whole=True)
-    yield Candidate(
+    yield in_words("statistics", "mean and variance exchanged", operands(*lead, var, mean))
+    yield in_words("statistics", "scale and bias exchanged", operands(bias, scale, mean, var))
+    yield in_words("statistics", "takes the mean as 0", given(3, zero), "running mean", 0.0, whole=True)
+    yield in_words(
         "statistics", "takes the variance as 1", given(4, one), "running variance", 1.0, whole=True
     )
     v = problem.constant(i, 4)
     if v is not None:
         words = "divides by the variance where the network divides by the standard deviation"
-        yield Candidate("statistics", words, given(4, v * v), "sqrt(var)", "var", whole=True)
-        yield Candidate(
+        yield in_words("statistics", words, given(4, v * v), "sqrt(var)", "var", whole=True)
+        yield in_words(
             "statistics",
             "takes the standard deviation for the variance",
             given(4, v.clamp_min(0).sqrt()),
@@ -86,9 +86,9 @@ def _batch(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             whole=True,
         )
     if bias is not None:
-        yield Candidate("bias", "leaves out the bias", given(2, zero), "bias", "nothing", whole=True)
+        yield in_words("bias", "leaves out the bias", given(2, zero), "bias", "nothing", whole=True)
     if scale is not None:
-        yield Candidate("scale", "leaves out the scale", given(1, one), "scale", "nothing", whole=True)
+        yield in_words("scale", "leaves out the scale", given(1, one), "scale", "nothing", whole=True)
     if x.dim() > 2 or x.shape[0] > 1:
         axes = [a for a in range(x.dim()) if a != 1]
         words = (
@@ -102,7 +102,7 @@ def _batch(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
                 patch = p.change(i, inputs=(p.layers[i].inputs[0], scale, bias, a, b))
                 return type(patch)(patch.start, patch.stop, patch.layers, {a: m, b: s})
 
-            yield Candidate("statistics", words, training, "running", "batch", whole=True)
+            yield in_words("statistics", words, training, "running", "batch", whole=True)
 
 
 def _others(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
@@ -116,10 +116,10 @@ def _others(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
                     i, inputs=tuple(None if q == k else n for q, n in enumerate(p.layers[i].inputs))
                 )
 
-            yield Candidate(kind, f"leaves out the {words}", without, words, "nothing")
+            yield in_words(kind, f"leaves out the {words}", without, words, "nothing")
     if layer.kind == "layer_norm":
         ours = int(layer.attrs.get("axis", -1)) % x.dim()
-        yield Candidate(
+        yield in_words(
             "normalisation",
             "RMS norm (no mean) instead of layer norm",
             lambda p: p.change(i, kind="rms_norm", inputs=names[:2]),
@@ -129,10 +129,10 @@ def _others(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         for axis in range(1, x.dim()):
             if axis != ours:
                 words = f"normalises from axis {axis} where the network normalises from axis {ours}"
-                yield Candidate("normalisation", words, lambda p, a=axis: p.change(i, axis=a), ours, axis)
+                yield in_words("normalisation", words, lambda p, a=axis: p.change(i, axis=a), ours, axis)
         yield from _unbiased(problem, i, layer, ours)
     if layer.kind == "rms_norm":
-        yield Candidate(
+        yield in_words(
             "normalisation",
             "layer norm instead of RMS norm",
             lambda p: p.change(i, kind="layer_norm"),
@@ -144,11 +144,11 @@ def _others(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         for groups in range(1, x.shape[1] + 1):
             if x.shape[1] % groups == 0 and groups != ours:
                 words = f"{groups} groups where the network has {ours}"
-                yield Candidate(
+                yield in_words(
                     "normalisation", words, lambda p, g=groups: p.change(i, groups=g), ours, groups
                 )
     if layer.kind == "instance_norm" and x.dim() > 2:
-        yield Candidate(
+        yield in_words(
             "normalisation",
             "normalises all channels together where the network normalises each",
             lambda p: p.become(i, "group_norm", names, groups=1, eps=layer.attrs.get("eps", 1e-5)),
@@ -176,6 +176,6 @@ def _unbiased(problem: Problem, i: int, layer: Layer, axis: int) -> Iterator[Can
         patch = p.become(i, "identity", (name,))
         return type(patch)(patch.start, patch.stop, patch.layers, {name: made})
 
-    yield Candidate(
+    yield in_words(
         "normalisation", "divides by n - 1 where the network divides by n", change, "n", "n - 1", whole=True
     )

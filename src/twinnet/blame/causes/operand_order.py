@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.problem import Problem
 
 _WORDS = {"sub": "b - a where the network has a - b", "div": "b / a where the network has a / b"}
@@ -28,12 +28,12 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             "greater_equal",
         ):
             words = _WORDS.get(layer.kind, f"{layer.kind} with its two operands swapped")
-            yield Candidate(
+            yield in_words(
                 "operand order", words, lambda p, i=i, n=a_b: p.change(i, inputs=(n[1], n[0])), "a, b", "b, a"
             )
         elif layer.kind == "where":
             words = "takes the branches of the choice the other way round"
-            yield Candidate(
+            yield in_words(
                 "operand order",
                 words,
                 lambda p, i=i, n=a_b: p.change(i, inputs=(n[0], n[2], n[1])),
@@ -48,7 +48,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 def change(p: Problem, i=i, n=tuple(swapped)):
                     return p.change(i, inputs=n)
 
-                yield Candidate("operand order", f"takes {names} the other way round", change)
+                yield in_words("operand order", f"takes {names} the other way round", change)
         elif layer.kind in ("concat", "stack") and 2 <= len(a_b) <= 5:
             for order in itertools.permutations(range(len(a_b))):
                 if order == tuple(range(len(a_b))):
@@ -58,7 +58,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 def joined(p: Problem, i=i, n=tuple(a_b[k] for k in order)):
                     return p.change(i, inputs=n)
 
-                yield Candidate("operand order", words, joined, tuple(range(len(a_b))), order)
+                yield in_words("operand order", words, joined, tuple(range(len(a_b))), order)
         elif layer.kind == "split" and problem.target in layer.outputs:
             at = layer.outputs.index(problem.target)
             for other, name in enumerate(layer.outputs):
@@ -66,7 +66,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                     moved = list(layer.outputs)
                     moved[at], moved[other] = moved[other], moved[at]
                     words = f"takes part {other} of the split where the network takes part {at}"
-                    yield Candidate(
+                    yield in_words(
                         "operand order", words, lambda p, i=i, m=tuple(moved): _outputs(p, i, m), at, other
                     )
 

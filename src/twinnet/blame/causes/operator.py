@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, family, in_words
 from twinnet.blame.problem import Problem
 
 _BINARY = ("add", "sub", "mul", "div", "max", "min", "pow")
@@ -40,7 +40,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 def _replaced(i: int, ours: str, theirs: str) -> Candidate:
     words = f"{theirs.replace('_', ' ')} where the network has {ours.replace('_', ' ')}"
-    return Candidate("operator", words, lambda p: p.change(i, kind=theirs), ours, theirs)
+    return in_words("operator", words, lambda p: p.change(i, kind=theirs), ours, theirs)
 
 
 def _left_out(problem: Problem, i: int) -> Iterator[Candidate]:
@@ -52,7 +52,7 @@ def _left_out(problem: Problem, i: int) -> Iterator[Candidate]:
         for place in varying:
             if problem.operand(i, place).shape == problem.out(i).shape:
                 words = f"leaves out the {layer.kind} and passes its operand {place} on"
-                yield Candidate("operator", words, lambda p, k=place: p.drop(i, k), layer.kind, "nothing")
+                yield in_words("operator", words, lambda p, k=place: p.drop(i, k), layer.kind, "nothing")
     elif layer.kind in (*_UNARY, *_SOFT, "cumsum"):
         words = f"leaves out the {layer.kind.replace('_', ' ')}"
-        yield Candidate("operator", words, lambda p: p.drop(i), layer.kind, "nothing")
+        yield in_words("operator", words, lambda p: p.drop(i), layer.kind, "nothing")

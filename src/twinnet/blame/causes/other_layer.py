@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, family, in_words
 from twinnet.blame.causes.scale_bias import WEIGHT_PLACE
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Graph, Layer
@@ -85,4 +85,4 @@ def _candidate(i: int, words: str, values: Mapping[int, torch.Tensor], other: La
             constants[inputs[place]] = value
         return Patch(i, i + 1, (replace(layer, inputs=tuple(inputs)),), constants)
 
-    return Candidate("weights", words, change, None, other.label, 1.5, whole=True, what="other layer")
+    return in_words("weights", words, change, None, other.label, 1.5, whole=True, what="other layer")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds import ints
@@ -54,11 +54,11 @@ def _window(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         tried.add(other)
         ours, theirs = _words(pads), _words(other)
         sentence = f"pads {plain(theirs)} where the network pads {plain(ours)}"
-        yield Candidate("padding", sentence, lambda p, o=other: p.change(i, pads=o), ours, theirs)
+        yield in_words("padding", sentence, lambda p, o=other: p.change(i, pads=o), ours, theirs)
     if layer.kind == "conv" and any(pads):
         for mode in _MODES:
             sentence = f"pads by {mode} where the network pads with zeros"
-            yield Candidate("padding", sentence, lambda p, m=mode: _padded(p, i, pads, m), "zeros", mode)
+            yield in_words("padding", sentence, lambda p, m=mode: _padded(p, i, pads, m), "zeros", mode)
 
 
 def _padded(problem: Problem, i: int, pads: tuple[int, ...], mode: str) -> Patch:
@@ -76,7 +76,7 @@ def _pad(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     for other in ("constant", *_MODES):
         if other != mode:
             sentence = f"pads by {other} where the network pads by {mode}"
-            yield Candidate("padding", sentence, lambda p, m=other: p.change(i, mode=m), mode, other)
+            yield in_words("padding", sentence, lambda p, m=other: p.change(i, mode=m), mode, other)
     given = layer.attrs.get("pads")
     pads = ints(problem.operand(i, 1) if given is None else given)
     if pads is None:
@@ -91,7 +91,7 @@ def _pad(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
                 continue
             ours, theirs = (pads[axis], pads[k + axis]), (other[axis], other[k + axis])
             sentence = f"pads axis {axis} by {plain(theirs)} where the network pads {plain(ours)}"
-            yield Candidate("padding", sentence, lambda p, o=tuple(other): _with_pads(p, i, o), ours, theirs)
+            yield in_words("padding", sentence, lambda p, o=tuple(other): _with_pads(p, i, o), ours, theirs)
     if mode == "constant":
         yield from _value(problem, i, layer)
 
@@ -118,7 +118,7 @@ def _value(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     old = problem.operand(i, 2) if old is None else old
     ours = 0.0 if old is None else float(old)
     sentence = f"pads with {plain(new)} where the network pads with {plain(ours)}"
-    yield Candidate("padding", sentence, lambda p: _with_value(p, i, new), ours, new, cost=1.5)
+    yield in_words("padding", sentence, lambda p: _with_value(p, i, new), ours, new, cost=1.5)
 
 
 def _with_value(problem: Problem, i: int, value: float) -> Patch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.problem import Problem
 
 _LOCAL = ("max_pool", "average_pool", "lp_pool")
@@ -27,7 +27,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             words = "rounds the size " + (
                 "down where the network rounds up" if ceil else "up where the network rounds down"
             )
-            yield Candidate(
+            yield in_words(
                 "pooling", words, lambda p, i=i, c=ceil: p.change(i, ceil_mode=not c), ceil, not ceil
             )
             kernel = tuple(layer.attrs["kernel"])
@@ -36,7 +36,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 if theirs == kernel:
                     continue
                 words = f"a window of {plain(theirs)} where the network has {plain(kernel)}"
-                yield Candidate(
+                yield in_words(
                     "pooling", words, lambda p, i=i, t=theirs: p.change(i, kernel=t), kernel, theirs
                 )
         elif layer.kind in _GLOBAL:
@@ -50,7 +50,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 def total(p: Problem, i=i, axes=axes):
                     return p.become(i, "reduce_sum", axes=axes, keepdims=True)
 
-                yield Candidate("pooling", "sums where the network averages", total, "average", "sum")
+                yield in_words("pooling", "sums where the network averages", total, "average", "sum")
         elif layer.kind in ("adaptive_average_pool", "adaptive_max_pool"):
             other = "adaptive_max_pool" if "average" in layer.kind else "adaptive_average_pool"
             yield _kind(i, layer.kind, other)
@@ -58,7 +58,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 def _kind(i: int, ours: str, theirs: str) -> Candidate:
     words = f"{theirs.replace('_', ' ')} where the network has {ours.replace('_', ' ')}"
-    return Candidate("pooling", words, lambda p: p.change(i, kind=theirs), ours, theirs)
+    return in_words("pooling", words, lambda p: p.change(i, kind=theirs), ours, theirs)
 
 
 def _counting(i: int, ours: bool, theirs: bool, kind: str | None = None) -> Candidate:
@@ -67,6 +67,6 @@ def _counting(i: int, ours: bool, theirs: bool, kind: str | None = None) -> Cand
         words += f" where the network {'counts it' if ours else 'leaves it out'}"
     else:
         words = "averages, counting the padding, where the network takes the maximum"
-    return Candidate(
+    return in_words(
         "pooling", words, lambda p: p.change(i, kind=kind, count_include_pad=theirs), ours, theirs
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, family, in_words
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 
@@ -38,7 +38,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     for name, to in FORMATS.items():
         if name != "tf32":
             words = f"the result is rounded to {name}"
-            yield Candidate(
+            yield in_words(
                 "precision", words, lambda p, f=to: _after(p, last, f), _NETWORK, name, cost=1.5, close=True
             )
         for i, layer in enumerate(problem.layers):
@@ -46,7 +46,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 continue
             if name != "tf32" and problem.constant(i, 1) is not None:
                 words = f"the weights are rounded to {name}"
-                yield Candidate(
+                yield in_words(
                     "precision",
                     words,
                     lambda p, i=i, f=to: _rounded(p, i, (1, 2), f),
@@ -55,15 +55,15 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                     cost=1.5,
                 )
                 words = f"the weights without the bias are rounded to {name}"
-                yield Candidate(
+                yield in_words(
                     "precision", words, lambda p, i=i, f=to: _rounded(p, i, (1,), f), _NETWORK, name, cost=1.6
                 )
                 words = f"the data are rounded to {name}"
-                yield Candidate(
+                yield in_words(
                     "precision", words, lambda p, i=i, f=to: _rounded(p, i, (0,), f), _NETWORK, name, cost=1.6
                 )
             words = f"multiplies in {name}"
-            yield Candidate(
+            yield in_words(
                 "precision", words, lambda p, i=i, f=to: _rounded(p, i, (0, 1), f), _NETWORK, name, cost=1.6
             )
     yield from _read(problem)
@@ -80,7 +80,7 @@ def _overflow(problem: Problem, last: int) -> Iterator[Candidate]:
     name, largest = str(dtype).removeprefix("torch."), float(expected[beyond].abs().max())
     words = f"overflows {name}, which ends at {torch.finfo(dtype).max:.6g}: the network has {largest:.3g}"
     to = lambda x: (x.to(dtype).to(x.dtype),)  # noqa: E731
-    yield Candidate(
+    yield in_words(
         "precision",
         words,
         lambda p: p.then(last, "opaque", run=to),
@@ -99,7 +99,7 @@ def _read(problem: Problem) -> Iterator[Candidate]:
         which = "its data" if len(floats) == 1 else name
         for narrow in ("float16", "bfloat16"):
             to = FORMATS[narrow]
-            yield Candidate(
+            yield in_words(
                 "precision",
                 f"reads {which} rounded to {narrow}",
                 lambda p, n=name, f=to: p.reading(n, lambda x: (f(x),)),
@@ -122,7 +122,7 @@ def _native(problem: Problem, last: int) -> Iterator[Candidate]:
             and int((to(problem.expected) != problem.expected).sum()) > t.numel() // 4
         ):
             words = f"computed in {name}"
-            yield Candidate(
+            yield in_words(
                 "precision",
                 words,
                 lambda p, f=to: _after(p, last, f),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.problem import Patch, Problem
 from twinnet.judge.preparations import preparations
 from twinnet.layers.graph import Layer
@@ -32,7 +32,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 continue
             for words, (a, b) in _WAYS.items():
                 sentence = f"the input is {words}, which the network does not do"
-                yield Candidate(
+                yield in_words(
                     "preprocessing",
                     sentence,
                     lambda p, i=i, k=place, a=a, b=b: _affine(p, i, k, a, b),
@@ -41,7 +41,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                     cost=1.25,
                 )
             for words, made in preparations(x.numpy()):
-                yield Candidate(
+                yield in_words(
                     "preprocessing",
                     f"takes the input {words}",
                     lambda p, i=i, k=place, v=made: p.give(i, k, torch.from_numpy(v)),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.fitting import nice
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
@@ -61,9 +61,9 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     for words, way in rounds.items():
         sentence = f"rounds {words} where the network rounds half to even"
         made = way(x / scale) + zero
-        yield Candidate("quantisation", sentence, direct(made), "half to even", words, whole=True, close=True)
+        yield in_words("quantisation", sentence, direct(made), "half to even", words, whole=True, close=True)
     wrapped = ((x / scale).round() + zero - info.min).remainder(info.max - info.min + 1) + info.min
-    yield Candidate(
+    yield in_words(
         "quantisation",
         "overflows where the network saturates",
         direct(wrapped),
@@ -81,7 +81,7 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
                 ours = int(zero.reshape(-1)[0])
                 sentence = f"zero point {ours + shift} where the network has {ours}"
                 made = (x / scale).round() + zero + shift
-                yield Candidate(
+                yield in_words(
                     "quantisation", sentence, direct(made), ours, ours + shift, whole=True, close=True
                 )
             steps = x / scale
@@ -91,7 +91,7 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
                 if r and abs(r - 1) > 1e-4:
                     sentence = f"a scale {plain(r)}x that of the network"
                     made = (x / (scale * r)).round() + zero
-                    yield Candidate(
+                    yield in_words(
                         "quantisation", sentence, direct(made), 1.0, r, 2.0, whole=True, close=True
                     )
         top, bottom = float(t.max()), float(t.min())
@@ -100,7 +100,7 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
                 f"saturates at [{plain(bottom)}, {plain(top)}] where the network saturates at [{low}, {high}]"
             )
             made = ((x / scale).round() + zero).clamp(bottom, top)
-            yield Candidate(
+            yield in_words(
                 "quantisation",
                 sentence,
                 direct(made),
@@ -129,12 +129,12 @@ def _dequantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         theirs = ours - round(shift)
         sentence = f"reads the values with zero point {theirs} instead of {ours}"
         made = (q - zero + round(shift)) * scale
-        yield Candidate("quantisation", sentence, lambda p: _become(p, i, made), ours, theirs, whole=True)
+        yield in_words("quantisation", sentence, lambda p: _become(p, i, made), ours, theirs, whole=True)
     ratio = float((t * y).sum() / (y * y).sum()) if bool(y.any()) else 1.0
     for r, cost in ((nice(ratio), 1.5), (ratio, 2.5)):
         if r is not None and abs(r - 1) > 1e-6:
             sentence = f"reads the values with a scale {plain(r)}x that of the network"
-            yield Candidate(
+            yield in_words(
                 "quantisation", sentence, lambda p, r=r: _become(p, i, y * r), 1.0, r, cost, whole=True
             )
 
@@ -155,7 +155,7 @@ def _weights(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             scale = (size / top).clamp_min(1e-300)
             few = (w / scale).round() * scale
             sentence = f"the weights are rounded to {bits} bits {words}"
-            yield Candidate(
+            yield in_words(
                 "quantisation",
                 sentence,
                 lambda p, v=few: p.give(i, 1, v),
@@ -190,4 +190,4 @@ def _grid(problem: Problem) -> Iterator[Candidate]:
     def change(p: Problem) -> Patch:
         return p.then(last, "opaque", run=lambda x: (((x / step).round() * step).clamp(low, high),))
 
-    yield Candidate("quantisation", sentence, change, "float", step, 1.75, close=True, whole=True)
+    yield in_words("quantisation", sentence, change, "float", step, 1.75, close=True, whole=True)

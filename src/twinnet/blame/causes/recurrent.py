@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, family, in_words
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 
@@ -26,12 +26,12 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 continue
             named = "".join(gates[k] for k in order)
             words = f"reads the gates in the order {named} where the network has {gates}"
-            yield Candidate("recurrent", words, lambda p, i=i, o=order: _gates(p, i, o), gates, named)
+            yield in_words("recurrent", words, lambda p, i=i, o=order: _gates(p, i, o), gates, named)
         if layer.kind == "gru":
             ours = bool(layer.attrs.get("linear_before_reset", False))
             way, other = ("after", "before") if ours else ("before", "after")
             words = f"resets {other} the product where the network resets {way} it"
-            yield Candidate(
+            yield in_words(
                 "recurrent",
                 words,
                 lambda p, i=i, o=ours: p.change(i, linear_before_reset=not o),
@@ -42,23 +42,21 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         if direction != "bidirectional":
             other = "reverse" if direction == "forward" else "forward"
             words = f"runs {other} where the network runs {direction}"
-            yield Candidate(
+            yield in_words(
                 "recurrent", words, lambda p, i=i, o=other: p.change(i, direction=o), direction, other
             )
         if len(layer.inputs) > 3 and layer.inputs[3] is not None:
-            yield Candidate(
-                "bias", "leaves out the bias", lambda p, i=i: _without(p, i, 3), "bias", "nothing"
-            )
-            yield Candidate(
+            yield in_words("bias", "leaves out the bias", lambda p, i=i: _without(p, i, 3), "bias", "nothing")
+            yield in_words(
                 "bias", "uses only the input bias", lambda p, i=i: _half(p, i, 0), "both biases", "one"
             )
-            yield Candidate(
+            yield in_words(
                 "bias", "uses only the recurrent bias", lambda p, i=i: _half(p, i, 1), "both biases", "one"
             )
         for place, words in ((5, "initial state"), (6, "initial cell state")):
             if len(layer.inputs) > place and layer.inputs[place] is not None:
                 sentence = f"starts from zero where the network is given an {words}"
-                yield Candidate(
+                yield in_words(
                     "recurrent", sentence, lambda p, i=i, k=place: _without(p, i, k), words, "zero"
                 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, family, in_words
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
 
@@ -27,7 +27,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 for other in values:
                     if other != ours:
                         words = f"samples with {name} {other} where the network has {ours}"
-                        yield Candidate(
+                        yield in_words(
                             "resize",
                             words,
                             lambda p, i=i, n=name, o=other: p.set(i, n, o),
@@ -61,16 +61,16 @@ def _resize(i: int, layer: Layer) -> Iterator[Candidate]:
         def change(p: Problem, m=m, c=c, n=n):
             return p.change(i, mode=m, coordinates=c, nearest=n)
 
-        yield Candidate("resize", words, change, ours, theirs, cost=1.0 + 0.1 * (len(changed) - 1))
+        yield in_words("resize", words, change, ours, theirs, cost=1.0 + 0.1 * (len(changed) - 1))
     if mode == "cubic":
         for value in (-0.5, -0.75, -1.0):
             if value != a.get("cubic_a", -0.75):
                 words = f"cubic coefficient {value} where the network has {a.get('cubic_a', -0.75)}"
-                yield Candidate(
+                yield in_words(
                     "resize", words, lambda p, v=value: p.change(i, cubic_a=v), a.get("cubic_a", -0.75), value
                 )
     for name in ("antialias", "exclude_outside"):
         ours = bool(a.get(name, False))
         state, other = ("on", "off") if ours else ("off", "on")
         words = f"{name.replace('_', ' ')} {other} where the network has it {state}"
-        yield Candidate("resize", words, lambda p, n=name, o=ours: p.set(i, n, not o), ours, not ours)
+        yield in_words("resize", words, lambda p, n=name, o=ours: p.set(i, n, not o), ours, not ours)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, family, in_words
 from twinnet.blame.problem import Patch, Problem
 
 _WAYS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -39,9 +39,9 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         for words, way in _WAYS.items():
             if words != ours:
                 sentence = f"rounds {words} where the network rounds {ours}"
-                yield Candidate("rounding", sentence, lambda p, i=i, f=way: _rounded(p, i, f), ours, words)
+                yield in_words("rounding", sentence, lambda p, i=i, f=way: _rounded(p, i, f), ours, words)
         if not whole:
-            yield Candidate("rounding", "leaves out the rounding", lambda p, i=i: p.drop(i), ours, "nothing")
+            yield in_words("rounding", "leaves out the rounding", lambda p, i=i: p.drop(i), ours, "nothing")
 
 
 def _rounded(problem: Problem, i: int, way: Callable[[torch.Tensor], torch.Tensor]) -> Patch:

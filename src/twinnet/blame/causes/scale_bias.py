@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.fitting import Affine, fit_channels, nice
 from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.pullback import pull_back
@@ -123,13 +123,13 @@ def _offsets(
     count = len(fit.affected)
     if bias is not None:
         flat = bias.reshape(-1).expand(count)
-        yield Candidate(
+        yield in_words(
             "bias", "leaves out the bias", _add(i, axis, -flat), "bias", "nothing", 1.0, whole=True
         )
         ratio = float(((flat + fit.offset) * flat).sum() / (flat * flat).sum()) if bool(flat.any()) else None
         if ratio is not None and nice(ratio) not in (None, 1.0, 0.0) and count > 1:
             r = float(nice(ratio) or 0.0)
-            yield Candidate(
+            yield in_words(
                 "bias", f"the bias is {plain(r)}x", _add(i, axis, flat * (r - 1)), 1.0, r, 1.75, whole=True
             )
     one = fit.affected.nonzero().reshape(-1)
@@ -142,19 +142,19 @@ def _offsets(
             only = torch.zeros(count, dtype=torch.float64)
             only[c] = before * (ratio - 1)
             words = f"bias of channel {c} is {plain(ratio)}x"
-            yield Candidate("bias", words, _add(i, axis, only), before, before * ratio, 2.0, whole=True)
+            yield in_words("bias", words, _add(i, axis, only), before, before * ratio, 2.0, whole=True)
         only = torch.zeros(count, dtype=torch.float64)
         only[c] = d
         ours, theirs = before or 0.0, (before or 0.0) + d
         words = f"bias of channel {c} is {plain(theirs)} where the network has {plain(ours)}"
-        yield Candidate(
+        yield in_words(
             "bias", words, _add(i, axis, only), before or 0.0, (before or 0.0) + d, 3.0, whole=True, fitted=1
         )
     d = fit.offset_all
     if count > 1 and 2 * len(one) > count:
         cost = 2.0 if nice(d) is not None and d else 3.0
         words = f"adds {plain(d)} to every value"
-        yield Candidate(
+        yield in_words(
             "bias",
             words,
             _add(i, axis, torch.tensor(d, dtype=torch.float64)),
@@ -167,7 +167,7 @@ def _offsets(
     if len(one) > 1:
         some = torch.where(fit.affected, fit.offset, 0.0)
         words = f"another bias in {len(one)} of {count} channels"
-        yield Candidate("bias", words, _add(i, axis, some), None, None, 6.0, whole=True, fitted=len(one))
+        yield in_words("bias", words, _add(i, axis, some), None, None, 6.0, whole=True, fitted=len(one))
 
 
 def _factors(
@@ -189,7 +189,7 @@ def _factors(
             only[c] = a
             subject = f"{noun} of channel {c} are" if noun else f"channel {c} is"
             words = f"{subject} {plain(a)}x"
-            yield Candidate(
+            yield in_words(
                 "scale",
                 words,
                 _mul(i, axis, only, around),
@@ -202,7 +202,7 @@ def _factors(
     if 2 * len(one) > count or count == 1:
         for a, cost in _numbers(fit.factor_all):
             value = torch.tensor(a, dtype=torch.float64)
-            yield Candidate(
+            yield in_words(
                 "scale",
                 f"{whole} {plain(a)}x",
                 _mul(i, axis, value, around),
@@ -215,7 +215,7 @@ def _factors(
     if len(one) > 1:
         some = torch.where(fit.affected, fit.factor, 1.0)
         words = f"{whole} scaled in {len(one)} of {count} channels"
-        yield Candidate(
+        yield in_words(
             "scale", words, _mul(i, axis, some, around), None, None, 6.0 + extra, whole=True, fitted=len(one)
         )
 

@@ -14,7 +14,7 @@ import torch
 
 from twinnet.blame.causes._linear import with_linear_layers
 from twinnet.blame.causes._words import constant_words
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.causes.kinds import KINDS
 from twinnet.blame.causes.other_layer import owner
 from twinnet.blame.problem import Patch, Problem
@@ -83,7 +83,7 @@ def _dropped(problem: Problem, i: int) -> Candidate:
             else "constant"
         )
         words += " with its constant" if many else f" with {plain(float(fixed[0]))}"
-    return Candidate(kind, words, lambda p: p.drop(i, place), layer.kind, "nothing", 0.75, True, True)
+    return in_words(kind, words, lambda p: p.drop(i, place), layer.kind, "nothing", 0.75, True, True)
 
 
 def _group(kind: str) -> str:
@@ -117,7 +117,7 @@ def _compare(
             kind = "activation"
         a, b = our.kind.replace("_", " "), their.kind.replace("_", " ")
         made = replace(their, inputs=inputs, outputs=our.outputs)
-        yield Candidate(
+        yield in_words(
             kind,
             f"{b} where the network has {a}",
             lambda p: Patch(i, i + 1, (made,), constants),
@@ -139,7 +139,7 @@ def _compare(
             rank = problem.values[our.inputs[0]].dim() if our.inputs[0] is not None else 0
             a, b = (v % rank if rank else v for v in (a, b))
         words = _attribute_words(our, name, a, b)
-        yield Candidate(kind, words, lambda p, n=name, v=b: p.set(i, n, v), a, b, 0.5, True, True)
+        yield in_words(kind, words, lambda p, n=name, v=b: p.set(i, n, v), a, b, 0.5, True, True)
     varying = [n for n in our.inputs if n is not None and n not in problem.constants]
     theirs = [n for n in inputs if n is not None and n not in constants]
     # Other operands are the cause where they are all that is different; their order may be besides.
@@ -155,7 +155,7 @@ def _compare(
     ):
         made = replace(their, inputs=inputs, outputs=our.outputs)
         words = f"{our.kind.replace('_', ' ')} with its operands in another order"
-        yield Candidate(
+        yield in_words(
             "operand order", words, lambda p: Patch(i, i + 1, (made,), constants), None, None, 0.6, True, True
         )
     for place in range(max(len(our.inputs), len(inputs))):
@@ -175,7 +175,7 @@ def _compare(
                 a if k < len(inputs) and inputs[k] is not None else None for k, a in enumerate(our.inputs)
             ),
         )
-        yield Candidate(
+        yield in_words(
             kind,
             "leaves out the bias" if kind == "bias" else "leaves out an operand",
             lambda p: Patch(i, i + 1, (lost,)),
@@ -194,7 +194,7 @@ def _constant(problem: Problem, i: int, place: int, old: Any, new: torch.Tensor)
     if other := owner(problem, layer.inputs[place] if place < len(layer.inputs) else None, new):
         kind, words = "weights", f"has the weights of {other}"
     assert kind in KINDS
-    return Candidate(kind, words, lambda p: p.give(i, place, new), _short(old), _short(new), 0.5, True, True)
+    return in_words(kind, words, lambda p: p.give(i, place, new), _short(old), _short(new), 0.5, True, True)
 
 
 def _same_meaning(
@@ -287,7 +287,7 @@ def _inserted(
     # What several steps together mean is better said by a family that names it as one thing.
     plainly = len(extra) == 1 or kind != "operator"
     cost = 0.75 if plainly else 4.0
-    yield Candidate(
+    yield in_words(
         kind, words, lambda p: patch, "nothing", "+".join(x.kind for x in extra), cost, True, plainly, rounds
     )
 

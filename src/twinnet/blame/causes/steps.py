@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.fitting import nice
 from twinnet.blame.problem import Patch, Problem
 from twinnet.pairing import Transform
@@ -28,13 +28,13 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     wrong = [w for w in kept.weights if bool(((w.theirs - w.ours).abs() > _SLACK * w.half).any())]
     for weight in wrong:
         sentence, ours, theirs = _about(weight)
-        yield Candidate(
+        yield in_words(
             "quantisation", sentence, _with(weight), ours, theirs, cost=1.0, whole=True, static=True
         )
     yield from _range(problem)
     for name, written, read in kept.read:
         sentence, ours, theirs = _other_steps(written, read)
-        yield Candidate(
+        yield in_words(
             "quantisation", sentence, _read_as(name, written, read), ours, theirs, whole=True, static=True
         )
     yield from _data(problem)
@@ -103,7 +103,7 @@ def _range(problem: Problem) -> Iterator[Candidate]:
         return
     here, there = f"[{low:.4g}, {high:.4g}]", f"[{least:.4g}, {most:.4g}]"
     last = len(problem.layers) - 1
-    yield Candidate(
+    yield in_words(
         "quantisation",
         f"saturates at {here} where the network's values reach {there}: the range is too small",
         lambda p: p.then(last, "identity"),  # a result is always held within the range
@@ -152,7 +152,7 @@ def _data(problem: Problem) -> Iterator[Candidate]:
         if layer.kind not in ("matmul", "gemm", "linear") or problem.constant(i, 1) is None:
             continue
         for words, size in (("in blocks of 32", _BLOCK), ("row by row", 0)):
-            yield Candidate(
+            yield in_words(
                 "quantisation",
                 f"rounds the data to 8 bits {words}, where only weights are declared to be rounded",
                 lambda p, i=i, size=size: p.first(i, 0, "opaque", run=lambda x: (_eight_bits(x, size),)),

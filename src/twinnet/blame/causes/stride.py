@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
 
@@ -47,7 +47,7 @@ def _dilation(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             def change(p: Problem, d=theirs, o=other):
                 return p.change(i, dilations=d, pads=o)
 
-            yield Candidate("stride", sentence, change, ours, theirs)
+            yield in_words("stride", sentence, change, ours, theirs)
 
 
 def _stride(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
@@ -59,7 +59,7 @@ def _stride(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         theirs = (new,) * k
         if theirs != ours:
             sentence = f"strides {plain(theirs)} where the network has {plain(ours)}"
-            yield Candidate("stride", sentence, lambda p, s=theirs: p.change(i, strides=s), ours, theirs)
+            yield in_words("stride", sentence, lambda p, s=theirs: p.change(i, strides=s), ours, theirs)
 
 
 def _groups(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
@@ -69,7 +69,7 @@ def _groups(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     if group < channels:
         dealt = torch.arange(channels).reshape(-1, group).t().reshape(-1)
         sentence = "takes the input channels of a group interleaved where the network takes them in blocks"
-        yield Candidate(
+        yield in_words(
             "stride", sentence, lambda p: _gather_first(p, i, dealt), "blocks", "interleaved", whole=True
         )
     if group < outputs:
@@ -82,7 +82,7 @@ def _groups(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             def change(p: Problem, o=order):
                 return p.then(i, "gather", {f"{layer.outputs[0]}/order": o}, axis=1)
 
-            yield Candidate("stride", sentence, change, "blocks", "interleaved", whole=True)
+            yield in_words("stride", sentence, change, "blocks", "interleaved", whole=True)
 
 
 def _gather_first(problem: Problem, i: int, order: torch.Tensor):

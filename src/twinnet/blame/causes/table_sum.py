@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twinnet.blame.causes._tables import candidate
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.causes.table import payload_orders
 from twinnet.blame.problem import Problem
 from twinnet.lut.plan import Requant
@@ -44,7 +44,7 @@ def _planes(problem: Problem, i: int) -> Iterator[Candidate]:
         if channel != own:
             said = f"reads channel {channel} where the network reads channel {own}"
             change = lambda p, c=channel: p.change(i, planes=((operand, c),))  # noqa: E731
-            yield Candidate("table", said, change, own, channel, what="input")
+            yield in_words("table", said, change, own, channel, what="input")
 
 
 # ---- blocks ------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family, in_words, plain
 from twinnet.blame.causes.scale_bias import WEIGHT_PLACE, channel_axis
 from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.pullback import pull_back
@@ -30,7 +30,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 def _rearranged(i: int, layer: Layer, w: torch.Tensor) -> Iterator[Candidate]:
     def candidate(words: str, how) -> Candidate:
-        return Candidate("weights", words, lambda p: p.give(i, 1, how(p.constant(i, 1))))
+        return in_words("weights", words, lambda p: p.give(i, 1, how(p.constant(i, 1))))
 
     spatial = [a for a in range(2, w.dim()) if w.shape[a] > 1] if layer.kind.startswith("conv") else []
     for count in range(1, len(spatial) + 1):
@@ -46,12 +46,10 @@ def _rearranged(i: int, layer: Layer, w: torch.Tensor) -> Iterator[Candidate]:
             if spatial or w.dim() > 2
             else "the weights are transposed"
         )
-        yield Candidate(
-            "weights", words, lambda p: p.give(i, 1, p.constant(i, 1).transpose(0, 1)), whole=True
-        )
+        yield in_words("weights", words, lambda p: p.give(i, 1, p.constant(i, 1).transpose(0, 1)), whole=True)
     if w.dim() == 2 and w.shape[0] != w.shape[1]:
         words = "the weights are read in the other order (column by column)"
-        yield Candidate("weights", words, lambda p: p.give(i, 1, w.t().reshape(w.shape)), whole=True)
+        yield in_words("weights", words, lambda p: p.give(i, 1, w.t().reshape(w.shape)), whole=True)
 
 
 def _one(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator[Candidate]:
@@ -80,7 +78,7 @@ def _one(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator[Ca
         changed = w.clone()
         changed[where] = value
         sentence = f"weight {spot} is {plain(value)} where the network has {plain(old)}{words}"
-        yield Candidate(
+        yield in_words(
             "weights", sentence, lambda p, v=changed: p.give(i, 1, v), old, value, cost, whole=True
         )
 
@@ -157,7 +155,7 @@ def _others(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator
     where = f"in {some} of {len(affected)} channels"
     if some == len(affected):
         where = "throughout, as from another checkpoint"
-    yield Candidate("weights", f"other weights {where}", change, None, None, 8.0, whole=True)
+    yield in_words("weights", f"other weights {where}", change, None, None, 8.0, whole=True)
 
 
 def _solved(
