@@ -11,25 +11,12 @@ from twinnet.blame.causes import FAMILIES, Candidate
 from twinnet.blame.causes._tables import cells_words, fewer_sites, is_table
 from twinnet.blame.evidence import describe, layers_apart
 from twinnet.blame.lean import fewer_channels
-from twinnet.blame.problem import Problem, Score
+from twinnet.blame.problem import NotApplicable, Problem, Score
 from twinnet.errors import EngineError
 from twinnet.layers import kinds
 from twinnet.result import Cause, fact, said
 
-__all__ = ["INAPPLICABLE", "Explanation", "proposals", "solve"]
-
-INAPPLICABLE = (
-    EngineError,
-    RuntimeError,
-    ValueError,
-    IndexError,
-    KeyError,
-    TypeError,
-    ZeroDivisionError,
-    AttributeError,
-    OverflowError,
-)
-"""What a hypothesis may run into that does not fit the layer; it is then none."""
+__all__ = ["Explanation", "proposals", "solve"]
 
 _PROMISING = 0.95
 _AS_SIMPLE = 0.2
@@ -94,7 +81,7 @@ def proposals(problem: Problem) -> Iterator[Candidate]:
         while True:
             try:
                 candidate = next(found, None)
-            except INAPPLICABLE:
+            except (NotApplicable, EngineError):
                 break  # a family that cannot make sense of this segment has nothing more to say about it
             if candidate is None:
                 break
@@ -133,5 +120,5 @@ def _score(problem: Problem, candidate: Candidate) -> Score | None:
         if candidate.close:
             return problem.score_close(patch)
         return problem.score(patch)
-    except INAPPLICABLE:
+    except (NotApplicable, EngineError):
         return None

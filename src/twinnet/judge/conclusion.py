@@ -105,7 +105,7 @@ class Conclusion:
         for tensor, (name, ours, theirs, _, reason) in self.check.inputs_found.items():
             same = ours.shape == theirs.shape and dtype_class(ours.dtype) == dtype_class(theirs.dtype)
             site = Site(tensor, name, "input", shape=tuple(ours.shape), dtype=dtype_name(ours.dtype))
-            base = PairResult(site, Site(name, name, "input"), "fail", "input", rule="inputs", reason=reason)
+            base = PairResult(site, Site(name, name, "input"), "fail", "input", rule="inputs", reason=str(reason or ""))
             if same:
                 difference = compare(ours, theirs)
                 base = replace(

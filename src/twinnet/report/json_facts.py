@@ -1,4 +1,4 @@
-"""Facts in result.json: the words as a plain string, `code` and `params` beside it; files with words only are read too."""
+"""Facts in result.json: the words as a string, `code` and `params` beside it. Files with words only are read too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinnet.result import Cause, Fact, said
 __all__ = ["FACTS", "with_facts", "written"]
 
 FACTS: dict[type, dict[str, str]] = {Cause: {"fact": "sentence"}}
-"""The fields of each class that hold a fact, and the name that its words have in the file; the first is the main one."""
+"""The fields of each class that hold a fact, and what their words are called in the file; the first is the main one."""
 
 _VALUES = {Cause: ("network_value", "twin_value")}
 _ODD = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

@@ -29,18 +29,21 @@ class Fact:
     params: Mapping[str, Any] = field(default_factory=dict)
     text: str = field(default="", compare=False, repr=False)
 
+    def __hash__(self) -> int:
+        return hash(self.code)
+
     def __str__(self) -> str:
         return speaker().words(self)
 
     @property
     def network_value(self) -> Any:
         """The network's value, where it has one."""
-        return self.params.get("network")
+        return _said_value(self.params.get("network"))
 
     @property
     def twin_value(self) -> Any:
         """The twin's value, where it has one."""
-        return self.params.get("twin")
+        return _said_value(self.params.get("twin"))
 
 
 def fact(code: str, /, **params: Any) -> Fact:
@@ -59,6 +62,10 @@ def said(text: str, /, **params: Any) -> Fact:
     'no kernel for GroupNorm'
     """
     return fact("said", text=text, **params)
+
+
+def _said_value(value: Any) -> Any:
+    return str(value) if isinstance(value, Fact) else value
 
 
 def _plain(value: Any) -> Any:

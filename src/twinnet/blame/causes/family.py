@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinnet.blame.causes.kinds import KINDS
-from twinnet.blame.problem import Patch, Problem
+from twinnet.blame.problem import NotApplicable, Patch, Problem
 from twinnet.result import Fact, said
 
 __all__ = ["FAMILIES", "Candidate", "Family", "NotApplicable", "family", "in_words", "plain", "spoken"]
-
-
-class NotApplicable(Exception):
-    """A hypothesis that does not fit the layers at hand."""
 
 
 @dataclass(frozen=True, kw_only=True)

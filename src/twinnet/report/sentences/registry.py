@@ -10,7 +10,7 @@ from typing import Any
 
 from twinnet.result import Fact
 
-__all__ = ["SENTENCES", "plain", "sentence", "words"]
+__all__ = ["SENTENCES", "plain", "sentence", "spaced", "words"]
 
 Sentence = Callable[..., str]
 SENTENCES: dict[str, Sentence] = {}
@@ -62,9 +62,20 @@ def plain(value: Any) -> str:
     """
     if isinstance(value, tuple | list):
         return "(" + ",".join(plain(v) for v in value) + ")"
+    if isinstance(value, Fact):
+        return words(value)
     if isinstance(value, bool) or not isinstance(value, float):
         return str(value)
     return f"{value:.6g}"
+
+
+def spaced(name: str) -> str:
+    """The name of an operator or attribute as words.
+
+    >>> spaced("batch_norm")
+    'batch norm'
+    """
+    return name.replace("_", " ")
 
 
 def _bare(fact: Fact) -> str:
