@@ -79,19 +79,6 @@ DIFFERENCE = st.builds(
     range_reference=st.tuples(FLOAT, FLOAT),
     hull=several(st.tuples(FLOAT, FLOAT)),
 )
-STATUS = st.sampled_from(["pass", "fail", "excused", "untested", "not judged"])
-PAIR = st.builds(
-    PairResult,
-    SITE,
-    SITE,
-    STATUS,
-    reason=TEXT,
-    born=maybe(FLOAT),
-    ratio=maybe(FLOAT),
-    limit=FLOAT,
-    segment=several(TEXT),
-    difference=DIFFERENCE,
-)
 WORDS = TEXT.filter(lambda t: t not in ("NaN", "Infinity", "-Infinity"))
 VALUE = st.recursive(
     st.none() | st.booleans() | INT | FLOAT | WORDS,
@@ -102,6 +89,19 @@ FACT = (
     st.builds(said, WORDS, network=VALUE)
     | st.builds(fact, st.just("padding.mode"), network=WORDS, twin=VALUE)
     | st.builds(Fact, st.just("nobody.knows"), st.dictionaries(WORDS, VALUE, max_size=2))
+)
+STATUS = st.sampled_from(["pass", "fail", "excused", "untested", "not judged"])
+PAIR = st.builds(
+    PairResult,
+    SITE,
+    SITE,
+    STATUS,
+    reason=maybe(FACT),
+    born=maybe(FLOAT),
+    ratio=maybe(FLOAT),
+    limit=FLOAT,
+    segment=several(TEXT),
+    difference=DIFFERENCE,
 )
 CAUSE = st.builds(Cause, TEXT, FACT, FLOAT, maybe(SITE))
 FINDING = st.builds(
@@ -117,10 +117,10 @@ FINDING = st.builds(
     maybe(CAUSE),
     several(TEXT),
     INT,
-    TEXT,
+    maybe(FACT),
 )
 SIDE = st.builds(SideInfo, TEXT, TEXT, TEXT, parameters=maybe(INT))
-GUARD = st.builds(Guard, st.sampled_from(["null baseline", "note"]), TEXT, st.booleans())
+GUARD = st.builds(Guard, st.sampled_from(["null baseline", "note"]), FACT, st.booleans())
 INPUTS = st.builds(InputsInfo, INT, TEXT, st.booleans(), st.dictionaries(TEXT, TEXT, max_size=2))
 RESULT = st.builds(
     Result,

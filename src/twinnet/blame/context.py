@@ -14,11 +14,10 @@ from twinnet.blame.impact import impact_of, output_error
 from twinnet.blame.problem import Problem
 from twinnet.blame.search import Explanation, solve
 from twinnet.errors import EngineError
-from twinnet.judge.verdicts import TOO_LARGE
 from twinnet.layers.graph import Graph, Layer
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
-from twinnet.result import Cause, Finding
+from twinnet.result import Cause, Fact, Finding, fact
 
 if TYPE_CHECKING:
     from twinnet.judge.born import Frontier
@@ -59,17 +58,18 @@ class Blame:
 
     ratio: float
     cause: Cause | None = None
-    reason: str = ""
+    reason: Fact | None = None
     impact: float | None = None
     born_share: float | None = None
     confirmed: bool | None = None
-    confirmation: str = ""
+    confirmation: Fact | None = None
 
     def on(self, finding: Finding) -> Finding:
         """The finding with it; the evidence takes the place of a reason that only says "too large"."""
         reason = finding.reason
-        if self.reason and self.cause is None:
-            reason = self.reason if reason in ("", TOO_LARGE) else f"{reason}: {self.reason}"
+        if self.reason is not None and self.cause is None:
+            told = reason is not None and reason.code != "born.too_large"
+            reason = fact("because", what=reason, why=self.reason) if told else self.reason
         return replace(
             finding,
             cause=self.cause,

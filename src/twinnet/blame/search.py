@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twinnet.blame.causes import FAMILIES, Candidate
-from twinnet.blame.causes._tables import cells_words, fewer_sites, is_table
+from twinnet.blame.causes._tables import cells, fewer_sites, is_table
 from twinnet.blame.evidence import describe, layers_apart
 from twinnet.blame.lean import fewer_channels
 from twinnet.blame.problem import NotApplicable, Problem, Score
 from twinnet.errors import EngineError
 from twinnet.layers import kinds
-from twinnet.result import Cause, fact, said
+from twinnet.result import Cause, Fact, fact
 
 __all__ = ["Explanation", "proposals", "solve"]
 
@@ -29,7 +29,7 @@ class Explanation:
     """The cause, or None with the evidence in `reason`."""
 
     cause: Cause | None
-    reason: str = ""
+    reason: Fact | None = None
 
 
 def solve(problem: Problem) -> Explanation:
@@ -48,8 +48,8 @@ def solve(problem: Problem) -> Explanation:
         if _other(c, best) and c.static == best.static and c.cost <= best.cost + _AS_SIMPLE
     ]
     if rivals:
-        reason = fact("either", first=best.fact, second=rivals[0].fact, evidence=said(_evidence(problem)))
-        return Explanation(None, str(reason))
+        reason = fact("either", first=best.fact, second=rivals[0].fact, evidence=_evidence(problem))
+        return Explanation(None, reason)
     return Explanation(Cause(best.kind, best.fact, min(max(score.explains, 0.0), 1.0)))
 
 
@@ -58,11 +58,11 @@ def _length(problem: Problem) -> int:
     return sum(not kinds.get(layer.kind).exact for layer in problem.layers)
 
 
-def _evidence(problem: Problem) -> str:
+def _evidence(problem: Problem) -> Fact | None:
     """Where the error is and which way it goes, and from which cells of a table it comes."""
-    return ", ".join(
-        part for part in (describe(problem), layers_apart(problem), cells_words(problem)) if part
-    )
+    parts = (describe(problem), layers_apart(problem), cells(problem))
+    known = tuple(part for part in parts if part is not None)
+    return fact("all", facts=known) if known else None
 
 
 def _other(a: Candidate, b: Candidate) -> bool:

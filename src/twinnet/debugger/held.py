@@ -14,7 +14,7 @@ from twinnet.judge.seen import Seen
 from twinnet.judge.verdicts import Born
 from twinnet.lut.plan import Plan
 from twinnet.pairing import Pair
-from twinnet.result import PairResult
+from twinnet.result import PairResult, fact
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
 __all__ = ["Held"]
@@ -61,7 +61,7 @@ class Held(Judgement):
     def born(self, seen: Seen, pair: Pair) -> Born:
         """The born test of one pair."""
         if seen.test is None:
-            return Born("not judged", reason="the network's layers cannot be evaluated")
+            return Born("not judged", reason=fact("born.no_layers"))
         return seen.test.on(seen.sample, seen.trace, seen.twin_trace)(pair)
 
     def context(self, seen: Seen) -> Context | None:

@@ -13,13 +13,11 @@ from twinnet.engines.base import Session
 from twinnet.judge import guards
 from twinnet.judge.aggregate import findings_of, verdict_of, visible, with_merged, with_tied
 from twinnet.judge.metrics import compare
-from twinnet.judge.sides import dims
 from twinnet.judge.task import mean_metric
-from twinnet.judge.verdicts import CHANGED
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pairing
 from twinnet.precision import dtype_class
-from twinnet.result import Coverage, Finding, Guard, PairResult, Result, SideInfo
+from twinnet.result import Coverage, Fact, Finding, Guard, PairResult, Result, SideInfo, coded, fact
 from twinnet.site import Site
 from twinnet.store import dtype_name
 
@@ -95,7 +93,7 @@ class Conclusion:
 
     def _visible(self, pair: PairResult) -> bool:
         """Whether a tensor plainly differs; what only watching does to it is no difference."""
-        if pair.reason.startswith(CHANGED):
+        if coded(pair.reason, "watching.changed"):
             return False
         return visible(pair.difference, self.check.plain_unit, pair.site.op)
 
@@ -105,7 +103,7 @@ class Conclusion:
         for tensor, (name, ours, theirs, _, reason) in self.check.inputs_found.items():
             same = ours.shape == theirs.shape and dtype_class(ours.dtype) == dtype_class(theirs.dtype)
             site = Site(tensor, name, "input", shape=tuple(ours.shape), dtype=dtype_name(ours.dtype))
-            base = PairResult(site, Site(name, name, "input"), "fail", "input", rule="inputs", reason=str(reason or ""))
+            base = PairResult(site, Site(name, name, "input"), "fail", "input", rule="inputs", reason=reason)
             if same:
                 difference = compare(ours, theirs)
                 base = replace(
@@ -129,10 +127,10 @@ class Conclusion:
         tells whether rounding can have done this. NaN and Inf in other places no rounding explains: a twin may compute
         them rightly from what it has, and have it only because it keeps fewer bits between layers than the network.
         """
-        wrong: dict[str, str] = {}
+        wrong: dict[str, Fact] = {}
         for index, output in enumerate(outputs):
             if reason := self._plainly(output):
-                told = f"{reason}, though no segment could be caught creating it"
+                told = fact("output.uncaught", what=reason)
                 outputs[index] = replace(output, status="fail", reason=told)
                 wrong[output.site.tensor] = reason
         return [
@@ -142,18 +140,17 @@ class Conclusion:
             for p in pairs
         ]
 
-    def _plainly(self, output: PairResult) -> str:
-        """How an output differs, although no segment does; empty if rounding may have done it."""
+    def _plainly(self, output: PairResult) -> Fact | None:
+        """How an output differs, although no segment does; None if rounding may have done it."""
         check, difference = self.check, output.difference
         if check.tolerances or check.inputs_found:
-            return ""
+            return None
         if difference.nonfinite_mismatch:
-            count = f"{difference.nonfinite_mismatch} elements"
-            return f"NaN or Inf in other places than in the network ({count})"
+            return fact("nonfinite.places", count=difference.nonfinite_mismatch)
         if check.by_network or check.quantised or output.ratio is None or output.ratio <= _FAR:
-            return ""
+            return None
         far = visible(difference, 16 * check.plain_unit, output.site.op)
-        return "plainly different" if far else ""
+        return fact("output.plainly") if far else None
 
     def _contributors(self) -> tuple[Finding, ...]:
         """Where the twin differs within its budget, by impact; a table's approximation by its size, worst first."""
@@ -213,8 +210,8 @@ class Conclusion:
             twin_site = judged.twin_site if judged else Site(row.twin_tensor, role="output")
             base = PairResult(site, twin_site, "pass", rule="end to end")
             if ours.shape != theirs.shape or dtype_class(ours.dtype) != dtype_class(theirs.dtype):
-                has = f"{dims(ours.shape)} {ours.dtype.name}"
-                reason = f"{dims(theirs.shape)} {theirs.dtype.name} where the network has {has}"
+                ours_, theirs_ = ((a.shape, a.dtype.name) for a in (ours, theirs))
+                reason = fact("output.form", network=ours_, twin=theirs_)
                 found.append(replace(base, status="fail", reason=reason, rule="structure"))
                 continue
             difference = compare(ours, theirs)
@@ -237,7 +234,7 @@ class Conclusion:
                     ratio=difference.max_abs / floor if known else None,
                     difference=difference,
                     sample=number,
-                    reason=judged.reason if judged else "",
+                    reason=judged.reason if judged else None,
                 )
             )
         return found
@@ -306,30 +303,26 @@ class Conclusion:
 
     def _training_mode(self) -> list[Guard]:
         if getattr(self.check.network, "was_training", False):
-            return [
-                Guard("training mode", "the module was in training mode; it was set to eval for the check")
-            ]
+            return [Guard("training mode", fact("training_mode"))]
         return []
 
     def _coverage(self) -> Coverage:
         pairs, pairing = self.pairs, self.pairing
         judged = sum(p.status in ("pass", "fail", "excused") for p in pairs)
-        note = ""
+        note = None
         if self.graph is None and not self.check.by_network:
-            note = (
-                "the network's layers are not known: only outputs are judged, by the size of the difference"
-            )
+            note = fact("coverage.no_layers")
         else:
             longest = max((len(p.segment) for p in pairs), default=0)
             unknown = [
-                p for p in pairs if p.status == "not judged" and p.reason and not self.check.tolerances
+                p
+                for p in pairs
+                if p.status == "not judged" and p.reason is not None and not self.check.tolerances
             ]
             if unknown:
-                note = f"{len(unknown)} pairs could not be judged: {unknown[0].reason}"
+                note = fact("coverage.not_judged", pairs=len(unknown), why=unknown[0].reason)
             elif longest > 40:
-                note = (
-                    f"the longest segment judged as one has {longest} layers: small faults inside it can hide"
-                )
+                note = fact("coverage.long_segment", layers=longest)
         return Coverage(
             sites=len(pairing.sites),
             paired=len(pairing.pairs),

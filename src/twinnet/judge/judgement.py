@@ -32,7 +32,7 @@ from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
 from twinnet.pairing.quantised import is_quantised
 from twinnet.pairing.transforms import candidates, from_pairs
 from twinnet.precision import UNITS, coarser, unit_of
-from twinnet.result import Cause, Guard, PairResult, Result, TaskMetric
+from twinnet.result import Cause, Fact, Guard, PairResult, Result, TaskMetric, fact, said
 from twinnet.site import Site
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
@@ -62,7 +62,7 @@ class Judgement:
         self.narrow = False
         self.quantised = False
         # Inputs that the twin prepares otherwise, by tensor: name, both arrays, cause and evidence.
-        self.inputs_found: dict[str, tuple[str, np.ndarray, np.ndarray, Cause | None, str]] = {}
+        self.inputs_found: dict[str, tuple[str, np.ndarray, np.ndarray, Cause | None, Fact | None]] = {}
         # A metric that cannot be loaded is said before anything has run.
         self._metric = load_metric(settings.metric)
         self.scores: list[TaskMetric] = []
@@ -122,9 +122,9 @@ class Judgement:
         if self.quantised:
             self.plain_unit = max(self.plain_unit, unit_of("int8"))
         results: dict[str, PairResult] = {}
-        found: list[Guard] = [Guard("note", n) for n in (*self.feed.notes, *net.notes, *twin.notes)]
+        found: list[Guard] = [Guard("note", said(n)) for n in (*self.feed.notes, *net.notes, *twin.notes)]
         if self.job.ir_folder is not None and not self.job.ir_folder.exists():
-            found.append(Guard("note", f"{twin.engine} has no intermediate representation to write"))
+            found.append(Guard("note", fact("note.no_ir", engine=twin.engine)))
         outputs_seen: list[dict[str, np.ndarray]] = [plain]
         self._score(self.first, plain, twin_plain)
         for number in range(len(self.feed.samples)):

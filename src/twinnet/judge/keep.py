@@ -16,7 +16,7 @@ from twinnet.errors import UsageError
 from twinnet.judge.aggregate import VISIBLE, visible
 from twinnet.judge.seen import Seen
 from twinnet.pairing import Pair
-from twinnet.result import PairResult
+from twinnet.result import Fact, PairResult, fact
 
 if TYPE_CHECKING:
     from twinnet.blame.advise import Adviser
@@ -56,7 +56,7 @@ class Keeper:
         self._merged = False
         self._confirmer: Confirmer | None = None
         self.advice: Advice | None = None
-        self.notes: tuple[str, ...] = ()
+        self.notes: tuple[Fact, ...] = ()
         self._rank_samples, self._rank_seconds = 0, 0.0
 
     def add(self, judged: Sequence[PairResult], seen: Seen) -> None:
@@ -139,8 +139,8 @@ class Keeper:
         unit = check.plain_unit * units / VISIBLE
         return any(visible(p.difference, unit, p.site.op) for p in outputs)
 
-    def _confirm(self, pair: Pair, context: Context, seen: Seen) -> tuple[bool | None, str]:
-        """Whether the twin's segment alone shows it, and that in words."""
+    def _confirm(self, pair: Pair, context: Context, seen: Seen) -> tuple[bool | None, Fact]:
+        """Whether the twin's segment alone shows it, and that as a fact."""
         from twinnet.blame.confirm import Confirmer
 
         twin, test = self._check.sides.twin, seen.test
@@ -157,7 +157,7 @@ class Keeper:
             return
         if self._rank_seconds > _RANKING:
             samples = len(self._check.feed.samples)
-            self.notes = (f"contributors are ranked by the first {self._rank_samples} of {samples} samples",)
+            self.notes = (fact("note.ranked", samples=self._rank_samples, of=samples),)
             return
         from twinnet.blame.contributors import rank, strongest
 

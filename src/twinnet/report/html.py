@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from twinnet.report import figures, staged, words
 from twinnet.report.advice import advice_rows, advice_words
+from twinnet.report.sentences import words as said
 from twinnet.report.source import excerpt_at
 from twinnet.result import Finding, PairResult, Result, ResultSet, StagedResult
 
@@ -224,7 +225,7 @@ def _output(result: Result, pair: PairResult) -> dict[str, Any]:
         "agrees": not words.differs(result, pair),
         "size": figures.figure(pair.difference.max_abs) if pair.difference.elements else "",
         "ratio": figures.times(pair.ratio) if pair.ratio is not None else "",
-        "reason": figures.clean(pair.reason),
+        "reason": figures.clean(said(pair.reason)),
     }
 
 
@@ -264,7 +265,7 @@ def _details(pair: PairResult) -> list[tuple[str, str]]:
         ("tensor", pair.site.tensor),
         ("in the twin", pair.twin_site.label),
         ("twin's tensor", pair.twin_site.tensor if pair.twin_site.tensor != pair.twin_site.label else ""),
-        ("why not pass", pair.reason if pair.status != "pass" else ""),
+        ("why not pass", said(pair.reason) if pair.status != "pass" else ""),
         ("shape", " ".join((pair.site.dtype, "x".join(str(n) for n in pair.site.shape or ()))).strip()),
         ("paired by", f"{pair.how}, confidence {pair.confidence:.2f}"),
         ("transform", pair.transform),

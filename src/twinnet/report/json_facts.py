@@ -8,11 +8,18 @@ from dataclasses import fields
 from typing import Any
 
 from twinnet.report.sentences import words
-from twinnet.result import Cause, Fact, said
+from twinnet.result import Cause, Coverage, Fact, Finding, Guard, Judged, PairResult, said
 
 __all__ = ["FACTS", "with_facts", "written"]
 
-FACTS: dict[type, dict[str, str]] = {Cause: {"fact": "sentence"}}
+FACTS: dict[type, dict[str, str]] = {
+    Cause: {"fact": "sentence"},
+    Guard: {"fact": "message"},
+    Coverage: {"note": "note"},
+    Judged: {"reason": "reason"},
+    PairResult: {"reason": "reason"},
+    Finding: {"reason": "reason", "confirmation": "confirmation"},
+}
 """The fields of each class that hold a fact, and what their words are called in the file; the first is the main one."""
 
 _VALUES = {Cause: ("network_value", "twin_value")}
@@ -50,16 +57,27 @@ def with_facts(data: Any) -> Any:
     if isinstance(several := data.get("results"), list):
         return {**data, "results": [with_facts(one) for one in several]}
     made = dict(data)
-    for name in ("findings", "contributors"):
-        if isinstance(found := made.get(name), list):
-            made[name] = [_finding(f) for f in found]
+    made["coverage"] = _read(Coverage, data.get("coverage", {}))
+    for name, one in (
+        ("guards", lambda guard: _read(Guard, guard)),
+        ("pairs", _pair),
+        ("outputs", _pair),
+        ("findings", _finding),
+        ("contributors", _finding),
+    ):
+        if isinstance(several := made.get(name), list):
+            made[name] = [one(value) for value in several]
     return made
 
 
+def _pair(data: Any) -> Any:
+    made = _read(PairResult, data)
+    return {**made, "automatic": _read(Judged, made.get("automatic"))} if isinstance(made, dict) else made
+
+
 def _finding(data: Any) -> Any:
-    if not isinstance(data, dict):
-        return data
-    return {**data, "cause": _read(Cause, data.get("cause"))}
+    made = _read(Finding, data)
+    return {**made, "cause": _read(Cause, made.get("cause"))} if isinstance(made, dict) else made
 
 
 def _read(kind: type, data: Any) -> Any:

@@ -6,6 +6,7 @@ import re
 
 from twinnet.report import figures, staged, words
 from twinnet.report.advice import advice_words
+from twinnet.report.sentences import words as said
 from twinnet.result import Finding, Result, ResultSet, StagedResult
 
 __all__ = ["render_markdown"]
@@ -86,7 +87,7 @@ def _row(result: Result, finding: Finding) -> str:
         finding.cause.sentence if finding.cause else words.reason_words(result, finding) or "unknown"
     )
     if finding.confirmed is False:
-        cause += f" ({_prose(finding.confirmation)})"
+        cause += f" ({_prose(said(finding.confirmation))})"
     share = figures.percent(finding.born_share) if finding.born_share is not None else ""
     source = _code(finding.site.source) if finding.site.source else ""
     return f"| {_code(finding.site.label)} | {source} | {figures.times(finding.ratio)} | {share} | {cause} |"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from twinnet.report import figures, staged, words
 from twinnet.report.advice import advice_rows, advice_words, next_with_advice
 from twinnet.report.layout import LABEL, Row, width_of, wrap
+from twinnet.report.sentences import words as said
 from twinnet.result import Advice, Finding, Result, ResultSet, StagedResult
 
 __all__ = ["rows_of"]
@@ -139,8 +140,8 @@ def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[Row]:
         rows.append(Row("cause", (f"{figures.clean(finding.cause.sentence)}   {explains}",), "bold"))
     elif reason := words.reason_words(result, finding):
         rows.append(Row("because", (reason,)))
-    if finding.confirmed is False or (verbose and finding.confirmation):
-        rows.append(Row("alone", (figures.clean(finding.confirmation),)))
+    if finding.confirmed is False or (verbose and finding.confirmation is not None):
+        rows.append(Row("alone", (figures.clean(said(finding.confirmation)),)))
     if verbose:
         size = f"error here {figures.figure(finding.error)}, born {figures.figure(finding.born)}"
         rows.append(

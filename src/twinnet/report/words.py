@@ -7,9 +7,9 @@ import shlex
 from collections import Counter
 from pathlib import Path
 
-from twinnet.judge.verdicts import TOO_LARGE
 from twinnet.report.figures import NBSP, clean, count, figure, grouped, percent, times
-from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideInfo, TaskMetric
+from twinnet.report.sentences import words
+from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideInfo, TaskMetric, coded
 
 __all__ = [
     "also_words",
@@ -97,7 +97,7 @@ def pairs_words(result: Result) -> str:
     if missing := max(coverage.sites - coverage.paired, len(coverage.unmatched)):
         text += f", {grouped(missing)} listed with --unmatched"
     said = any(guard.name == "coverage" for guard in result.guards)
-    return text + (f"; {clean(coverage.note)}" if coverage.note and not said else "")
+    return text + (f"; {clean(words(coverage.note))}" if coverage.note is not None and not said else "")
 
 
 def worst_output(result: Result) -> PairResult | None:
@@ -178,10 +178,10 @@ def _output_words(result: Result, output: PairResult) -> str:
     if difference.nonfinite_mismatch:
         places = count(difference.nonfinite_mismatch, "element")
         return f"{name} has NaN or Inf in other places than the network ({places})"
-    if output.rule == "structure" or (output.reason and not difference.elements):
-        return f"{name}: {clean(output.reason)}"
-    if output.status == "fail" and output.reason and result.tolerance not in ("", "automatic"):
-        return f"{name} breaks the stated tolerance: {clean(output.reason)}"
+    if output.rule == "structure" or (output.reason is not None and not difference.elements):
+        return f"{name}: {clean(words(output.reason))}"
+    if output.status == "fail" and output.reason is not None and result.tolerance not in ("", "automatic"):
+        return f"{name} breaks the stated tolerance: {clean(words(output.reason))}"
     ratio = output.ratio
     if ratio is None and output.floor:
         ratio = difference.max_abs / output.floor
@@ -230,16 +230,16 @@ def finding_notes(finding: Finding) -> list[str]:
         notes.append(
             f"only together explain these {percent(finding.explained)} of the output error: {together}"
         )
-    if finding.confirmation:
+    if finding.confirmation is not None:
         yes = {True: "confirmed", False: "not confirmed", None: "not confirmed"}[finding.confirmed]
-        notes.append(f"{yes}: {clean(finding.confirmation)}")
+        notes.append(f"{yes}: {clean(words(finding.confirmation))}")
     return notes
 
 
 def reason_words(result: Result, finding: Finding) -> str:
     """Why a finding fails, where its size alone does not say it."""
     automatic = result.tolerance in ("", "automatic") and math.isfinite(finding.ratio)
-    return "" if automatic and finding.reason == TOO_LARGE else clean(finding.reason)
+    return "" if automatic and coded(finding.reason, "born.too_large") else clean(words(finding.reason))
 
 
 def inherited_words(result: Result) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from twinnet.result.speech import speaker
 
-__all__ = ["Fact", "fact", "said"]
+__all__ = ["Fact", "coded", "fact", "said"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,15 @@ def fact(code: str, /, **params: Any) -> Fact:
     {'network': 0, 'twin': -1, 'axis': 2}
     """
     return Fact(code, {name: _plain(value) for name, value in params.items()})
+
+
+def coded(found: Fact | None, *codes: str) -> bool:
+    """Whether there is a fact, and it has one of these codes.
+
+    >>> coded(fact("born.too_large"), "born.too_large", "steps.beyond"), coded(None, "born.too_large")
+    (True, False)
+    """
+    return found is not None and found.code in codes
 
 
 def said(text: str, /, **params: Any) -> Fact:

@@ -46,8 +46,8 @@ class Finding:
     `error` is the end-to-end difference at the site, `born` the part created here, `floor` what rounding explains,
     `ratio` = born over floor. `inherited_by` counts the later failing sites that lie downstream of it.
 
-    `confirmed` tells whether the twin's segment, run alone on the inputs it had, shows it too (`confirmation` says that
-    in words); None where it cannot be run alone. `also` are further places with the same fault in a weight that they
+    `confirmed` tells whether the twin's segment, run alone on the inputs it had, shows it too; None where it cannot be
+    run alone, and `confirmation` then says why. `also` are further places with the same fault in a weight that they
     share, or in other rotations of the same term of tables. `merged` names the segments that, together with this one,
     explain the share `explained` of the output error, where the findings by themselves explain less than 90 % of it.
     """
@@ -63,9 +63,9 @@ class Finding:
     cause: Cause | None = None
     segment: tuple[str, ...] = ()
     inherited_by: int = 0
-    reason: str = ""
+    reason: Fact | None = None
     confirmed: bool | None = None
-    confirmation: str = ""
+    confirmation: Fact | None = None
     also: tuple[Site, ...] = ()
     merged: tuple[str, ...] = ()
     explained: float | None = None

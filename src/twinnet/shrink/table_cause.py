@@ -16,7 +16,7 @@ import torch
 from twinnet.blame.causes import Candidate
 from twinnet.blame.causes.family import spoken
 from twinnet.blame.problem import Problem
-from twinnet.blame.search import INAPPLICABLE, proposals, solve
+from twinnet.blame.search import proposals, solve
 from twinnet.errors import EngineError
 from twinnet.layers.graph import Graph, Layer
 from twinnet.lut.differences import entries_words
@@ -66,7 +66,7 @@ def cause_of(layers: Sequence[Layer], values: Values, got: np.ndarray, twin: Seq
     graph = None if twin is None else Graph(tuple(twin), tuple(values), twin[-1].outputs)
     try:
         found = solve(_problem(layers, values, got, graph))
-    except INAPPLICABLE:
+    except EngineError:
         return ""
     return found.cause.sentence if found.cause is not None else ""
 

@@ -14,8 +14,9 @@ from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.read_plan import TABLE_KINDS
 from twinnet.lut.differences import TAPS
 from twinnet.lut.variants import Lookup
+from twinnet.result import Fact, fact
 
-__all__ = ["Group", "candidate", "cells_words", "fewer_sites", "floors", "groups", "is_table", "patched"]
+__all__ = ["Group", "candidate", "cells", "fewer_sites", "floors", "groups", "is_table", "patched"]
 
 _SITES = 768
 _WORTH = 2 * _SITES
@@ -92,23 +93,22 @@ def candidate(
     )
 
 
-def cells_words(problem: Problem) -> str:
-    """Which cells of a table the wrong values come from, where they come from few; else an empty string."""
+def cells(problem: Problem) -> Fact | None:
+    """Which cells of a table the wrong values come from, where they come from few; else None."""
     if len(problem.layers) != 1 or problem.layers[0].kind != "lookup" or not problem.same_shape:
-        return ""
+        return None
     step: Lookup = problem.layers[0].attrs["step"]
     registers = {n: problem.values[n].numpy().round().astype(np.int64) for n in step.registers}
     bins, _ = step.bins(step.values(registers), step.term.units(step.table), step.table.nodes)
     wrong = (problem.error.abs() > problem.floor).any(dim=1).reshape(-1).numpy()
     if not wrong.any() or wrong.all():
-        return ""
-    said = []
+        return None
+    found = []
     for axis, own in enumerate(bins):
         there, all_bins = np.unique(own[wrong]), np.unique(own)
         if len(there) <= len(all_bins) // 2:
-            shown = ", ".join(map(str, there[:4])) + (" ..." if len(there) > 4 else "")
-            said.append(f"only where tap {TAPS[axis]} is in bin {shown}")
-    return ", ".join(said[:2])
+            found.append((TAPS[axis], tuple(int(b) for b in there[:5])))
+    return fact("table.cells", taps=tuple(found[:2])) if found else None
 
 
 def fewer_sites(problem: Problem) -> Problem | None:

@@ -38,7 +38,7 @@ def _window(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     spatial = x.dim() - 2
     if layer.attrs.get("auto_pad") or layer.attrs.get("output_shape"):
         return
-    pads = tuple(layer.attrs.get("pads") or (0,) * 2 * spatial)
+    pads: tuple[int, ...] = tuple(layer.attrs.get("pads") or (0,) * 2 * spatial)
     begins, ends = pads[:spatial], pads[spatial:]
     reach = 2 if spatial <= 2 else 1
     shifts = sorted(
