@@ -4,17 +4,19 @@ as simply.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from twinnet.blame.causes import FAMILIES, Candidate
 from twinnet.blame.causes._tables import cells, fewer_sites, is_table
 from twinnet.blame.evidence import describe, layers_apart
 from twinnet.blame.lean import fewer_channels
-from twinnet.blame.problem import NotApplicable, Problem, Score
+from twinnet.blame.problem import NotApplicable, Patch, Problem, Score
 from twinnet.errors import EngineError
 from twinnet.layers import kinds
 from twinnet.result import Cause, Fact, fact
+from twinnet.site import Site
 
 __all__ = ["Explanation", "proposals", "solve"]
 
@@ -26,10 +28,19 @@ _PER_NUMBER = 4
 
 @dataclass(frozen=True)
 class Explanation:
-    """The cause, or None with the evidence in `reason`."""
+    """The cause, or None with the evidence in `reason`. `patch` is what the cause changes in the segment."""
 
     cause: Cause | None
     reason: Fact | None = None
+    patch: Patch | None = None
+
+
+class _Confirmed(NamedTuple):
+    """A hypothesis that explains the error, how well, and what it changes."""
+
+    candidate: Candidate
+    score: Score
+    patch: Patch
 
 
 def solve(problem: Problem) -> Explanation:
@@ -41,16 +52,38 @@ def solve(problem: Problem) -> Explanation:
     confirmed = list(_confirmed(problem))
     if not confirmed:
         return Explanation(None, _evidence(problem))
-    best, score = min(confirmed, key=lambda c: (not c[0].static, c[0].cost, -c[1].explains))
+    found = min(confirmed, key=lambda c: (not c.candidate.static, c.candidate.cost, -c.score.explains))
+    best = found.candidate
     rivals = [
-        c
-        for c, _ in confirmed
-        if _other(c, best) and c.static == best.static and c.cost <= best.cost + _AS_SIMPLE
+        c.candidate
+        for c in confirmed
+        if _other(c.candidate, best)
+        and c.candidate.static == best.static
+        and c.candidate.cost <= best.cost + _AS_SIMPLE
     ]
     if rivals:
         reason = fact("either", first=best.fact, second=rivals[0].fact, evidence=_evidence(problem))
         return Explanation(None, reason)
-    return Explanation(Cause(best.kind, best.fact, min(max(score.explains, 0.0), 1.0)))
+    explains = min(max(found.score.explains, 0.0), 1.0)
+    cause = Cause(best.kind, best.fact, explains, _guilty(problem, found, confirmed))
+    return Explanation(cause, patch=found.patch)
+
+
+def _guilty(problem: Problem, found: _Confirmed, confirmed: Sequence[_Confirmed]) -> Site | None:
+    """The layer that does it; None where several are changed, or where the same may be said of another one."""
+    start, stop = found.patch.start, found.patch.stop
+    others = (c.patch.start for c in confirmed if c.candidate.fact == found.candidate.fact)
+    if stop - start != 1 or any(other != start for other in others):
+        return None
+    layer = problem.layers[start]
+    return Site(
+        layer.outputs[0],
+        layer.node,
+        layer.op or layer.kind,
+        layer.module,
+        layer.call,
+        source=layer.source,
+    )
 
 
 def _length(problem: Problem) -> int:
@@ -88,7 +121,7 @@ def proposals(problem: Problem) -> Iterator[Candidate]:
             yield candidate
 
 
-def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
+def _confirmed(problem: Problem) -> Iterator[_Confirmed]:
     few = fewer_sites(problem) if is_table(problem) else fewer_channels(problem)
     off = (
         int((problem.error.abs() > problem.slack * problem.floor).sum())
@@ -103,22 +136,22 @@ def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
         if candidate.fitted and off is not None and off < _PER_NUMBER * candidate.fitted:
             continue
         if few is not None and not candidate.whole:
-            first = _score(few, candidate)
-            if first is None or first.explains < _PROMISING:
+            first = _tried(few, candidate)
+            if first is None or first.score.explains < _PROMISING:
                 continue
-        score = _score(problem, candidate)
-        if score is not None and score.named(floors=candidate.floors):
+        found = _tried(problem, candidate)
+        if found is not None and found.score.named(floors=candidate.floors):
             best = best or candidate
-            yield candidate, score
+            yield found
 
 
-def _score(problem: Problem, candidate: Candidate) -> Score | None:
+def _tried(problem: Problem, candidate: Candidate) -> _Confirmed | None:
+    """How well a hypothesis explains the error; None where it does not apply."""
     if candidate.unit is not None:
         problem = replace(problem, unit=candidate.unit)
     try:
         patch = candidate.change(problem)
-        if candidate.close:
-            return problem.score_close(patch)
-        return problem.score(patch)
+        score = problem.score_close(patch) if candidate.close else problem.score(patch)
     except (NotApplicable, EngineError):
         return None
+    return None if score is None else _Confirmed(candidate, score, patch)

@@ -191,11 +191,12 @@ def _finding(result: Result, finding: Finding) -> dict[str, Any]:
     cause = finding.cause
     return {
         "tensor": finding.site.tensor,
-        "label": figures.clean(finding.site.label),
-        "source": figures.clean(finding.site.source),
+        "label": figures.clean(finding.place.label),
+        "place": words.place_words(finding),
+        "source": figures.clean(finding.place.source),
         "twin": figures.clean(finding.twin_site.label),
         "share": words.share_words(finding),
-        "excerpt": excerpt_at(finding.site.source),
+        "excerpt": excerpt_at(finding.place.source),
         "cause": cause and figures.clean(cause.sentence),
         "kind": cause and figures.clean(cause.kind),
         "explains": cause and figures.percent(cause.explains, 2),
@@ -303,7 +304,7 @@ def _network(result: ResultSet) -> str:
 
 def _cells(result: Result) -> dict[str, str]:
     ratio, seconds = words.worst_ratio(result), words.total_time(result)
-    site = result.findings[0].site if result.findings else result.first_failing
+    site = result.findings[0].place if result.findings else result.first_failing
     return {
         "worst": "" if ratio is None or result.verdict == "ERROR" else figures.times(ratio),
         "born": figures.clean(site.label) if site else "",

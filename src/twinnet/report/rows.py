@@ -119,11 +119,8 @@ def _finding_rows(result: Result, verbose: bool) -> list[Row]:
 
 
 def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[Row]:
-    site = finding.site
-    place = figures.clean(site.label)
-    if len(finding.segment) > 1:
-        place += f" (a segment of {len(finding.segment)} layers)"
-    parts = _present(place, figures.clean(site.source), words.share_words(finding))
+    source = figures.clean(finding.place.source)
+    parts = _present(words.place_words(finding), source, words.share_words(finding))
     rows = [Row("born in", parts, "bold")]
     if finding.also:
         places = ", ".join(figures.clean(site.label) for site in finding.also)
@@ -230,7 +227,7 @@ def _matrix(result: ResultSet, width: int) -> list[Row]:
 def _matrix_cells(one: Result) -> tuple[str, str, str, str, str]:
     seconds = words.total_time(one)
     ratio = words.worst_ratio(one)
-    site = one.findings[0].site if one.findings else one.first_failing if one.verdict == "FAIL" else None
+    site = one.findings[0].place if one.findings else one.first_failing if one.verdict == "FAIL" else None
     reason = figures.clean((one.error or "").partition("\n")[0])
     place = f"({figures.clean(one.stage)}) {reason}".rstrip() if one.verdict == "ERROR" and one.stage else "-"
     cause = one.findings[0].cause if one.findings else None

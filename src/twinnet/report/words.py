@@ -20,6 +20,7 @@ __all__ = [
     "metric_words",
     "next_command",
     "pairs_words",
+    "place_words",
     "reason_words",
     "share_words",
     "side_words",
@@ -209,6 +210,25 @@ def share_words(finding: Finding) -> str:
     if not math.isfinite(finding.ratio):
         return f"creates {figure(finding.born)} where nothing may differ" if finding.born else ""
     return f"creates {figure(finding.born)}, {times(finding.ratio)} its noise floor"
+
+
+def place_words(finding: Finding) -> str:
+    """Where a finding is born: the guilty layer where the cause tells which, and the segment it stands in.
+
+    >>> from twinnet.result import Cause, fact
+    >>> from twinnet.site import Site
+    >>> norm, conv = Site("norm", op="batch_norm", module="0.norm"), Site("conv", op="conv2d", module="0.conv")
+    >>> cause = Cause("padding", fact("padding.mode", network="zeros", twin="edge"), 1.0, conv)
+    >>> found = Finding(norm, norm, 1.0, 0.0, 9.0, 1.0, cause=cause, segment=(norm.label, conv.label))
+    >>> place_words(found)
+    '0.conv conv2d (in a segment of 2 layers that ends in 0.norm batch_norm)'
+    """
+    place, site = clean(finding.place.label), finding.site
+    if len(finding.segment) < 2:
+        return place
+    if finding.place is site:
+        return f"{place} (a segment of {len(finding.segment)} layers)"
+    return f"{place} (in a segment of {len(finding.segment)} layers that ends in {clean(site.label)})"
 
 
 def also_words(finding: Finding) -> str:

@@ -70,6 +70,17 @@ class Finding:
     merged: tuple[str, ...] = ()
     explained: float | None = None
 
+    @property
+    def guilty(self) -> Site | None:
+        """The layer that does it, where the cause tells which one of the segment."""
+        return None if self.cause is None else self.cause.layer
+
+    @property
+    def place(self) -> Site:
+        """Where to look: the guilty layer, or else the site where the segment ends."""
+        layer = self.guilty
+        return self.site if layer is None or layer.tensor == self.site.tensor else layer
+
 
 @dataclass(frozen=True, slots=True)
 class AdviceStep:

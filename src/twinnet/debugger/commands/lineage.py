@@ -110,6 +110,8 @@ def cause(stopped: Stopped, site: str) -> Answer:
     else:
         lines.append(f"cause    {found.sentence}   [explains {percent(found.explains, 2)}]")
         lines.append(f"kind     {found.kind}")
+        if found.layer is not None and found.layer.tensor != row.site.tensor:
+            lines.append(f"layer    {'   '.join(filter(None, (found.layer.label, found.layer.source)))}")
     if known.confirmation is not None:
         lines.append(f"alone    {known.confirmation}")
     if known.impact is not None:
