@@ -16,9 +16,6 @@ SOURCE = Path(twinnet.__file__).parent
 PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
 
 EXCEPTIONS = {
-    # Words and figures that several levels write.
-    ("structure/words.py", "report"): "how figures are written",
-    ("structure/change.py", "report"): "how results become JSON",
     # A network with a meaning of its own brings a judge of its own.
     ("engines/_plan_judge.py", "judge"): "a judgement is a Born",
     ("engines/_plan_judge.py", "blame"): "its context is blame's",

@@ -11,7 +11,7 @@ import torch
 
 from twinnet.blame.causes.nondeterminism import unsteady
 from twinnet.blame.impact import impact_of, output_error
-from twinnet.blame.problem import Problem
+from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.search import Explanation, solve
 from twinnet.errors import EngineError
 from twinnet.layers.graph import Graph, Layer
@@ -63,6 +63,8 @@ class Blame:
     born_share: float | None = None
     confirmed: bool | None = None
     confirmation: Fact | None = None
+    patch: Patch | None = field(default=None, compare=False, repr=False)
+    """What the cause changes in the segment."""
 
     def on(self, finding: Finding) -> Finding:
         """The finding with it; the evidence takes the place of a reason that only says "too large"."""
@@ -185,7 +187,9 @@ def blame(pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int
             impact, share = _impact(pair, problem, context) if number < impacts else (None, None)
         except EngineError:
             continue
-        found[pair.site.tensor] = Blame(ratio, explanation.cause, explanation.reason, impact, share)
+        found[pair.site.tensor] = Blame(
+            ratio, explanation.cause, explanation.reason, impact, share, patch=explanation.patch
+        )
     return found
 
 

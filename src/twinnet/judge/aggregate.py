@@ -11,7 +11,7 @@ from twinnet.layers.graph import Graph
 from twinnet.result import Difference, Finding, PairResult, Verdict
 
 if TYPE_CHECKING:
-    from twinnet.blame.groups import Group
+    from twinnet.blame.groups import Group, Tied
 
 __all__ = [
     "VISIBLE",
@@ -136,10 +136,12 @@ def findings_of(
     )
 
 
-def with_tied(findings: Sequence[Finding], groups: Sequence[tuple[str, ...]]) -> list[Finding]:
-    """Findings that share one faulty weight, or one term of tables, as one that names all places."""
+def with_tied(findings: Sequence[Finding], groups: Sequence[Tied]) -> list[Finding]:
+    """Findings that are one fault as one finding that names all places, and why they are one."""
     known = {f.site.tensor: f for f in findings}
-    leader = {t: group[0] for group in groups for t in group if all(m in known for m in group)}
+    whole = [group for group in groups if all(t in known for t in group.tensors)]
+    leader = {t: group.tensors[0] for group in whole for t in group.tensors}
+    ties = {group.tensors[0]: group.why for group in whole}
     merged: list[Finding] = []
     for finding in findings:
         tensor = finding.site.tensor
@@ -149,7 +151,9 @@ def with_tied(findings: Sequence[Finding], groups: Sequence[tuple[str, ...]]) ->
         others = [known[t] for t, at in leader.items() if at == tensor and t != tensor]
         if others:
             reach = max([finding.inherited_by, *(f.inherited_by for f in others)])
-            finding = replace(finding, also=tuple(f.site for f in others), inherited_by=reach)
+            finding = replace(
+                finding, also=tuple(f.site for f in others), tie=ties[tensor], inherited_by=reach
+            )
         merged.append(finding)
     return merged
 

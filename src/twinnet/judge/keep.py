@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from twinnet.blame.advise import Adviser
     from twinnet.blame.confirm import Confirmer
     from twinnet.blame.context import Blame, Context
-    from twinnet.blame.groups import Group
+    from twinnet.blame.groups import Group, Tied
     from twinnet.judge.judgement import Judgement
     from twinnet.result import Advice
 
@@ -51,7 +51,7 @@ class Keeper:
         self.tensors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.blamed: dict[str, Blame] = {}
         self.ranked: dict[str, Blame] = {}
-        self.tied: list[tuple[str, ...]] = []
+        self.tied: list[Tied] = []
         self.together: Group | None = None
         self._merged = False
         self._confirmer: Confirmer | None = None

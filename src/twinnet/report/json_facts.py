@@ -18,7 +18,7 @@ FACTS: dict[type, dict[str, str]] = {
     Coverage: {"note": "note"},
     Judged: {"reason": "reason"},
     PairResult: {"reason": "reason"},
-    Finding: {"reason": "reason", "confirmation": "confirmation"},
+    Finding: {"reason": "reason", "confirmation": "confirmation", "tie": "tie"},
 }
 """The fields of each class that hold a fact, and what their words are called in the file; the first is the main one."""
 

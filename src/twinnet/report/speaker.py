@@ -20,9 +20,13 @@ class Reporter:
         return words(fact)
 
     def screen(self, thing: Any) -> str:
-        from twinnet.report.terminal import render_text
+        if isinstance(thing, Result | ResultSet):
+            from twinnet.report.terminal import render_text
 
-        return render_text(thing)
+            return render_text(thing)
+        from twinnet.report.structure import render_diff
+
+        return render_diff(thing)
 
     def fragment(self, result: Result | ResultSet) -> str:
         from twinnet.report.html import render_fragment
@@ -30,9 +34,13 @@ class Reporter:
         return render_fragment(result)
 
     def to_json(self, thing: Any) -> str:
-        from twinnet.report.json_file import dump_result
+        if isinstance(thing, Result | ResultSet):
+            from twinnet.report.json_file import dump_result
 
-        return dump_result(thing)
+            return dump_result(thing)
+        from twinnet.report.structure import dump_diff
+
+        return dump_diff(thing)
 
     def load(self, folder: str | Path) -> Result | ResultSet:
         from twinnet.report.json_file import load_result

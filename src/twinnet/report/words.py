@@ -233,10 +233,7 @@ def place_words(finding: Finding) -> str:
 
 def also_words(finding: Finding) -> str:
     """Why a finding is one in several places."""
-    term, rotation, _ = finding.site.tensor.rpartition(".rot")
-    if rotation and all(s.tensor.startswith(f"{term}.rot") for s in finding.also):
-        return f"they are rotations of {clean(term)}"
-    return "they share the weight"
+    return clean(words(finding.tie)) or "it is the same fault"
 
 
 def finding_notes(finding: Finding) -> list[str]:

@@ -47,9 +47,10 @@ class Finding:
     `ratio` = born over floor. `inherited_by` counts the later failing sites that lie downstream of it.
 
     `confirmed` tells whether the twin's segment, run alone on the inputs it had, shows it too; None where it cannot be
-    run alone, and `confirmation` then says why. `also` are further places with the same fault in a weight that they
-    share, or in other rotations of the same term of tables. `merged` names the segments that, together with this one,
-    explain the share `explained` of the output error, where the findings by themselves explain less than 90 % of it.
+    run alone, and `confirmation` then says why. `also` are further places that show the same fault, and `tie` says why
+    it is one: they share the guilty layer, a weight, or a term of tables. `merged` names the segments that, together
+    with this one, explain the share `explained` of the output error, where the findings by themselves explain less than
+    90 % of it.
     """
 
     site: Site
@@ -67,6 +68,7 @@ class Finding:
     confirmed: bool | None = None
     confirmation: Fact | None = None
     also: tuple[Site, ...] = ()
+    tie: Fact | None = None
     merged: tuple[str, ...] = ()
     explained: float | None = None
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinnet.errors import UsageError
 from twinnet.lut.plan import Plan
+from twinnet.result import said
 from twinnet.structure.change import Change, StructureDiff
 
 if TYPE_CHECKING:
@@ -47,9 +48,9 @@ def compare_tables(names: tuple[str, str], plans: tuple[Plan, Plan]) -> Structur
 
     changes = []
     for place, aspect in of_plans(*plans):
-        said = f"{place}: B {aspect.told('A')}" if place else f"B {aspect.told('A')}"
+        told = f"{place}: B {aspect.told('A')}" if place else f"B {aspect.told('A')}"
         kind: Any = "weight" if aspect.what in ("entry", "node") else "attribute"
-        changes.append(Change(kind, place, said, aspect.first, aspect.second))
+        changes.append(Change(kind, place, said(told), aspect.first, aspect.second))
     lookups = [{f"{s.name}.{t.name}" for s in plan.stages for t in s.terms} for plan in plans]
     entries = [sum(t.nbytes for t in plan.tables.values()) for plan in plans]
     return StructureDiff(

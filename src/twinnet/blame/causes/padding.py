@@ -38,13 +38,13 @@ def _window(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     spatial = x.dim() - 2
     if layer.attrs.get("auto_pad") or layer.attrs.get("output_shape"):
         return
-    pads: tuple[int, ...] = tuple(layer.attrs.get("pads") or (0,) * 2 * spatial)
+    pads = tuple(layer.attrs.get("pads") or (0,) * 2 * spatial)
     begins, ends = pads[:spatial], pads[spatial:]
     reach = 2 if spatial <= 2 else 1
     shifts = sorted(
         itertools.product(range(-reach, reach + 1), repeat=spatial), key=lambda s: sum(map(abs, s))
     )
-    tried = {pads}
+    tried: set[tuple[int, ...]] = {pads}
     moves = [(s, tuple(-v for v in s)) for s in shifts]
     if not problem.same_shape:
         moves = [(b, e) for b in shifts for e in shifts] if spatial <= 2 else moves

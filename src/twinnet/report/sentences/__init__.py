@@ -7,6 +7,6 @@ def _(network, twin):
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import SENTENCES, plain, sentence, spaced, words
+from twinnet.report.sentences.registry import SENTENCES, counted, plain, sentence, spaced, words
 
-__all__ = ["SENTENCES", "plain", "sentence", "spaced", "words"]
+__all__ = ["SENTENCES", "counted", "plain", "sentence", "spaced", "words"]

@@ -190,6 +190,21 @@ def _(error: str) -> str:
     return f"its segment could not be run alone: {error}"
 
 
+@sentence("tie.layer")
+def _(layer: str) -> str:
+    return f"they share {layer}, whose own tensor is not compared"
+
+
+@sentence("tie.weight")
+def _() -> str:
+    return "they share the weight"
+
+
+@sentence("tie.term")
+def _(term: str) -> str:
+    return f"they are rotations of {term}"
+
+
 @sentence("evidence")
 def _(count: int, elements: int, sign: str | None, channels: Any, places: tuple[Any, ...]) -> str:
     share = count / elements

@@ -10,7 +10,7 @@ from typing import Any
 
 from twinnet.result import Fact
 
-__all__ = ["SENTENCES", "plain", "sentence", "spaced", "words"]
+__all__ = ["SENTENCES", "counted", "plain", "sentence", "spaced", "words"]
 
 Sentence = Callable[..., str]
 SENTENCES: dict[str, Sentence] = {}
@@ -76,6 +76,15 @@ def spaced(name: str) -> str:
     'batch norm'
     """
     return name.replace("_", " ")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, in plain characters: sentences also go into JSON.
+
+    >>> counted(1, "layer"), counted(3, "layer")
+    ('1 layer', '3 layers')
+    """
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _bare(fact: Fact) -> str:
