@@ -7,7 +7,23 @@ else that escapes is a bug in twinnet and shows its stack trace.
 
 from __future__ import annotations
 
-__all__ = ["EngineError", "MissingExtra", "TwinnetError", "UsageError"]
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+__all__ = [
+    "EngineError",
+    "MissingExtra",
+    "TwinnetError",
+    "UsageError",
+    "failed",
+    "foreign",
+    "foreign_as",
+    "guarded",
+]
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class TwinnetError(Exception):
@@ -48,3 +64,56 @@ class EngineError(TwinnetError):
         super().__init__(what, hint=hint)
         self.stage = stage
         self.log = log
+
+
+@contextmanager
+def foreign_as(become: Callable[[BaseException], TwinnetError]) -> Iterator[None]:
+    """Call code of others inside: a user's function, an engine, a converter. It may raise anything, even SystemExit,
+    and whatever it raises becomes the error that `become` makes of it.
+
+    This is the only place where an unnamed exception is caught. Keep the block to the foreign call itself: an
+    AttributeError of ours is a bug, and must not come out as somebody else's.
+
+    >>> with foreign_as(lambda error: UsageError(f"not a number: {error}")):
+    ...     float("x")
+    Traceback (most recent call last):
+    ...
+    twinnet.errors.UsageError: not a number: could not convert string to float: 'x'
+    """
+    try:
+        yield
+    except TwinnetError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise become(error) from error
+
+
+def foreign(stage: str, engine: str) -> AbstractContextManager[None]:
+    """Call an engine inside: whatever it raises becomes an `EngineError` with its own words.
+
+    >>> with foreign("load the network", "toy"):
+    ...     raise KeyError("weights")
+    Traceback (most recent call last):
+    ...
+    twinnet.errors.EngineError: toy could not load the network: 'weights'
+    """
+    return foreign_as(lambda error: failed(stage, engine, error))
+
+
+def guarded(function: Callable[..., Any], stage: str, engine: str) -> Callable[..., Any]:
+    """A function of an engine, or a user's module, every call of which is `foreign`."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with foreign(stage, engine):
+            return function(*args, **kwargs)
+
+    return call
+
+
+def failed(stage: str, engine: str, error: BaseException, *, hint: str | None = None) -> EngineError:
+    """An engine's own exception as an ERROR verdict, with its last words kept."""
+    while error.__cause__ is not None:  # what was raised on the way up says where, the first one says what
+        error = error.__cause__
+    text = _COLOURS.sub("", str(error)).strip() or type(error).__name__
+    first = next((line for line in text.splitlines() if line.strip()), text)
+    return EngineError(f"{engine} could not {stage}: {first[:400]}", stage=stage, log=text[-4000:], hint=hint)

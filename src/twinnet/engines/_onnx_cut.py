@@ -10,7 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from twinnet.engines._onnx_graph import OnnxGraph
-from twinnet.errors import EngineError
+from twinnet.errors import EngineError, foreign
 
 __all__ = ["between", "build", "fold_static", "set_inputs", "weights_of", "with_weights"]
 
@@ -140,7 +140,9 @@ def fold_static(model: onnx.ModelProto) -> onnx.ModelProto | None:
         return None
     kept = [i for i in range(len(graph.nodes)) if i not in set(fixed)]
     wanted = {n for i in kept for n in graph.reads[i]} & {o for i in fixed for o in graph.nodes[i].output}
-    values = run_onnxruntime(build(graph, fixed, {}, sorted(wanted)).SerializeToString(), {"opt": "off"}, {})
+    part = build(graph, fixed, {}, sorted(wanted)).SerializeToString()
+    with foreign("fold constants", "onnxruntime"):
+        values = run_onnxruntime(part, {"opt": "off"}, {})
     folded = onnx.ModelProto()
     folded.CopyFrom(model)
     del folded.graph.node[:]

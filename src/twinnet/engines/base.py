@@ -6,7 +6,6 @@ a file here and a line in `twinnet.engines.REGISTRY`.
 
 from __future__ import annotations
 
-import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -58,7 +57,6 @@ UNITS: Mapping[str, float] = {
 """Unit roundoff of the number formats a twin may declare."""
 
 _EIGHT_BITS = 2.0**-8
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 """What a library adds to its words for a terminal."""
 
 
@@ -322,12 +320,3 @@ def unit_of(precision: str) -> float:
     (True, True)
     """
     return _EIGHT_BITS if precision == "int8" else UNITS.get(precision, UNITS["float32"])
-
-
-def failed(stage: str, engine: str, error: BaseException, *, hint: str | None = None) -> EngineError:
-    """An engine's own exception as an ERROR verdict, with its last words kept."""
-    while error.__cause__ is not None:  # what was raised on the way up says where, the first one says what
-        error = error.__cause__
-    text = _COLOURS.sub("", str(error)).strip() or type(error).__name__
-    first = next((line for line in text.splitlines() if line.strip()), text)
-    return EngineError(f"{engine} could not {stage}: {first[:400]}", stage=stage, log=text[-4000:], hint=hint)

@@ -18,8 +18,8 @@ import numpy as np
 from twinnet.engines._plan_judge import PlanJudge
 from twinnet.engines._plan_like import plan_like
 from twinnet.engines._table_view import TableView, planes_of
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
-from twinnet.errors import EngineError, TwinnetError, UsageError
+from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, read_options
+from twinnet.errors import EngineError, UsageError
 from twinnet.lut.plan import INPUT, Plan, Stage, Table
 from twinnet.lut.plan import sites as plan_sites
 from twinnet.site import Site
@@ -143,12 +143,7 @@ class TableSession(Session):
         self._job = job
         self.signature = Signature(())
         self._inputs = {name: name for name in job.inputs}
-        try:
-            self._runner = TorchTables(plan) if executor == "torch" else make(plan, executor, threads)
-        except TwinnetError:
-            raise
-        except Exception as error:
-            raise failed("load the tables", self.engine, error) from error
+        self._runner = TorchTables(plan) if executor == "torch" else make(plan, executor, threads)
 
     @property
     def inputs(self) -> Mapping[str, str]:

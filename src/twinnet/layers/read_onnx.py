@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 import torch
 
-from twinnet.errors import UsageError
+from twinnet.errors import EngineError, UsageError
 from twinnet.layers.evaluate import evaluate
 from twinnet.layers.from_onnx import Node, Scope, translator
 from twinnet.layers.from_onnx._opaque import opaque
@@ -142,7 +142,7 @@ def _fold(scope: Scope, start: int) -> None:
         elif _foldable(scope, layer):
             try:
                 values = _exactly(scope, layer)
-            except Exception:  # evaluation will say what is wrong, if it is ever needed
+            except EngineError:  # evaluation will say what is wrong, if it is ever needed
                 values = None
         if values is None:
             kept.append(layer)

@@ -9,13 +9,12 @@ import onnx
 
 from twinnet.engines._onnx_cut import between, build, fold_static
 from twinnet.engines._onnx_graph import OnnxGraph
-from twinnet.engines.alone import run_onnxruntime
-from twinnet.errors import TwinnetError
+from twinnet.errors import EngineError, TwinnetError
 from twinnet.layers.read_onnx import read_onnx
 from twinnet.pairing.topology import by_topology
 from twinnet.shrink.ddmin import ddmin
-from twinnet.shrink.seed import Link
-from twinnet.shrink.trial import Bench, Candidate
+from twinnet.shrink.seed import Link, Runner
+from twinnet.shrink.trial import Bench, Candidate, run
 
 __all__ = ["fewer_nodes"]
 
@@ -85,8 +84,8 @@ def _all_values(model: onnx.ModelProto, graph: OnnxGraph, whole: Candidate) -> d
     names = [n for n in graph.observable if n not in graph.outputs]
     tapped = graph.with_outputs(names)
     try:
-        found = run_onnxruntime(tapped.SerializeToString(), {"opt": "off"}, dict(whole.feeds))
-    except Exception:  # an operator that only another engine knows: parts are then fed from the ends only
+        found = run(Runner("onnxruntime", {"opt": "off"}), tapped, whole.feeds)
+    except EngineError:  # an operator that only another engine knows: parts are then fed from the ends only
         return {}
     return {n: v for n, v in found.items() if isinstance(v, np.ndarray) and v.dtype != object}
 
@@ -135,7 +134,7 @@ def _folded(bench: Bench, candidate: Candidate) -> Candidate:
     try:
         network = fold_static(candidate.network)
         twin = network if candidate.same_file else fold_static(candidate.twin)
-    except Exception:  # an engine that cannot compute it: it stays
+    except EngineError:  # an engine that cannot compute it: it stays
         return candidate
     if network is None and twin is None:
         return candidate
