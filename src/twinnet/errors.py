@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+"""What a library adds to its words for a terminal."""
 
 
 class TwinnetError(Exception):

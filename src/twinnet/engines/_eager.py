@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from twinnet.engines.base import Arrays
 from twinnet.errors import guarded
+from twinnet.job import Arrays
 from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
