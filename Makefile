@@ -47,10 +47,10 @@ bench-peers: $(VENV)/.test
 	$(BIN)/python -m benchmarks.peers
 
 models: $(VENV)/.test
-	$(BIN)/python -m twinnet.models.build
+	$(BIN)/python -m tools.shipped_tables.make
 
 cards: $(VENV)/.test
-	$(BIN)/python -m twinnet.models.build --cards
+	$(BIN)/python -m tools.shipped_tables.make --cards
 
 # torch comes first and alone: with it in place no other package pulls another build of it.
 $(VENV)/.torch: constraints.txt

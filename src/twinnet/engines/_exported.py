@@ -13,6 +13,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_map
 
+from twinnet.errors import foreign
 from twinnet.network.arrays import to_numpy
 from twinnet.trace import Trace, TraceBuilder
 
@@ -124,7 +125,7 @@ class Walk:
         args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
         if self.dtype is not None and kwargs.get("dtype") in _FLOATS:
             kwargs = {**kwargs, "dtype": self.dtype}
-        return node.target(*args, **kwargs)  # type: ignore[operator]
+        return _result(node, args, kwargs)
 
     def _call_wide(self, node: Node, values: Mapping[Node, Any], wide: Mapping[Node, Any]) -> Any:
         """One operator in the network's own precision."""
@@ -137,7 +138,7 @@ class Walk:
             return tree_map(lambda t: cast(t, self.own), values[used])
 
         args, kwargs = map_arg((node.args, node.kwargs), operand)
-        return node.target(*args, **kwargs)  # type: ignore[operator]
+        return _result(node, args, kwargs)
 
     def _placeholder(self, name: str, tensors: Mapping[str, Any]) -> Any:
         return tensors[name] if name in tensors else cast(self._lifted(name), self.dtype)
@@ -154,6 +155,11 @@ class Walk:
             return None
         value = self.program.state_dict.get(target)
         return value if value is not None else self.program.constants[target]
+
+
+def _result(node: Node, args: Any, kwargs: Any) -> Any:
+    with foreign("run the exported graph", "torch"):
+        return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
 def _last_uses(graph: Any) -> dict[Node, list[Node]]:

@@ -16,7 +16,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from twinnet.errors import UsageError
+from twinnet.errors import TwinnetError, UsageError, foreign
 from twinnet.network.arrays import dtype_name, tensor_bytes, to_tensor
 from twinnet.network.base import Network
 from twinnet.network.tree import forward_parameters, name_inputs, name_outputs, name_tree, normalise_example
@@ -169,12 +169,13 @@ class TorchNetwork(Network):
 
     def _export(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram | None:
         try:
-            with torch.no_grad(), warnings.catch_warnings():
+            with torch.no_grad(), warnings.catch_warnings(), foreign("export the network", "torch.export"):
                 warnings.simplefilter("ignore")  # advice on how to write modules, not on what is computed
                 program = torch.export.export(self.module, args, kwargs, strict=False)
                 return program.run_decompositions({})
-        except Exception as error:
-            self.export_error = f"{type(error).__name__}: {error}"
+        except TwinnetError as error:
+            said = error.__cause__ or error
+            self.export_error = f"{type(said).__name__}: {said}"
             return None
 
     def placeholders(self, program: ExportedProgram) -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.cache import cached_folder, content_key
-from twinnet.errors import EngineError, MissingExtra, UsageError, failed
+from twinnet.errors import EngineError, MissingExtra, UsageError, foreign
 from twinnet.job import Job
 from twinnet.precision import UNITS
 from twinnet.signature import Signature, by_position
@@ -257,11 +257,9 @@ def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Pat
     for logger in noisy:
         logger.setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), foreign("convert the network to ONNX", "torch.onnx"):
             warnings.simplefilter("ignore")
             exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
-    except Exception as error:
-        raise failed("convert the network to ONNX", "torch.onnx", error) from error
     finally:
         for logger, level in zip(noisy, levels, strict=True):
             logger.setLevel(level)

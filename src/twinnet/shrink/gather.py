@@ -68,7 +68,7 @@ class Gatherer:
                 continue
             try:
                 seed = self._seed(pair)
-            except Exception:  # a repro is an extra: the verdict stands without it
+            except TwinnetError:  # a repro is an extra: the verdict stands without it
                 continue
             held = sum(s.nbytes for s in seeds.values())
             if seed is not None and held + seed.nbytes <= LARGEST:
@@ -287,9 +287,10 @@ class Gatherer:
         }
         model = build(theirs, nodes, feeds, [pair.twin_site.tensor], twin.network.weights())
         try:
-            got = pair.transform.to_network(run(base.twin_side, model, feeds)[pair.twin_site.tensor])
-        except Exception:  # the part cannot be run alone: the stored values remain
+            alone = run(base.twin_side, model, feeds)[pair.twin_site.tensor]
+        except EngineError:  # the part cannot be run alone: the stored values remain
             return None
+        got = pair.transform.to_network(alone)
         if got.shape != expected.shape or not _beyond(got, expected, allowed):
             return None
         return replace(
