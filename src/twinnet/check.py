@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinnet.errors import EngineError, UsageError
-from twinnet.result import InputsInfo, Result, ResultSet
+from twinnet.result import Guard, InputsInfo, Result, ResultSet
 
 if TYPE_CHECKING:
     from twinnet.engines.spec import Spec
@@ -273,6 +273,7 @@ def run_judgement(
     """
     from twinnet.environment import environment
     from twinnet.shrink.collect import Seeds
+    from twinnet.torch_versions import notes
 
     start = time.perf_counter()
     collected = Seeds(judgement)
@@ -289,10 +290,15 @@ def run_judgement(
         refused.append(error)
         unread = EngineError(error.what, stage="read", hint=error.hint)
         result = _error_result(judgement, judgement.feed.info, unread)
+    except Exception as error:
+        for note in notes():
+            error.add_note(note)
+        raise
     finally:
         judgement.close()
     result = replace(
         result,
+        guards=(*(Guard("note", note) for note in notes()), *result.guards),
         timings={**result.timings, "total": time.perf_counter() - start},
         environment=environment(),
         command=command,

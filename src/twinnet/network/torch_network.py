@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
 from twinnet.errors import UsageError
 from twinnet.network.arrays import dtype_name, tensor_bytes, to_tensor
 from twinnet.network.base import Network
 from twinnet.network.tree import forward_parameters, name_inputs, name_outputs, name_tree, normalise_example
 from twinnet.signature import Signature, TensorSpec
+from twinnet.torch_versions import pytree
 
 __all__ = ["TorchNetwork", "hash_module", "input_placeholders", "leaf_names", "name_tensors", "output_nodes"]
 
