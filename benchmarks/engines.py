@@ -84,8 +84,8 @@ def _row(name: str, network: Any, inputs: Any, spec: str) -> Bar:
 def _times(network: Any, inputs: Any, spec: str) -> tuple[float, float]:
     """Milliseconds of a run as deployed, and of one with every site watched; the best of a few."""
     from twinnet.engines import REGISTRY, find_engine, parse_spec
-    from twinnet.engines.base import Job
     from twinnet.inputs import load_inputs, python_sample
+    from twinnet.job import Job
     from twinnet.network import load_network
     from twinnet.trace import TraceBuilder
 

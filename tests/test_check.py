@@ -18,11 +18,11 @@ from torch import nn
 import twinnet
 from tests import nets
 from tests.onnx_edit import change, node_of, save, scale_channel, set_attribute
-from twinnet.engines._export import onnx_artefact
-from twinnet.engines.base import Job
 from twinnet.errors import UsageError
 from twinnet.inputs import load_inputs, python_sample
+from twinnet.job import Job
 from twinnet.network import load_network
+from twinnet.onnx.export import onnx_artefact
 from twinnet.result import Result, ResultSet
 
 

@@ -16,7 +16,7 @@ import twinnet
 from tests.needs import need_engine
 from tests.onnx_edit import change, node_of, save
 from twinnet.engines import find_engine
-from twinnet.engines.base import Job
+from twinnet.job import Job
 from twinnet.network import load_network
 from twinnet.result import Result
 

@@ -20,8 +20,6 @@ EXCEPTIONS = {
     ("result/whole.py", "report"): "repr(result) is the screen",
     ("structure/words.py", "report"): "how figures are written",
     ("structure/change.py", "report"): "how results become JSON",
-    ("engines/callable.py", "judge"): "dtype_class, a word for numpy types",
-    ("pairing/fingerprint.py", "judge"): "dtype_class, a word for numpy types",
     # A network with a meaning of its own brings a judge of its own.
     ("engines/_plan_judge.py", "judge"): "a judgement is a Born",
     ("engines/_plan_judge.py", "blame"): "its context is blame's",
@@ -31,8 +29,6 @@ EXCEPTIONS = {
     # A recording is an engine, and the noun stands beside its verbs.
     ("engines/recording.py", "recording"): "the noun",
     ("engines/recording.py", "check"): "which engine runs a network",
-    # Training stops in the debugger.
-    ("restore/debug.py", "debugger"): "loaded when asked for",
 }
 """Upward imports that are there, by file and folder, each with its reason. The list only gets shorter."""
 

@@ -15,10 +15,11 @@ import numpy as np
 import onnx
 
 from twinnet.engines import find_engine
-from twinnet.engines.base import Arrays, Job, Session
+from twinnet.engines.base import Session
+from twinnet.job import Arrays, Job
 from twinnet.layers.graph import Graph
 from twinnet.network import load_network
-from twinnet.network.onnx_network import OnnxNetwork
+from twinnet.onnx.network import OnnxNetwork
 from twinnet.trace import Trace, TraceBuilder
 
 __all__ = ["Subject", "subjects"]

@@ -20,8 +20,8 @@ from twinnet.engines import REGISTRY, parse_spec
 from twinnet.errors import TwinnetError
 from twinnet.judge.judgement import Judgement
 from twinnet.layers import evaluate, evaluate_with_error
-from twinnet.layers.read_onnx import read_onnx
 from twinnet.network.arrays import to_tensor
+from twinnet.onnx.read import read_onnx
 from twinnet.result import InputsInfo, Result
 
 __all__ = ["Outcome", "plant", "run_trial", "twin_of"]

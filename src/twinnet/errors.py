@@ -7,7 +7,12 @@ else that escapes is a bug in twinnet and shows its stack trace.
 
 from __future__ import annotations
 
-__all__ = ["EngineError", "MissingExtra", "TwinnetError", "UsageError"]
+import re
+
+__all__ = ["EngineError", "MissingExtra", "TwinnetError", "UsageError", "failed"]
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+"""What a library adds to its words for a terminal."""
 
 
 class TwinnetError(Exception):
@@ -48,3 +53,12 @@ class EngineError(TwinnetError):
         super().__init__(what, hint=hint)
         self.stage = stage
         self.log = log
+
+
+def failed(stage: str, engine: str, error: BaseException, *, hint: str | None = None) -> EngineError:
+    """An engine's own exception as an ERROR verdict, with its last words kept."""
+    while error.__cause__ is not None:  # what was raised on the way up says where, the first one says what
+        error = error.__cause__
+    text = _COLOURS.sub("", str(error)).strip() or type(error).__name__
+    first = next((line for line in text.splitlines() if line.strip()), text)
+    return EngineError(f"{engine} could not {stage}: {first[:400]}", stage=stage, log=text[-4000:], hint=hint)

@@ -49,7 +49,8 @@ def inspect(network: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None
     >>> inspect((net, torch.ones(1, 4))).operators
     {'linear': 1, 'relu': 1}
     """
-    from twinnet.network import OnnxNetwork, load_network
+    from twinnet.network import load_network
+    from twinnet.onnx.network import OnnxNetwork
 
     loaded = load_network(network, shape=shapes)
     return _onnx(loaded) if isinstance(loaded, OnnxNetwork) else _torch(loaded)

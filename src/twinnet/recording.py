@@ -113,8 +113,8 @@ def record(
 def _record(network: Any, inputs: Any, folder: Path, settings: CheckOptions) -> None:
     from twinnet.check import default_spec, read_network
     from twinnet.engines import REGISTRY, find_engine, parse_spec
-    from twinnet.engines.base import Job
     from twinnet.environment import environment
+    from twinnet.job import Job
 
     loaded, feed = read_network(network, inputs, settings)
     spec = parse_spec(settings.as_spec or default_spec(loaded), REGISTRY)

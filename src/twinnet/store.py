@@ -43,12 +43,17 @@ _LARGEST_HEADER = 100_000_000
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype of a name such as "float32" or "bfloat16".
+    """The numpy dtype of that name, bfloat16 and the small floats included.
 
     >>> numpy_dtype("bfloat16").itemsize
     2
     """
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    if name == "str":
+        return np.dtype(np.str_)
+    try:
+        return np.dtype(name)
+    except TypeError:
+        return np.dtype(getattr(ml_dtypes, name))
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:

@@ -25,8 +25,8 @@ from tests.onnx_edit import make_model, node_of, save, scale_channel
 from twinnet import lut
 from twinnet.blame.confirm import ALONE, CONTEXT, Confirmer
 from twinnet.engines import REGISTRY, find_engine
-from twinnet.engines.base import Job
 from twinnet.errors import EngineError
+from twinnet.job import Job
 from twinnet.judge.verdicts import Born
 from twinnet.lut.file import LutFile, write
 from twinnet.network import load_network

@@ -13,10 +13,10 @@ from torch import nn
 
 from tests import nets
 from tests.onnx_edit import node_of, save, scale_channel, set_attribute
-from twinnet.engines._export import onnx_artefact
-from twinnet.engines.base import Job
 from twinnet.inputs import load_inputs, python_sample
+from twinnet.job import Job
 from twinnet.network import load_network
+from twinnet.onnx.export import onnx_artefact
 
 __all__ = ["FAULTS", "Fault", "as_onnx", "network"]
 

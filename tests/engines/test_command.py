@@ -16,8 +16,9 @@ from tests.needs import need_engine
 from tests.onnx_edit import make_model, node_of, save
 from twinnet.engines import REGISTRY, find_engine, parse_spec
 from twinnet.engines._command_file import find_description, read_description, ready_files
-from twinnet.engines.base import Job, Session
+from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError
+from twinnet.job import Job
 from twinnet.network import load_network
 from twinnet.result import Result
 from twinnet.trace import TraceBuilder

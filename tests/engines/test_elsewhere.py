@@ -17,8 +17,9 @@ from tests.needs import absent, need_engine
 from tests.onnx_edit import make_model, node_of, save, set_attribute
 from twinnet.engines import find_engine
 from twinnet.engines._elsewhere import find_python
-from twinnet.engines.base import Job, Session
+from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError
+from twinnet.job import Job
 from twinnet.network import load_network
 from twinnet.result import Result
 from twinnet.trace import TraceBuilder

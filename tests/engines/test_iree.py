@@ -20,8 +20,9 @@ from tests.onnx_edit import make_model, node_of, save
 from twinnet.check import default_spec
 from twinnet.engines import find_engine
 from twinnet.engines._iree_tools import tool
-from twinnet.engines.base import Job, Session
+from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError
+from twinnet.job import Job
 from twinnet.network import load_network
 from twinnet.result import Result, ResultSet
 from twinnet.trace import TraceBuilder

@@ -11,8 +11,8 @@ from onnx import helper
 import twinnet
 from tests.onnx_edit import make_model, save
 from twinnet.engines import find_engine
-from twinnet.engines.base import Job
 from twinnet.errors import EngineError
+from twinnet.job import Job
 from twinnet.network import load_network
 from twinnet.result import Result
 from twinnet.trace import TraceBuilder

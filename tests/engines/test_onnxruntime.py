@@ -15,8 +15,9 @@ import twinnet
 from tests.needs import need_engine
 from tests.onnx_edit import make_model, save
 from twinnet.engines import find_engine
-from twinnet.engines.base import Job, Session
+from twinnet.engines.base import Session
 from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.job import Job
 from twinnet.network import load_network
 from twinnet.result import Result
 from twinnet.trace import TraceBuilder

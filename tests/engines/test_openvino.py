@@ -20,8 +20,9 @@ from tests.models import MODELS, model_path
 from tests.needs import need_engine
 from tests.onnx_edit import make_model, save
 from twinnet.engines import find_engine
-from twinnet.engines.base import Job, Session
+from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError
+from twinnet.job import Job
 from twinnet.network import load_network
 from twinnet.result import Result
 from twinnet.trace import TraceBuilder
@@ -289,7 +290,7 @@ def test_nothing_is_sent_and_nothing_written_at_home(tmp_path: Path) -> None:
 
 def test_it_leaves_the_numbers_of_this_process_alone(tmp_path: Path) -> None:
     """Asked to, OpenVINO makes the thread that calls it flush subnormal numbers to zero, and leaves it so."""
-    from twinnet.engines._floats import flushing
+    from twinnet.engines.floats import flushing
 
     path = save(_conv_relu(), tmp_path / "net.onnx")
     session = _open(path, X, **{"config.CPU_DENORMALS_OPTIMIZATION": "YES"})

@@ -17,8 +17,8 @@ from tests.narrow import Files, weight_of
 from tests.needs import need_engine
 from tests.onnx_edit import make_model, save
 from twinnet.engines import find_engine
-from twinnet.engines.base import Job
 from twinnet.errors import UsageError
+from twinnet.job import Job
 from twinnet.network import load_network
 from twinnet.result import Result
 from twinnet.trace import TraceBuilder

@@ -11,8 +11,9 @@ from torch import nn
 
 from tests.needs import need_engine
 from twinnet.engines import find_engine
-from twinnet.engines.base import Job, Session
+from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError
+from twinnet.job import Job
 from twinnet.network import load_network
 from twinnet.restore.nets import mulut
 from twinnet.trace import TraceBuilder

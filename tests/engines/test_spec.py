@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from twinnet.engines import REGISTRY, Spec, find_engine, parse_spec, parse_specs
-from twinnet.engines.base import Job
 from twinnet.errors import UsageError
+from twinnet.job import Job
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from torch import nn
 import twinnet
 from tests import nets
 from twinnet.engines import find_engine
-from twinnet.engines.base import Job, Session
+from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError
+from twinnet.job import Job
 from twinnet.network import load_network
 from twinnet.result import Result
 from twinnet.trace import TraceBuilder

@@ -230,7 +230,7 @@ def test_a_fault_behind_it_is_placed_and_confirmed(squares: Path, level: str, tm
     faulty = save(model, tmp_path / "faulty.onnx")
     half = tmp_path / "half.onnx"
     from twinnet.engines import find_engine
-    from twinnet.engines.base import Job
+    from twinnet.job import Job
     from twinnet.network import load_network
 
     session = find_engine("onnxruntime").open(

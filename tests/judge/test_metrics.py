@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from twinnet.judge.metrics import bit_equal, compare, dtype_class, same_bits, ulp_distance
+from twinnet.judge.metrics import bit_equal, compare, same_bits, ulp_distance
 from twinnet.judge.tolerance import Tolerance
+from twinnet.precision import dtype_class
 
 FLOATS: list[Any] = [np.float16, np.float32, np.float64, ml_dtypes.bfloat16]
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=5)

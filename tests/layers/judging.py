@@ -10,7 +10,7 @@ import onnxruntime as ort
 import torch
 
 from twinnet.layers import Graph, Layer, evaluate_with_floor, kinds
-from twinnet.layers.from_onnx._tensors import array_to_torch
+from twinnet.onnx.operators._tensors import array_to_torch
 
 UNIT = 2.0**-24
 TINY = 2.0**-126

@@ -13,7 +13,7 @@ import torch
 from tests.layers.judging import UNIT, capture, judge, tappable
 from tests.models import MODELS, model_path
 from twinnet.layers import evaluate
-from twinnet.layers.read_onnx import read_onnx
+from twinnet.onnx.read import read_onnx
 
 LIMIT = 4.0
 UNREAD = {"ddddocr": {"DynamicQuantizeLSTM"}}

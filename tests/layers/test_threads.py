@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from twinnet.layers import Graph, Layer, evaluate, evaluate_with_error
-from twinnet.layers._threads import LONG, few_threads
+from twinnet.layers.threads import LONG, few_threads
 
 
 @pytest.fixture(autouse=True)

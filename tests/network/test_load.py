@@ -13,7 +13,8 @@ import torch
 from onnx import parser
 
 from twinnet.errors import UsageError
-from twinnet.network import ExportedNetwork, OnnxNetwork, TorchNetwork, load_network
+from twinnet.network import ExportedNetwork, TorchNetwork, load_network
+from twinnet.onnx.network import OnnxNetwork
 
 RELU = '<ir_version: 10, opset_import: ["": 20]> g (float[1,4] x) => (float[1,4] y) { y = Relu(x) }'
 

@@ -16,7 +16,7 @@ from torch import nn
 import twinnet
 from tests.nets import MBNet, _trained_look
 from tests.onnx_edit import make_model, node_of, rename, save
-from twinnet.layers.read_onnx import read_onnx
+from twinnet.onnx.read import read_onnx
 from twinnet.pairing import pair_sites
 from twinnet.pairing.provenance import module_in_name
 from twinnet.result import Result

@@ -15,11 +15,11 @@ from torch import nn
 import twinnet
 from tests.models import model_path
 from twinnet.demo.fault import plant_padding_fault
-from twinnet.engines._export import onnx_artefact
-from twinnet.engines.base import Job
 from twinnet.errors import UsageError
 from twinnet.inputs import load_inputs
+from twinnet.job import Job
 from twinnet.network import load_network
+from twinnet.onnx.export import onnx_artefact
 from twinnet.structure import StructureDiff, diff, render
 
 DEMO = "twinnet.demo.network:build"

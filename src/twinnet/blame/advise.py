@@ -13,7 +13,8 @@ import numpy as np
 
 from twinnet.blame.context import Context
 from twinnet.errors import EngineError, UsageError
-from twinnet.judge.metrics import compare, dtype_class
+from twinnet.judge.metrics import compare
+from twinnet.precision import dtype_class
 from twinnet.result import Advice, AdviceStep, Difference
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     import onnx
 
     from twinnet.engines import Spec
-    from twinnet.engines.base import Job, Session
+    from twinnet.engines.base import Session
+    from twinnet.job import Job
     from twinnet.pairing import Pair
 
 __all__ = ["Adviser", "search"]
@@ -233,8 +235,8 @@ class Adviser:
 
     def _model(self, kept: Sequence[str]) -> onnx.ModelProto:
         from twinnet.blame.onnx_float import Part, between_casts, without_quantisers
-        from twinnet.engines._onnx_cut import between
-        from twinnet.engines._onnx_graph import OnnxGraph
+        from twinnet.onnx.cut import between
+        from twinnet.onnx.graph import OnnxGraph
 
         artefact = self._twin.artefact
         assert artefact is not None

@@ -14,7 +14,8 @@ from twinnet.errors import EngineError, TwinnetError
 from twinnet.pairing import Pair
 
 if TYPE_CHECKING:
-    from twinnet.engines.base import Job, Session
+    from twinnet.engines.base import Session
+    from twinnet.job import Job
     from twinnet.judge.verdicts import Born
 
 __all__ = ["ALONE", "CONTEXT", "Confirmer"]

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from twinnet.engines._onnx_graph import OnnxGraph
 from twinnet.errors import EngineError
+from twinnet.onnx.graph import OnnxGraph
 
 __all__ = ["Part", "between_casts", "without_quantisers"]
 

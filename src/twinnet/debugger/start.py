@@ -12,8 +12,8 @@ from twinnet.check import CheckOptions, default_spec, modes_kept, prepare, run_j
 from twinnet.debugger.held import Held
 from twinnet.debugger.stopped import Stopped, why_not
 from twinnet.engines import REGISTRY, parse_spec
-from twinnet.engines.base import Job
 from twinnet.errors import EngineError, UsageError
+from twinnet.job import Job
 from twinnet.judge.metrics import compare
 from twinnet.pairing import Pair
 from twinnet.result import Difference, PairResult

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.judge.metrics import compare, dtype_class
+from twinnet.judge.metrics import compare
 from twinnet.pairing import Pair
+from twinnet.precision import dtype_class
 from twinnet.report.show import find_pair
 from twinnet.result import Difference, PairResult, Result
 

@@ -16,8 +16,8 @@ def plant_padding_fault(network: Any, sample: Any, path: Path) -> str:
     """
     import onnx
 
-    from twinnet.engines._export import onnx_artefact
-    from twinnet.engines.base import Job
+    from twinnet.job import Job
+    from twinnet.onnx.export import onnx_artefact
 
     artefact = onnx_artefact(network, None, Job(sample))
     model = onnx.ModelProto()

@@ -50,7 +50,7 @@ def prepare(
 
 def tensor_types(values: Iterable[onnx.ValueInfoProto]) -> dict[str, tuple[str, tuple[int, ...] | None]]:
     """dtype and, where it is fixed, shape of inputs or outputs of a model."""
-    from twinnet.network.external import element_dtype
+    from twinnet.onnx.external import element_dtype
 
     found: dict[str, tuple[str, tuple[int, ...] | None]] = {}
     for info in values:

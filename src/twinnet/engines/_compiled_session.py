@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from twinnet.engines._onnx_graph import OnnxGraph
-from twinnet.engines._onnx_session import OnnxSession
-from twinnet.engines.base import Arrays, Job
+from twinnet.engines.onnx_session import OnnxSession
+from twinnet.job import Arrays, Job
+from twinnet.onnx.graph import OnnxGraph
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import onnx
 
     from twinnet.engines._compiled_model import Prepared
-    from twinnet.engines._export import OnnxArtefact
+    from twinnet.onnx.export import OnnxArtefact
 
 __all__ = ["CompiledSession"]
 

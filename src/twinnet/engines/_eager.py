@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from twinnet.engines.base import Arrays, failed
-from twinnet.errors import EngineError, UsageError
+from twinnet.errors import EngineError, UsageError, failed
+from twinnet.job import Arrays
 from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.site import Site
 from twinnet.torch_versions import TorchDispatchMode

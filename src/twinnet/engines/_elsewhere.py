@@ -13,8 +13,8 @@ import numpy as np
 
 from twinnet.engines import _ort_session
 from twinnet.engines._worker import Worker
-from twinnet.engines.base import Job
 from twinnet.errors import EngineError, UsageError
+from twinnet.job import Job
 
 __all__ = ["Elsewhere", "find_python"]
 

@@ -14,8 +14,9 @@ import onnx
 
 from twinnet.engines._iree_tools import Compiler, Module, Node, tool, write_inputs
 from twinnet.engines._process import start_program
-from twinnet.engines.base import Job, LayerTime
+from twinnet.engines.base import LayerTime
 from twinnet.errors import EngineError
+from twinnet.job import Job
 
 __all__ = ["dispatch_times", "dispatched_nodes"]
 

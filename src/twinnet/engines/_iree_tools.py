@@ -20,8 +20,8 @@ from twinnet.cache import cached_folder, content_key
 from twinnet.engines._compiled_model import tensor_types
 from twinnet.engines._iree_alone import iree_problem
 from twinnet.engines._process import start_program
-from twinnet.engines.base import Job
 from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.job import Job
 
 __all__ = ["Compiler", "Module", "Node", "iree_version", "run_module", "tool", "write_inputs"]
 

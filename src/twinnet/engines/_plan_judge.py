@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinnet.engines.base import Arrays, Session
+from twinnet.engines.base import Session
 from twinnet.errors import EngineError
+from twinnet.job import Arrays
 from twinnet.judge.verdicts import Born
 from twinnet.layers.read_plan import Tabulate, read_plan
 from twinnet.lut.plan import INPUT, Plan

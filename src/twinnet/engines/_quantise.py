@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines.base import Job, failed
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, failed
+from twinnet.job import Job
 
 if TYPE_CHECKING:
     import onnx
 
-    from twinnet.engines._export import OnnxArtefact
+    from twinnet.onnx.export import OnnxArtefact
 
 __all__ = ["CALIBRATIONS", "TYPES", "WAYS", "Quantise", "quantised"]
 
@@ -84,7 +84,7 @@ class Quantise:
 
 def quantised(artefact: OnnxArtefact, way: Quantise, job: Job) -> OnnxArtefact:
     """The network in fewer bits, calibrated with the inputs of the check; names of its values are kept."""
-    from twinnet.network import OnnxNetwork
+    from twinnet.onnx.network import OnnxNetwork
 
     model = artefact.network.complete()
     # The tools change shapes of weights and believe the old ones that stand here.
@@ -224,7 +224,7 @@ _MAKERS = {"static": _static, "dynamic": _dynamic, "weights": _weights_only, "fl
 
 def _sort(model: onnx.ModelProto) -> None:
     """Nodes after those that they read from; the tool appends some at the end."""
-    from twinnet.engines._onnx_graph import OnnxGraph
+    from twinnet.onnx.graph import OnnxGraph
 
     graph = OnnxGraph(model)
     order: dict[int, None] = {}
@@ -260,7 +260,7 @@ def _unbounded(model: onnx.ModelProto, samples: list[dict[str, np.ndarray]]) -> 
     """Nodes that read or make infinities (masks): no step can hold these, so they stay in floating point."""
     import onnxruntime as ort
 
-    from twinnet.engines._onnx_graph import OnnxGraph
+    from twinnet.onnx.graph import OnnxGraph
 
     graph = OnnxGraph(model)
     options = ort.SessionOptions()

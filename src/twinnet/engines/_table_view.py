@@ -12,7 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from twinnet.engines.base import Arrays, Session
+from twinnet.engines.base import Session
+from twinnet.job import Arrays
 from twinnet.lut.onnx import PAYLOAD_LAST
 from twinnet.lut.plan import Plan
 from twinnet.lut.plan import sites as plan_sites

@@ -13,8 +13,8 @@ from pathlib import Path
 from twinnet.engines._command_alone import filled, said_problem
 from twinnet.engines._command_file import Description, chosen_options, find_description, read_description
 from twinnet.engines._process import start_program
-from twinnet.engines.base import Job
 from twinnet.errors import EngineError, UsageError
+from twinnet.job import Job
 
 __all__ = ["Toolchain"]
 

@@ -6,60 +6,37 @@ a file here and a line in `twinnet.engines.REGISTRY`.
 
 from __future__ import annotations
 
-import re
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from twinnet.errors import EngineError, UsageError
+from twinnet.job import Arrays, Job
 from twinnet.signature import Signature
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
-    from twinnet.engines._export import OnnxArtefact
     from twinnet.judge.verdicts import Born
     from twinnet.layers import Graph
     from twinnet.network import Network
+    from twinnet.onnx.export import OnnxArtefact
     from twinnet.pairing import Pair
 
 __all__ = [
-    "UNITS",
     "Abilities",
-    "Arrays",
     "Engine",
-    "Job",
     "LayerTime",
     "Session",
     "SiteJudge",
-    "coarser",
     "one_of",
     "positive",
     "read_options",
     "switch",
-    "unit_of",
 ]
-
-Arrays = Mapping[str, np.ndarray]
-
-UNITS: Mapping[str, float] = {
-    "float64": 2.0**-53,
-    "float32": 2.0**-24,
-    "tf32": 2.0**-11,
-    "float16": 2.0**-11,
-    "bfloat16": 2.0**-8,
-}
-"""Unit roundoff of the number formats a twin may declare."""
-
-_EIGHT_BITS = 2.0**-8
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-"""What a library adds to its words for a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,34 +62,6 @@ class LayerTime:
     seconds: float
     tensors: tuple[str, ...] = ()
     kernel: str = ""
-
-
-@dataclass
-class Job:
-    """What converting needs to know beside the network: example inputs, common options, and where time goes.
-
-    `samples` are all inputs of the check, for engines that calibrate with them; they are made when asked for.
-    """
-
-    inputs: Arrays
-    samples: Sequence[Arrays] = ()
-    threads: int | None = None
-    time_limit: float | None = None
-    memory: int | None = None
-    ir_folder: Path | None = None
-    """Where an engine that compiles is to write its intermediate representation; None: nowhere."""
-    timings: dict[str, float] = field(default_factory=dict)
-    progress: Callable[[str], None] = lambda step: None
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Time a named step (export, import, compile, load, run)."""
-        self.progress(name)
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - start
 
 
 class SiteJudge(Protocol):
@@ -304,30 +253,3 @@ def one_of(*allowed: str) -> Callable[[str], str]:
         return text
 
     return read
-
-
-def coarser(a: str, b: str) -> str:
-    """The number format of the two that rounds more: what an end-to-end comparison can expect at best.
-
-    >>> coarser("float64", "float32")
-    'float32'
-    """
-    return max(a, b, key=unit_of)
-
-
-def unit_of(precision: str) -> float:
-    """How coarse a format is: its unit roundoff; for "int8" a step relative to the range that it divides.
-
-    >>> unit_of("float16") == 2.0**-11, unit_of("int8") == 2.0**-8
-    (True, True)
-    """
-    return _EIGHT_BITS if precision == "int8" else UNITS.get(precision, UNITS["float32"])
-
-
-def failed(stage: str, engine: str, error: BaseException, *, hint: str | None = None) -> EngineError:
-    """An engine's own exception as an ERROR verdict, with its last words kept."""
-    while error.__cause__ is not None:  # what was raised on the way up says where, the first one says what
-        error = error.__cause__
-    text = _COLOURS.sub("", str(error)).strip() or type(error).__name__
-    first = next((line for line in text.splitlines() if line.strip()), text)
-    return EngineError(f"{engine} could not {stage}: {first[:400]}", stage=stage, log=text[-4000:], hint=hint)

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
-from twinnet.errors import EngineError, UsageError
-from twinnet.judge.metrics import dtype_class
+from twinnet.engines.base import Abilities, Engine, Session, read_options
+from twinnet.errors import EngineError, UsageError, failed
+from twinnet.job import Arrays, Job
+from twinnet.precision import dtype_class
 from twinnet.signature import Signature, TensorSpec
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -46,7 +47,7 @@ class CallableEngine(Engine):
     def open(
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
-        from twinnet.engines.base import UNITS
+        from twinnet.precision import UNITS
         from twinnet.pyfile import load_attribute
 
         chosen = read_options(self, options, precision=lambda text: UNITS[text] and text)

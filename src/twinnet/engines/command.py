@@ -15,17 +15,18 @@ from twinnet.engines._command_alone import command_lines, read_results, tensor_f
 from twinnet.engines._compiled_model import tensor_types
 from twinnet.engines._compiled_session import CompiledSession
 from twinnet.engines._process import last_words
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session
+from twinnet.engines.base import Abilities, Engine, Session
 from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.job import Arrays, Job
 from twinnet.site import Site
 
 if TYPE_CHECKING:
     import onnx
 
     from twinnet.engines._compiled_model import Prepared
-    from twinnet.engines._export import OnnxArtefact
     from twinnet.engines._toolchain import Toolchain
     from twinnet.network import Network
+    from twinnet.onnx.export import OnnxArtefact
 
 __all__ = ["CommandEngine"]
 
@@ -55,8 +56,8 @@ class CommandEngine(Engine):
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
         self.version()
-        from twinnet.engines._export import onnx_artefact
         from twinnet.engines._toolchain import Toolchain
+        from twinnet.onnx.export import onnx_artefact
 
         tools = Toolchain.read(file, options, job)
         return CommandSession(onnx_artefact(network, None, job), tools, job)

@@ -8,27 +8,18 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from twinnet.engines._compiled_session import CompiledSession
-from twinnet.engines.base import (
-    Abilities,
-    Arrays,
-    Engine,
-    Job,
-    LayerTime,
-    Session,
-    one_of,
-    positive,
-    read_options,
-)
+from twinnet.engines.base import Abilities, Engine, LayerTime, Session, one_of, positive, read_options
 from twinnet.errors import MissingExtra
+from twinnet.job import Arrays, Job
 from twinnet.trace import TraceBuilder
 
 if TYPE_CHECKING:
     import onnx
 
     from twinnet.engines._compiled_model import Prepared
-    from twinnet.engines._export import OnnxArtefact
     from twinnet.engines._iree_tools import Compiler, Module
     from twinnet.network import Network
+    from twinnet.onnx.export import OnnxArtefact
 
 __all__ = ["IreeEngine"]
 
@@ -74,9 +65,9 @@ class IreeEngine(Engine):
             **{"flag.": str},
         )
         version = self.version()
-        from twinnet.engines._export import onnx_artefact
         from twinnet.engines._iree_alone import iree_flags
         from twinnet.engines._iree_tools import Compiler
+        from twinnet.onnx.export import onnx_artefact
 
         artefact = onnx_artefact(network, file, job)
         compiler = Compiler(tuple(iree_flags(chosen)), job, chosen.get("ir", "phases"))

@@ -18,8 +18,9 @@ import numpy as np
 from twinnet.engines._plan_judge import PlanJudge
 from twinnet.engines._plan_like import plan_like
 from twinnet.engines._table_view import TableView, planes_of
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
-from twinnet.errors import EngineError, TwinnetError, UsageError
+from twinnet.engines.base import Abilities, Engine, Session, read_options
+from twinnet.errors import EngineError, TwinnetError, UsageError, failed
+from twinnet.job import Arrays, Job
 from twinnet.lut.plan import INPUT, Plan, Stage, Table
 from twinnet.lut.plan import sites as plan_sites
 from twinnet.site import Site

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines._onnx_session import OnnxSession
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, failed, read_options
-from twinnet.errors import EngineError, MissingExtra
+from twinnet.engines.base import Abilities, Engine, Session, read_options
+from twinnet.engines.onnx_session import OnnxSession
+from twinnet.errors import EngineError, MissingExtra, failed
+from twinnet.job import Arrays, Job
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
     import onnx
 
-    from twinnet.engines._export import OnnxArtefact
     from twinnet.network import Network
+    from twinnet.onnx.export import OnnxArtefact
 
 __all__ = ["OnnxReferenceEngine"]
 
@@ -43,7 +44,7 @@ class OnnxReferenceEngine(Engine):
     ) -> Session:
         read_options(self, options)
         self.version()
-        from twinnet.engines._export import onnx_artefact
+        from twinnet.onnx.export import onnx_artefact
 
         return OnnxReferenceSession(onnx_artefact(network, file, job), job, self.version())
 

@@ -14,30 +14,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from twinnet.engines._elsewhere import Elsewhere, find_python
-from twinnet.engines._onnx_session import Runner, TappedSession
 from twinnet.engines._ort_session import LEVELS, make_session
 from twinnet.engines._quantise import CALIBRATIONS, TYPES, WAYS, Quantise, quantised
-from twinnet.engines.base import (
-    Abilities,
-    Arrays,
-    Engine,
-    Job,
-    LayerTime,
-    Session,
-    failed,
-    one_of,
-    positive,
-    read_options,
-    switch,
-)
-from twinnet.errors import EngineError, MissingExtra
+from twinnet.engines.base import Abilities, Engine, LayerTime, Session, one_of, positive, read_options, switch
+from twinnet.engines.onnx_session import Runner, TappedSession
+from twinnet.errors import EngineError, MissingExtra, failed
+from twinnet.job import Arrays, Job
 from twinnet.site import Site
 
 if TYPE_CHECKING:
     import onnx
 
-    from twinnet.engines._export import OnnxArtefact
     from twinnet.network import Network
+    from twinnet.onnx.export import OnnxArtefact
 
 __all__ = ["OnnxRuntimeEngine", "OnnxRuntimeSession"]
 
@@ -90,7 +79,7 @@ class OnnxRuntimeEngine(Engine):
             **{"config.": str},
         )
         self.version()
-        from twinnet.engines._export import onnx_artefact
+        from twinnet.onnx.export import onnx_artefact
 
         way = Quantise.of(chosen)
         artefact = onnx_artefact(network, file, job)

@@ -11,28 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines._floats import own_floats
-from twinnet.engines._onnx_session import Runner, TappedSession
 from twinnet.engines._openvino_graph import Step, executed, survivors
-from twinnet.engines.base import (
-    Abilities,
-    Arrays,
-    Engine,
-    Job,
-    LayerTime,
-    Session,
-    one_of,
-    positive,
-    read_options,
-)
+from twinnet.engines.base import Abilities, Engine, LayerTime, Session, one_of, positive, read_options
+from twinnet.engines.floats import own_floats
+from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.errors import EngineError, MissingExtra
+from twinnet.job import Arrays, Job
 from twinnet.site import Site
 
 if TYPE_CHECKING:
     import onnx
 
-    from twinnet.engines._export import OnnxArtefact
     from twinnet.network import Network
+    from twinnet.onnx.export import OnnxArtefact
 
 __all__ = ["OpenVinoEngine"]
 
@@ -68,7 +59,7 @@ class OpenVinoEngine(Engine):
             **{"config.": str},
         )
         version = self.version()
-        from twinnet.engines._export import onnx_artefact
+        from twinnet.onnx.export import onnx_artefact
 
         artefact = onnx_artefact(network, file, job)
         config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": chosen.get("precision", "f32")}

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines.base import Abilities, Arrays, Engine, Job, Session, read_options
+from twinnet.engines.base import Abilities, Engine, Session, read_options
 from twinnet.errors import EngineError, UsageError
+from twinnet.job import Arrays, Job
 from twinnet.recording import Recording, Sample, load_recording
 from twinnet.signature import Signature, TensorSpec
 from twinnet.site import Site

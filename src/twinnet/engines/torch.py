@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines.base import (
-    Abilities,
-    Arrays,
-    Engine,
-    Job,
-    Session,
-    failed,
-    one_of,
-    positive,
-    read_options,
-    switch,
-)
-from twinnet.errors import EngineError, UsageError
+from twinnet.engines.base import Abilities, Engine, Session, one_of, positive, read_options, switch
+from twinnet.errors import EngineError, UsageError, failed
+from twinnet.job import Arrays, Job
 from twinnet.signature import by_position
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -64,7 +54,8 @@ class TorchEngine(Engine):
         chosen = read_options(
             self, options, dtype=one_of(*_DTYPES), compile=switch, threads=positive, sites=one_of("lut")
         )
-        from twinnet.network import OnnxNetwork, load_network
+        from twinnet.network import load_network
+        from twinnet.onnx.network import OnnxNetwork
 
         if file is not None:
             network = load_network(file)

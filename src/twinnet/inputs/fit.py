@@ -11,8 +11,9 @@ from twinnet.errors import UsageError
 from twinnet.inputs.layout import image_layout
 from twinnet.network.shapes import format_shape, unknown_input
 from twinnet.signature import Signature, TensorSpec
+from twinnet.store import numpy_dtype
 
-__all__ = ["as_array", "fit_array", "fit_sample", "numpy_dtype"]
+__all__ = ["as_array", "fit_array", "fit_sample"]
 
 
 def fit_sample(
@@ -76,22 +77,6 @@ def as_array(value: Any, what: str) -> np.ndarray:
     if array.dtype == object:
         raise UsageError(f"{what} holds Python objects ({type(value).__name__}), not numbers")
     return array
-
-
-def numpy_dtype(name: str) -> np.dtype:
-    """numpy's dtype of that name, bfloat16 and the small floats included.
-
-    >>> numpy_dtype("bfloat16").itemsize
-    2
-    """
-    if name == "str":
-        return np.dtype(np.str_)
-    try:
-        return np.dtype(name)
-    except TypeError:
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, name))
 
 
 def _check_shape(spec: TensorSpec, shape: tuple[int, ...], where: str) -> None:

@@ -16,10 +16,10 @@ from typing import Literal
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.inputs.fit import numpy_dtype
 from twinnet.inputs.layout import image_layout
 from twinnet.network.shapes import format_shape
 from twinnet.signature import Signature, TensorSpec
+from twinnet.store import numpy_dtype
 
 __all__ = ["Bounds", "kind_of", "require_shapes", "suggest_shape", "synthesise"]
 

@@ -12,12 +12,13 @@ import numpy as np
 from twinnet.engines.base import Session
 from twinnet.judge import guards
 from twinnet.judge.aggregate import findings_of, verdict_of, visible, with_merged, with_tied
-from twinnet.judge.metrics import compare, dtype_class
+from twinnet.judge.metrics import compare
 from twinnet.judge.sides import dims
 from twinnet.judge.task import mean_metric
 from twinnet.judge.verdicts import CHANGED
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pairing
+from twinnet.precision import dtype_class
 from twinnet.result import Coverage, Finding, Guard, PairResult, Result, SideInfo
 from twinnet.site import Site
 from twinnet.store import dtype_name

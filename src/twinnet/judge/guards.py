@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from twinnet.judge.metrics import bit_equal, compare, dtype_class
+from twinnet.judge.metrics import bit_equal, compare
 from twinnet.judge.verdicts import ACROSS, CHANGED
+from twinnet.precision import dtype_class
 from twinnet.result import Coverage, Guard, PairResult
 
 __all__ = [

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from twinnet.engines import Spec
-from twinnet.engines.base import UNITS, Job, Session, SiteJudge, coarser, unit_of
+from twinnet.engines.base import Session, SiteJudge
 from twinnet.engines.spec import file_name
 from twinnet.errors import EngineError, UsageError
 from twinnet.importing import importing
+from twinnet.job import Job
 from twinnet.judge import guards
 from twinnet.judge.again import restated
 from twinnet.judge.aggregate import merge, visible
@@ -30,6 +31,7 @@ from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
 from twinnet.pairing.quantised import is_quantised
 from twinnet.pairing.transforms import candidates, from_pairs
+from twinnet.precision import UNITS, coarser, unit_of
 from twinnet.result import Cause, Guard, PairResult, Result, TaskMetric
 from twinnet.site import Site
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
@@ -220,7 +222,7 @@ class Judgement:
         """The twin's layers where some may be quantised; reading those of a large file takes its time."""
         if twin.artefact is None:
             return None if derived else twin.graph()
-        from twinnet.engines._onnx_graph import holds_steps
+        from twinnet.onnx.graph import holds_steps
 
         return twin.graph() if holds_steps(twin.artefact.model) else None
 

@@ -13,9 +13,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from twinnet.precision import dtype_class
 from twinnet.result import Difference
 
-__all__ = ["bit_equal", "compare", "dtype_class", "hull_of", "same_bits", "ulp_distance"]
+__all__ = ["bit_equal", "compare", "hull_of", "same_bits", "ulp_distance"]
 
 _BLOCK = 1 << 15
 _FLOATS = {np.dtype(t) for t in (np.float16, np.float32, np.float64, ml_dtypes.bfloat16)}
@@ -23,18 +24,6 @@ _MANY = 256
 """From this many points on it pays to throw most of them out before they are taken one by one."""
 _SWEEPS = 3
 _INT_OF = {2: np.int16, 4: np.int32, 8: np.int64}
-
-
-def dtype_class(dtype: np.dtype[Any]) -> str:
-    """float, integer, bool or complex: what two sides must have in common.
-
-    >>> dtype_class(np.dtype("int8")), dtype_class(np.dtype("float16"))
-    ('integer', 'float')
-    """
-    if dtype in _FLOATS:
-        return "float"
-    kind = np.dtype(dtype).kind
-    return {"i": "integer", "u": "integer", "b": "bool", "c": "complex", "f": "float"}.get(kind, "other")
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:

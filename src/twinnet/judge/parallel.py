@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from twinnet.layers._threads import LONG
+from twinnet.layers.threads import LONG
 
 __all__ = ["mapping"]
 

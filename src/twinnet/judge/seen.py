@@ -10,13 +10,14 @@ import numpy as np
 
 from twinnet.engines.base import SiteJudge
 from twinnet.judge.aggregate import visible
-from twinnet.judge.metrics import compare, dtype_class
+from twinnet.judge.metrics import compare
 from twinnet.judge.parallel import mapping
 from twinnet.judge.sides import dims
 from twinnet.judge.tolerance import by_tolerance
 from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing
+from twinnet.precision import dtype_class
 from twinnet.result import Difference, Judged, PairResult
 from twinnet.store import dtype_name
 from twinnet.trace import Trace

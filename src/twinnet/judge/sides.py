@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from twinnet.engines import Spec, find_engine
-from twinnet.engines.base import Arrays, Job, Session
+from twinnet.engines.base import Session
 from twinnet.errors import EngineError, TwinnetError
+from twinnet.job import Arrays, Job
 from twinnet.layers.graph import Graph
 from twinnet.network.base import Network
 from twinnet.result import SideInfo

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twinnet.errors import EngineError, TwinnetError
-from twinnet.layers._threads import few_threads
 from twinnet.layers.graph import Graph, Layer
+from twinnet.layers.threads import few_threads
 
 if TYPE_CHECKING:
     import torch

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.layers._blocks import BLOCK, blocks, part
-from twinnet.layers._threads import few_threads
 from twinnet.layers.evaluate import Walk, bound_of, run, wide
 from twinnet.layers.graph import Graph, Layer
+from twinnet.layers.threads import few_threads
 
 if TYPE_CHECKING:
     import torch

@@ -16,13 +16,11 @@ from twinnet.network.shapes import apply_shapes, format_shape, parse_shape, pars
 
 if TYPE_CHECKING:
     from twinnet.network.exported import ExportedNetwork
-    from twinnet.network.onnx_network import OnnxNetwork
     from twinnet.network.torch_network import TorchNetwork, input_placeholders, output_nodes
 
 __all__ = [
     "ExportedNetwork",
     "Network",
-    "OnnxNetwork",
     "TorchNetwork",
     "apply_shapes",
     "format_shape",
@@ -38,7 +36,6 @@ __all__ = [
 # Each comes with a heavy import (torch, or the onnx extra), so it is fetched when first asked for.
 _HOMES = {
     "ExportedNetwork": "exported",
-    "OnnxNetwork": "onnx_network",
     "TorchNetwork": "torch_network",
     "input_placeholders": "torch_network",
     "output_nodes": "torch_network",

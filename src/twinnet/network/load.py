@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twinnet.errors import MissingExtra, UsageError
+from twinnet.errors import UsageError
 from twinnet.network.base import Network
-from twinnet.network.sniff import describe_file, sniff
+from twinnet.network.formats import FORMATS, reader_of
+from twinnet.network.sniff import describe_file
 from twinnet.pyfile import call_user, is_reference, kind_words, load_attribute, split_reference
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Networ
     if isinstance(ref, (str, Path)):
         return _from_text(str(ref), example, name)
     if type(ref).__name__ == "ModelProto" and hasattr(ref, "graph"):
-        return _onnx_class()(ref, name=name)
+        return FORMATS["onnx"].load_reader()(ref, name=name)
     import torch
 
     from twinnet.network.exported import ExportedNetwork
@@ -101,17 +102,8 @@ def _unwrap(module: torch.nn.Module) -> torch.nn.Module:
 
 def _from_text(ref: str, example: Any, name: str) -> Network:
     path = Path(ref)
-    if path.is_dir():
-        if not (path / "config.toml").is_file():
-            raise UsageError(
-                f"{ref} is a folder, not a network",
-                hint="name a file, file.py:factory, or the folder of an experiment (`twinnet lut new`)",
-            )
-        from twinnet.network.experiment import ExperimentNetwork
-
-        return ExperimentNetwork.load(path, name=name, example=example)
-    if path.is_file():
-        return _from_file(path, name)
+    if path.exists():
+        return _from_path(path, name).with_example(example)
     if is_reference(ref):
         return _from_factory(ref, example, name)
     raise UsageError(
@@ -120,18 +112,14 @@ def _from_text(ref: str, example: Any, name: str) -> Network:
     )
 
 
-def _from_file(path: Path, name: str) -> Network:
-    kind = sniff(path)
-    if kind == "pt2":
-        from twinnet.network.exported import ExportedNetwork
-
-        return ExportedNetwork.load(path, name=name)
-    if kind == "onnx" or path.suffix.lower() == ".onnx":
-        return _onnx_class().load(path, name=name)
-    if path.name.endswith(".lut.safetensors"):
-        from twinnet.network.tables import TableNetwork
-
-        return TableNetwork.load(path, name=name)
+def _from_path(path: Path, name: str) -> Network:
+    if (reader := reader_of(path)) is not None:
+        return reader.load(path, name=name)
+    if path.is_dir():
+        raise UsageError(
+            f"{path} is a folder, not a network",
+            hint="name a file, file.py:factory, or the folder of an experiment (`twinnet lut new`)",
+        )
     if path.suffix == ".py":
         raise UsageError(
             f"{path} is Python code: say which factory makes the network", hint=f"write {path}:NAME"
@@ -175,13 +163,3 @@ def _kind(made: Any) -> str:
     if isinstance(made, tuple):
         return f"a tuple of {', '.join(type(item).__name__ for item in made) or 'nothing'}"
     return "nothing (None)" if made is None else kind_words(made)
-
-
-def _onnx_class() -> Any:
-    try:
-        from twinnet.network.onnx_network import OnnxNetwork
-    except ImportError as error:
-        if error.name and error.name.partition(".")[0] in ("onnx", "google"):
-            raise MissingExtra("onnx", "onnx") from error
-        raise
-    return OnnxNetwork

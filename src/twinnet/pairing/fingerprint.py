@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinnet.judge.metrics import dtype_class
 from twinnet.pairing.transforms import candidates
+from twinnet.precision import dtype_class
 
 if TYPE_CHECKING:
     from twinnet.pairing.pair import Pair, Pairing

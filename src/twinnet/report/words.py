@@ -113,8 +113,8 @@ def differs(result: Result, output: PairResult) -> bool:
     """Whether an output is not what the network gives, be the error born in its last segment or inherited."""
     if output.status == "fail" or (output.ratio is not None and output.ratio > _CLEARLY):
         return True
-    from twinnet.engines.base import coarser, unit_of
     from twinnet.judge.aggregate import visible
+    from twinnet.precision import coarser, unit_of
 
     precision = coarser(result.network.precision, result.twin.precision)
     return visible(output.difference, unit_of(precision))
@@ -164,7 +164,7 @@ def _small(result: Result, output: PairResult) -> str:
         return f", within the stated tolerance ({clean(result.tolerance)})"
     if output.ratio is None:
         return ""
-    from twinnet.engines.base import coarser
+    from twinnet.precision import coarser
 
     precision = clean(coarser(result.network.precision, result.twin.precision))
     if output.ratio <= 1:

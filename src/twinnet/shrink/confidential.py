@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from twinnet.engines._onnx_cut import weights_of, with_weights
+from twinnet.onnx.cut import weights_of, with_weights
 from twinnet.shrink.seed import Link
 from twinnet.shrink.trial import Bench, Candidate
 

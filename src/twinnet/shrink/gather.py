@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.engines import Spec, find_engine
-from twinnet.engines._export import OnnxArtefact, onnx_artefact
-from twinnet.engines._onnx_cut import between, build
-from twinnet.engines._onnx_graph import OnnxGraph
 from twinnet.engines._plan_judge import PlanJudge
 from twinnet.engines.alone import SIDES
-from twinnet.engines.base import UNITS, Job, Session, SiteJudge
+from twinnet.engines.base import Session, SiteJudge
 from twinnet.errors import EngineError, TwinnetError
+from twinnet.job import Job
 from twinnet.judge.aggregate import VISIBLE
 from twinnet.judge.born import BornTest
 from twinnet.judge.sizes import as_real
 from twinnet.network.arrays import to_numpy, to_tensor
+from twinnet.onnx.cut import between, build
+from twinnet.onnx.export import OnnxArtefact, onnx_artefact
+from twinnet.onnx.graph import OnnxGraph
 from twinnet.pairing import IDENTITY, Pair, Pairing, Transform
+from twinnet.precision import UNITS
 from twinnet.result import PairResult
 from twinnet.shrink.seed import LARGEST, Link, Place, Runner, Seed
 from twinnet.shrink.tables import table_seed
@@ -260,7 +262,7 @@ class Gatherer:
 
     def _faithful(self, made: Candidate, base: Seed, expected: np.ndarray, allowed: np.ndarray) -> bool:
         """Whether the exported part is the network's own: in float64 it gives what the network's layers give."""
-        from twinnet.layers.read_onnx import read_onnx
+        from twinnet.onnx.read import read_onnx
 
         found, _ = exact_values(read_onnx(made.network), made.feeds, base.output, base.unit, base.limit)
         if found.shape != expected.shape:

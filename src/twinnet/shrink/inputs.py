@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import onnx
 
-from twinnet.engines._onnx_cut import weights_of, with_weights
+from twinnet.onnx.cut import weights_of, with_weights
 from twinnet.shrink.trial import Bench, Candidate, Outcome
 
 __all__ = ["simpler_values", "smaller_input"]
@@ -70,7 +70,7 @@ def _windows(n: int, at: int) -> Iterator[slice]:
 
 def _worst_index(bench: Bench, candidate: Candidate, found: Outcome, n: int) -> int:
     """Where along an axis of `n` the output differs most; the middle where no axis of the output has that size."""
-    from twinnet.layers.read_onnx import read_onnx
+    from twinnet.onnx.read import read_onnx
     from twinnet.shrink.trial import exact_values
 
     expected, _ = exact_values(

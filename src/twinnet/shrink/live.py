@@ -59,7 +59,7 @@ def smallest_live(seed: Seed, confidential: bool, progress: Progress) -> tuple[d
 def _written_live(
     seed: Seed, bench: Bench, candidate: Candidate, confidential: bool, kept: tuple[str, ...]
 ) -> tuple[dict[str, Any], Contents]:
-    from twinnet.layers.read_onnx import read_onnx
+    from twinnet.onnx.read import read_onnx
 
     found = bench.judge(candidate)
     if found is None:
@@ -180,7 +180,7 @@ def _sides_words(seed: Seed, candidate: Candidate) -> str:
 
 
 def _file_difference(network: onnx.ModelProto, twin: onnx.ModelProto) -> str:
-    from twinnet.layers.read_onnx import read_onnx
+    from twinnet.onnx.read import read_onnx
     from twinnet.structure import compare_graphs
 
     found = compare_graphs(read_onnx(network), read_onnx(twin))

@@ -6,18 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
-from twinnet.engines._onnx_cut import between, build, fold_static
-from twinnet.engines._onnx_graph import OnnxGraph
 from twinnet.engines.alone import run_onnxruntime
 from twinnet.errors import TwinnetError
-from twinnet.layers.read_onnx import read_onnx
+from twinnet.onnx.cut import between, build
+from twinnet.onnx.graph import OnnxGraph
+from twinnet.onnx.read import read_onnx
 from twinnet.pairing.topology import by_topology
 from twinnet.shrink.ddmin import ddmin
 from twinnet.shrink.seed import Link
 from twinnet.shrink.trial import Bench, Candidate
 
-__all__ = ["fewer_nodes"]
+__all__ = ["fewer_nodes", "fold_static"]
 
 
 def fewer_nodes(bench: Bench, candidate: Candidate) -> Candidate:
@@ -143,3 +144,24 @@ def _folded(bench: Bench, candidate: Candidate) -> Candidate:
         network or candidate.network, twin or candidate.twin, candidate.feeds, candidate.links
     )
     return smaller if bench.shows(smaller) else candidate
+
+
+def fold_static(model: onnx.ModelProto) -> onnx.ModelProto | None:
+    """The model with what depends on no input computed beforehand; None where there is nothing of the kind."""
+    graph = OnnxGraph(model)
+    fixed = [i for i, n in enumerate(graph.nodes) if any(o in graph.static for o in n.output if o)]
+    if not fixed:
+        return None
+    kept = [i for i in range(len(graph.nodes)) if i not in set(fixed)]
+    wanted = {n for i in kept for n in graph.reads[i]} & {o for i in fixed for o in graph.nodes[i].output}
+    values = run_onnxruntime(build(graph, fixed, {}, sorted(wanted)).SerializeToString(), {"opt": "off"}, {})
+    folded = onnx.ModelProto()
+    folded.CopyFrom(model)
+    del folded.graph.node[:]
+    folded.graph.node.extend(graph.nodes[i] for i in kept)
+    needed = {n for i in kept for n in graph.reads[i]}
+    held = [t for t in model.graph.initializer if t.name in needed]
+    del folded.graph.initializer[:]
+    folded.graph.initializer.extend(held)
+    folded.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in values.items())
+    return folded

@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from twinnet.engines._onnx_cut import between, build, set_inputs
-from twinnet.engines._onnx_graph import OnnxGraph
 from twinnet.engines.alone import allowance
 from twinnet.errors import TwinnetError, UsageError
+from twinnet.onnx.cut import between, build, set_inputs
+from twinnet.onnx.graph import OnnxGraph
 from twinnet.shrink.ddmin import ddmin
 from twinnet.shrink.script import normalised
 from twinnet.shrink.seed import Runner, Seed
@@ -199,8 +199,8 @@ def _evaluated(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[
     from twinnet.layers.evaluate import run as run_layer
     from twinnet.layers.evaluate import wide
     from twinnet.layers.kinds import get
-    from twinnet.layers.read_onnx import read_onnx
     from twinnet.network.arrays import to_numpy, to_tensor
+    from twinnet.onnx.read import read_onnx
 
     try:
         graph = read_onnx(_declared(model, feeds))
@@ -228,7 +228,7 @@ def _evaluated(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[
 
 def hidden_refusal(seed: Seed, found: Refusal) -> tuple[Refusal, tuple[str, ...]]:
     """The refusal with random weights and data and without names, and what had to keep its values."""
-    from twinnet.engines._onnx_cut import weights_of, with_weights
+    from twinnet.onnx.cut import weights_of, with_weights
     from twinnet.shrink.confidential import hide_model, is_data, random_like
 
     known = frozenset(names_of(found.model))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines._onnx_cut import weights_of, with_weights
 from twinnet.errors import UsageError
 from twinnet.layers.graph import Layer
 from twinnet.lut.plan import Table
 from twinnet.lut.variants import Lookup
+from twinnet.onnx.cut import weights_of, with_weights
 from twinnet.shrink.confidential import hide_model
 from twinnet.shrink.seed import Seed
 from twinnet.shrink.table_draw import Draw, gain_changes, parts_of, turned_weights

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines._floats import own_floats
 from twinnet.engines.alone import SIDES
+from twinnet.engines.floats import own_floats
 from twinnet.layers.graph import Layer
 from twinnet.lut.plan import INPUT, Requant
 from twinnet.lut.serial import _term

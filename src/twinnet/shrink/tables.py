@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines._onnx_cut import between, build
 from twinnet.engines._table_view import TableView
 from twinnet.engines.alone import SIDES
 from twinnet.errors import EngineError
@@ -16,6 +15,7 @@ from twinnet.layers.read_plan import read_plan
 from twinnet.lut.onnx import PAYLOAD_LAST
 from twinnet.lut.plan import INPUT, Plan
 from twinnet.lut.variants import Lookup
+from twinnet.onnx.cut import between, build
 from twinnet.pairing import Pair
 from twinnet.shrink.seed import Seed
 from twinnet.shrink.table_side import Side, Values, differ, onnx_feeds, onnx_side, rows_needed, steps_side
@@ -107,7 +107,7 @@ def _twin_side(tensor: str, twin: Any, values: Values) -> Side | None:
 
 
 def _onnx_side(site: str, twin: TableView, values: Values) -> Side | None:
-    from twinnet.engines._onnx_graph import OnnxGraph
+    from twinnet.onnx.graph import OnnxGraph
 
     artefact = twin.twin.artefact
     assert artefact is not None

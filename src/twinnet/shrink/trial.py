@@ -11,15 +11,15 @@ import numpy as np
 import onnx
 import torch
 
-from twinnet.engines._floats import own_floats
-from twinnet.engines._onnx_cut import set_inputs
 from twinnet.engines.alone import SIDES, allowance
+from twinnet.engines.floats import own_floats
 from twinnet.judge.born import BornTest
 from twinnet.judge.sizes import as_real
 from twinnet.judge.verdicts import Born
 from twinnet.layers import Graph, evaluate_with_error
-from twinnet.layers.read_onnx import read_onnx
 from twinnet.network.arrays import to_numpy, to_tensor
+from twinnet.onnx.cut import set_inputs
+from twinnet.onnx.read import read_onnx
 from twinnet.pairing import Pair
 from twinnet.shrink.seed import Link, Runner
 from twinnet.site import Site

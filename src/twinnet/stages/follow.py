@@ -106,7 +106,7 @@ class _Walk:
         options: dict[str, Any],
     ) -> None:
         from twinnet.check import CheckOptions, read_network
-        from twinnet.engines.base import Job
+        from twinnet.job import Job
         from twinnet.stages.forms import Forge
 
         settings = CheckOptions(**options)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines.base import Job, failed
-from twinnet.errors import EngineError, TwinnetError, UsageError
+from twinnet.errors import EngineError, TwinnetError, UsageError, failed
+from twinnet.job import Job
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -154,8 +154,8 @@ class Forge:
     def _decomposed(self, before: Mapping[str, Form]) -> Form:
         import torch
 
-        from twinnet.engines._export import same_values
         from twinnet.network.exported import ExportedNetwork
+        from twinnet.onnx.export import same_values
 
         trunk = self._program()
         with torch.no_grad():
@@ -186,7 +186,7 @@ class Forge:
     # -- ONNX ----------------------------------------------------------------------------------------------------
 
     def _onnx(self, before: Mapping[str, Form]) -> Form:
-        from twinnet.engines._export import onnx_artefact
+        from twinnet.onnx.export import onnx_artefact
 
         given = self.given.get("onnx")
         try:

@@ -50,10 +50,10 @@ def diff(a: Any, b: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None)
 
 def _load(loaded: Network) -> tuple[str, Graph, Signature, int]:
     from twinnet.inputs import load_inputs
-    from twinnet.network import OnnxNetwork
+    from twinnet.onnx.network import OnnxNetwork
 
     if isinstance(loaded, OnnxNetwork):
-        from twinnet.layers.read_onnx import read_onnx
+        from twinnet.onnx.read import read_onnx
 
         return (
             loaded.name,

@@ -29,8 +29,8 @@ def plans_of(a: Network, b: Network) -> tuple[Plan, Plan] | None:
 
 
 def _tabulated(side: Any) -> Plan:
-    from twinnet.engines.base import Job
     from twinnet.engines.lut import exported_plan, lut_net
+    from twinnet.job import Job
 
     net = lut_net(side)
     if net is None:

@@ -10,7 +10,7 @@ import torch
 from twinnet.blame.causes.family import Candidate, family, plain
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
-from twinnet.layers.kinds._base import ints
+from twinnet.layers.kinds import ints
 
 _ONE = {
     "softmax",

@@ -14,7 +14,8 @@ from twinnet.debugger.picture import picture
 from twinnet.debugger.ranges import Index, read_ranges, spell
 from twinnet.debugger.stopped import Stopped
 from twinnet.errors import UsageError
-from twinnet.judge.metrics import compare, dtype_class
+from twinnet.judge.metrics import compare
+from twinnet.precision import dtype_class
 from twinnet.report.figures import grouped
 from twinnet.report.slices import Compared
 

@@ -166,9 +166,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from twinnet.layers.kinds._base import Flips, Kind, UnknownLayer, get, kinds, register
+from twinnet.layers.kinds._base import Flips, Kind, UnknownLayer, get, ints, kinds, register
 
-__all__ = ["Flips", "Kind", "UnknownLayer", "get", "kinds", "register"]
+__all__ = ["Flips", "Kind", "UnknownLayer", "get", "ints", "kinds", "register"]
 
 for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_"):

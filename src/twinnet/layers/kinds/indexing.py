@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from twinnet.layers.kinds import ints
 from twinnet.layers.kinds._base import (
     Attrs,
     Error,
@@ -15,7 +16,6 @@ from twinnet.layers.kinds._base import (
     Tensors,
     add_up,
     growth,
-    ints,
     mag,
     operand,
     register,

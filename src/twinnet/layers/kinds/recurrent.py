@@ -8,7 +8,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from twinnet.layers.kinds._base import Attrs, Error, Errors, Kind, Tensors, ints, register
+from twinnet.layers.kinds import ints
+from twinnet.layers.kinds._base import Attrs, Error, Errors, Kind, Tensors, register
 from twinnet.layers.kinds._jitter import jitter_error
 
 Act = Callable[[torch.Tensor], torch.Tensor]

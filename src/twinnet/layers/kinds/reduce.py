@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from twinnet.layers.kinds import ints
 from twinnet.layers.kinds._base import (
     Attrs,
     Error,
@@ -16,7 +17,6 @@ from twinnet.layers.kinds._base import (
     Tensors,
     add_up,
     growth,
-    ints,
     mag,
     operand,
     register,

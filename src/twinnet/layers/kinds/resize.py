@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from twinnet.layers.kinds import ints
 from twinnet.layers.kinds._base import (
     Attrs,
     Error,
@@ -23,7 +24,6 @@ from twinnet.layers.kinds._base import (
     Tensors,
     add_up,
     growth,
-    ints,
     mag,
     operand,
     register,

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from twinnet.layers.kinds._base import Attrs, Error, Errors, Kind, Tensors, ints, operand, register
+from twinnet.layers.kinds import ints
+from twinnet.layers.kinds._base import Attrs, Error, Errors, Kind, Tensors, operand, register
 
 Move = Callable[..., torch.Tensor]
 

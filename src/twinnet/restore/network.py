@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+
+import torch
 
 from twinnet.network.torch_network import TorchNetwork
+from twinnet.restore.experiment import open_experiment
+from twinnet.restore.trained import trained_network
 
 __all__ = ["ExperimentNetwork"]
 
@@ -16,17 +19,16 @@ class ExperimentNetwork(TorchNetwork):
     tables: Path | None = None
 
     @classmethod
-    def load(cls, folder: Path, *, name: str = "", example: Any = None) -> ExperimentNetwork:
+    def load(cls, folder: Path, *, name: str = "") -> ExperimentNetwork:
         """The network of the checkpoint that the experiment's config chooses."""
-        import torch
-
-        from twinnet.restore.experiment import open_experiment
-        from twinnet.restore.trained import trained_network
-
         experiment = open_experiment(folder)
         net, _ = trained_network(experiment)
-        image = torch.zeros(1, 3, 48, 64) if example is None else example
-        made = cls(net, example=image, name=name or folder.resolve().name, path=experiment.config_file)
+        made = cls(
+            net,
+            example=torch.zeros(1, 3, 48, 64),
+            name=name or folder.resolve().name,
+            path=experiment.config_file,
+        )
         exported = experiment.tables("exported")
         made.tables = exported if exported.is_file() else None
         return made

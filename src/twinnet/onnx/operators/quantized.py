@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.layers.from_onnx._node import Node, op
-from twinnet.layers.from_onnx._tensors import dtype_from_onnx
-from twinnet.layers.from_onnx.simple import sub_byte, target_type
-from twinnet.layers.from_onnx.structure import window
+from twinnet.onnx.operators._node import Node, op
+from twinnet.onnx.operators._tensors import dtype_from_onnx
+from twinnet.onnx.operators.simple import sub_byte, target_type
+from twinnet.onnx.operators.structure import window
 
 _MS = "com.microsoft"
 

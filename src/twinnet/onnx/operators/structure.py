@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from twinnet.layers.from_onnx._node import Node, op
+from twinnet.onnx.operators._node import Node, op
 
 
 @op("Reshape")

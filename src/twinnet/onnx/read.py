@@ -10,12 +10,12 @@ import torch
 
 from twinnet.errors import UsageError
 from twinnet.layers.evaluate import evaluate
-from twinnet.layers.from_onnx import Node, Scope, translator
-from twinnet.layers.from_onnx._opaque import opaque
-from twinnet.layers.from_onnx._tensors import array_to_torch, dtype_from_onnx, tensor_from_onnx
 from twinnet.layers.graph import Graph, Layer
 from twinnet.layers.kinds import get
-from twinnet.layers.onnx_shapes import infer
+from twinnet.onnx.operators import Node, Scope, translator
+from twinnet.onnx.operators._opaque import opaque
+from twinnet.onnx.operators._tensors import array_to_torch, dtype_from_onnx, tensor_from_onnx
+from twinnet.onnx.shapes import infer
 
 __all__ = ["read_onnx"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from twinnet.layers.from_onnx._node import Node, Scope, Translator, op, translator
+from twinnet.onnx.operators._node import Node, Scope, Translator, op, translator
 
 __all__ = ["Node", "Scope", "Translator", "op", "translator"]
 

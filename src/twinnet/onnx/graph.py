@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from twinnet.layers.onnx_shapes import infer
+from twinnet.onnx.shapes import infer
 
 __all__ = ["OnnxGraph", "Piece", "holds_steps"]
 

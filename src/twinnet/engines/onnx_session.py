@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from twinnet.engines._onnx_graph import OnnxGraph, Piece
-from twinnet.engines.base import Arrays, Job, Session
+from twinnet.engines.base import Session
+from twinnet.job import Arrays, Job
+from twinnet.onnx.graph import OnnxGraph, Piece
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
     import onnx
 
-    from twinnet.engines._export import OnnxArtefact
     from twinnet.layers import Graph
+    from twinnet.onnx.export import OnnxArtefact
 
 __all__ = ["OnnxSession", "Runner", "TappedSession"]
 
@@ -74,7 +75,7 @@ class OnnxSession(Session):
         return feeds, given
 
     def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
-        from twinnet.engines._onnx_cut import between, build
+        from twinnet.onnx.cut import between, build
 
         nodes, read = between(self._cut, [tensor], set(known) - {tensor})
         feeds = {name: np.asarray(values[name]) for name in read}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx
 
-from twinnet.layers.from_onnx._node import Node, op
 from twinnet.layers.graph import Graph
+from twinnet.onnx.operators._node import Node, op
 
 
 def captured(graph: onnx.GraphProto) -> list[str]:

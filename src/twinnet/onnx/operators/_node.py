@@ -11,8 +11,8 @@ from typing import Any
 import onnx
 import torch
 
-from twinnet.layers.from_onnx._tensors import tensor_from_onnx
 from twinnet.layers.graph import Graph, Layer
+from twinnet.onnx.operators._tensors import tensor_from_onnx
 
 __all__ = ["Node", "Scope", "Translator", "op", "translator"]
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from twinnet.layers import evaluate_with_error, kinds
-from twinnet.layers.from_onnx._tensors import array_to_torch, tensor_from_onnx
 from twinnet.layers.kinds import UnknownLayer
-from twinnet.layers.read_onnx import read_onnx
+from twinnet.onnx.operators._tensors import array_to_torch, tensor_from_onnx
+from twinnet.onnx.read import read_onnx
 
 GROUPS = 8
 NOT_OURS = {

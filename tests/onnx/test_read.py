@@ -16,7 +16,7 @@ from tests.nets import NETS
 from twinnet.errors import UsageError
 from twinnet.layers import evaluate
 from twinnet.layers.kinds import UnknownLayer
-from twinnet.layers.read_onnx import read_onnx
+from twinnet.onnx.read import read_onnx
 
 FLOAT = TensorProto.FLOAT
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from tests.onnx_edit import make_model
-from twinnet.layers.onnx_shapes import infer
+from twinnet.onnx.shapes import infer
 
 
 def _net(as_nodes: bool) -> onnx.ModelProto:

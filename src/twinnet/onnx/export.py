@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.cache import cached_folder, content_key
-from twinnet.engines.base import UNITS, Job, failed
-from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.errors import EngineError, MissingExtra, UsageError, failed
+from twinnet.job import Job
+from twinnet.precision import UNITS
 from twinnet.signature import Signature, by_position
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     import torch
 
     from twinnet.layers import Graph
-    from twinnet.network import Network, OnnxNetwork
+    from twinnet.network import Network
+    from twinnet.onnx.network import OnnxNetwork
 
 __all__ = ["OnnxArtefact", "Origin", "onnx_artefact"]
 
@@ -69,7 +71,7 @@ class OnnxArtefact:
 
     @cached_property
     def _graph(self) -> Graph:
-        from twinnet.layers.read_onnx import read_onnx
+        from twinnet.onnx.read import read_onnx
 
         return read_onnx(self.model, weights=self.network.weights())
 
@@ -124,7 +126,7 @@ _FLOATS = (1, 10, 11, 16)
 def _as_float(array: np.ndarray, dtype: str) -> np.ndarray:
     if dtype not in UNITS or array.dtype.name not in UNITS or array.dtype.name == dtype:
         return array
-    from twinnet.inputs.fit import numpy_dtype
+    from twinnet.store import numpy_dtype
 
     return array.astype(numpy_dtype(dtype))
 
@@ -132,13 +134,11 @@ def _as_float(array: np.ndarray, dtype: str) -> np.ndarray:
 def onnx_artefact(network: Network | None, file: str | None, job: Job) -> OnnxArtefact:
     """The ONNX form of a network, or of the file that stands for it."""
     try:
-        from twinnet.network import OnnxNetwork, load_network
+        from twinnet.onnx.network import OnnxNetwork
     except ImportError:
         raise MissingExtra("onnx", "onnx") from None
     if file is not None:
-        loaded = load_network(file)
-        if not isinstance(loaded, OnnxNetwork):
-            raise UsageError(f"{file} is not an ONNX file")
+        loaded = _read(file)
         ours = [i.name for i in network.signature.inputs] if network else []
         names = by_position(ours, [i.name for i in loaded.signature.inputs])
         return OnnxArtefact(loaded, origin=_origin_of_file(loaded, network, job), input_names=names)
@@ -147,6 +147,16 @@ def onnx_artefact(network: Network | None, file: str | None, job: Job) -> OnnxAr
     if isinstance(network, OnnxNetwork):
         return OnnxArtefact(network, origin=_from_metadata(network.model, {}))
     return _exported(network, job)
+
+
+def _read(file: str) -> OnnxNetwork:
+    from twinnet.network import load_network
+    from twinnet.onnx.network import OnnxNetwork
+
+    loaded = load_network(file)
+    if not isinstance(loaded, OnnxNetwork):
+        raise UsageError(f"{file} is not an ONNX file")
+    return loaded
 
 
 def _origin_of_file(loaded: OnnxNetwork, network: Any, job: Job) -> dict[str, Origin]:
@@ -175,7 +185,7 @@ def _origin_of_file(loaded: OnnxNetwork, network: Any, job: Job) -> dict[str, Or
 def _exported(network: Any, job: Job) -> OnnxArtefact:
     import torch
 
-    from twinnet.network import OnnxNetwork, load_network
+    from twinnet.onnx.network import OnnxNetwork
 
     with job.step("export"):
         program = network.exported(job.inputs)
@@ -196,8 +206,7 @@ def _exported(network: Any, job: Job) -> OnnxArtefact:
 
     folder = cached_folder(key, build)
     sidecar = json.loads((folder / "origin.json").read_text())
-    loaded = load_network(folder / "network.onnx", name=network.name)
-    assert isinstance(loaded, OnnxNetwork)
+    loaded = OnnxNetwork.load(folder / "network.onnx", name=network.name)
     origin = {name: Origin(**fields) for name, fields in sidecar["values"].items()}
     return OnnxArtefact(loaded, origin=origin, input_names=sidecar["inputs"])
 
@@ -325,9 +334,8 @@ def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[
             continue
         if node.target is operator.getitem:
             # The parts of a result: by index, for an operator that is itself taken over whole.
-            whole = last.get(source) == node.args[0].name and operator_family(
-                node.args[0].target
-            ) == kinds.get(source)
+            taken = node.args[0]
+            whole = last.get(source) == taken.name and operator_family(taken.target) == kinds.get(source)
             part = getitems.get((source, node.args[1])) if whole else None
             if part is not None:
                 found[node.name] = part

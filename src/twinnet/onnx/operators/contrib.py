@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.layers.from_onnx._node import Node, op
-from twinnet.layers.from_onnx.structure import window
+from twinnet.onnx.operators._node import Node, op
+from twinnet.onnx.operators.structure import window
 
 _MS = "com.microsoft"
 

@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from twinnet.engines._onnx_graph import OnnxGraph
 from twinnet.errors import EngineError
+from twinnet.onnx.graph import OnnxGraph
 
-__all__ = ["between", "build", "fold_static", "set_inputs", "weights_of", "with_weights"]
+__all__ = ["between", "build", "set_inputs", "weights_of", "with_weights"]
 
 
 def between(graph: OnnxGraph, outputs: Iterable[str], fed: Collection[str]) -> tuple[list[int], list[str]]:
@@ -128,26 +128,3 @@ def with_weights(model: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> o
         if tensor.name in weights:
             tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(weights[tensor.name]), tensor.name))
     return changed
-
-
-def fold_static(model: onnx.ModelProto) -> onnx.ModelProto | None:
-    """The model with what depends on no input computed beforehand; None where there is nothing of the kind."""
-    from twinnet.engines.alone import run_onnxruntime
-
-    graph = OnnxGraph(model)
-    fixed = [i for i, n in enumerate(graph.nodes) if any(o in graph.static for o in n.output if o)]
-    if not fixed:
-        return None
-    kept = [i for i in range(len(graph.nodes)) if i not in set(fixed)]
-    wanted = {n for i in kept for n in graph.reads[i]} & {o for i in fixed for o in graph.nodes[i].output}
-    values = run_onnxruntime(build(graph, fixed, {}, sorted(wanted)).SerializeToString(), {"opt": "off"}, {})
-    folded = onnx.ModelProto()
-    folded.CopyFrom(model)
-    del folded.graph.node[:]
-    folded.graph.node.extend(graph.nodes[i] for i in kept)
-    needed = {n for i in kept for n in graph.reads[i]}
-    held = [t for t in model.graph.initializer if t.name in needed]
-    del folded.graph.initializer[:]
-    folded.graph.initializer.extend(held)
-    folded.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in values.items())
-    return folded

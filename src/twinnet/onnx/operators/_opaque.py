@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 import torch
 
-from twinnet.layers.from_onnx._node import Node
-from twinnet.layers.from_onnx._tensors import array_to_torch
-from twinnet.layers.from_onnx.control import captured
 from twinnet.layers.kinds import UnknownLayer
+from twinnet.onnx.operators._node import Node
+from twinnet.onnx.operators._tensors import array_to_torch
+from twinnet.onnx.operators.control import captured
 
 __all__ = ["opaque"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from onnx import TensorProto
 
-from twinnet.layers.from_onnx._node import Node, op
-from twinnet.layers.from_onnx._tensors import dtype_from_onnx
+from twinnet.onnx.operators._node import Node, op
+from twinnet.onnx.operators._tensors import dtype_from_onnx
 
 _PLAIN = {
     **{

@@ -13,8 +13,8 @@ from onnx import external_data_helper
 
 from twinnet.errors import UsageError
 from twinnet.network.base import Network
-from twinnet.network.external import Weights, all_tensors, element_dtype, external_slice
 from twinnet.network.sniff import describe_file
+from twinnet.onnx.external import Weights, all_tensors, element_dtype, external_slice
 from twinnet.signature import Signature, TensorSpec
 
 __all__ = ["OnnxNetwork"]

@@ -13,7 +13,8 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from tests.needs import need_data
 from twinnet.errors import UsageError
-from twinnet.network import OnnxNetwork, load_network
+from twinnet.network import load_network
+from twinnet.onnx.network import OnnxNetwork
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
 

@@ -1,0 +1,43 @@
+"""What converting a network needs to know beside the network itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["Arrays", "Job"]
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass
+class Job:
+    """What converting needs to know beside the network: example inputs, common options, and where time goes.
+
+    `samples` are all inputs of the check, for engines that calibrate with them; they are made when asked for.
+    """
+
+    inputs: Arrays
+    samples: Sequence[Arrays] = ()
+    threads: int | None = None
+    time_limit: float | None = None
+    memory: int | None = None
+    ir_folder: Path | None = None
+    """Where an engine that compiles is to write its intermediate representation; None: nowhere."""
+    timings: dict[str, float] = field(default_factory=dict)
+    progress: Callable[[str], None] = lambda step: None
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time a named step (export, import, compile, load, run)."""
+        self.progress(name)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - start
