@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 
 import torch
 from torch._ops import HigherOrderOperator, OpOverload
+from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -21,6 +22,7 @@ __all__ = [
     "NEWEST_TRIED",
     "OLDEST",
     "TorchDispatchMode",
+    "export",
     "formula_functions",
     "is_higher_order",
     "is_operator",
@@ -71,6 +73,18 @@ def _number(version: str) -> tuple[int, int]:
     """
     found = re.match(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def export(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
+    """The module as a program, without translating its Python code where that can be avoided.
+
+    Before 2.11 a recurrent layer that is the whole network was taken for a module that assigns its own weights.
+
+    >>> len(export(torch.nn.GRU(2, 3), (torch.ones(1, 2),), {}).graph_signature.parameters)
+    4
+    """
+    strict = isinstance(module, torch.nn.RNNBase) and _number(torch.__version__) < (2, 11)
+    return torch.export.export(module, args, kwargs, strict=strict)
 
 
 def is_operator(target: Any) -> TypeGuard[OpOverload]:
