@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["Row", "counted", "find_python", "main", "merged", "table"]
+__all__ = ["Row", "counted", "find_python", "main", "merged", "table", "tested"]
 
 ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).with_suffix(".json")
@@ -141,35 +141,36 @@ def table(rows: Iterable[Row]) -> str:
 
 def _tried(version: str, interpreter: str, folder: Path, workers: str) -> Row:
     print(f"PyTorch {version} with {interpreter}", flush=True)
-    checkout, python = folder / "checkout", str(folder / "venv" / "bin" / "python")
+    checkout, python = folder / "checkout", folder / "venv" / "bin" / "python"
     _copy(checkout)
     pins = folder / "constraints.txt"
     others = [
         line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("torch==")
     ]
     pins.write_text("\n".join([*others, f"torch=={version}"]) + "\n")
-    _run([interpreter, "-m", "venv", str(folder / "venv")], folder)
-    install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", "-c", str(pins)]
+    _run([interpreter, "-m", "venv", folder / "venv"], folder)
+    install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", "-c", pins]
     _run([*install, f"torch=={version}"], folder)
     _run([*install, f"{checkout}[onnx,test]"], folder)
-    report = folder / "junit.xml"
+    return tested(python, checkout, workers)
+
+
+def tested(python: str | Path, checkout: Path, workers: str) -> Row:
+    """Run the core tests of a copy of the checkout with an interpreter that has the package installed."""
+    report, log = checkout / "junit.xml", checkout / "tests.log"
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
-    start = time.perf_counter()
     # The installed package is tested, not a checkout that happens to be on the path.
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "TWINNET_TEST_CACHE")}
-    with (folder / "tests.log").open("w+") as log:
-        subprocess.run(
-            [*command, "-n", workers, "--dist", "loadgroup", *CORE],
-            cwd=checkout, env=environment, stdout=log, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        seconds = round(time.perf_counter() - start)
-        log.seek(0)
-        said = log.read()
+    start = time.perf_counter()
+    with log.open("w") as file:
+        everything = [*command, "-n", workers, "--dist", "loadgroup", *CORE]
+        subprocess.run(everything, cwd=checkout, env=environment, stdout=file, stderr=subprocess.STDOUT)
+    seconds = round(time.perf_counter() - start)
     if not report.exists():
-        raise SystemExit(f"the tests did not run with PyTorch {version}:\n{said[-4000:]}")
+        raise SystemExit(f"the tests did not run:\n{log.read_text()[-4000:]}")
     passed, failed, skipped, failures = counted(report)
     if failed:
-        print(said, flush=True)
+        print(log.read_text(), flush=True)
     ask = "import platform, torch; print(torch.__version__, platform.python_version())"
     asked = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
     installed, of_python = asked.stdout.split()
@@ -187,10 +188,10 @@ def _copy(target: Path) -> None:
             shutil.copy2(source, target / name)
 
 
-def _run(command: list[str], folder: Path) -> None:
+def _run(command: Sequence[str | Path], folder: Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"{' '.join(command)}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
 
 
 def _newest() -> str:
