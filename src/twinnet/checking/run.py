@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,6 +67,10 @@ def check_case(
         checked = Checked(
             _error(case, sides, EngineError(error.what, stage="read", hint=error.hint), seeds=False), {}
         )
+    except Exception as error:
+        for note in _version_notes():
+            error.add_note(note)
+        raise
     finally:
         sides.close()
     return _report(case, checked, folder, argv, time.perf_counter() - start)
@@ -191,7 +196,9 @@ def _source(case: Case, sides: Sides) -> Source:
 
 def _said(case: Case, sides: Sides, plan: Plan, scores: Sequence[TaskMetric]) -> Result:
     """What is known beside the numbers: sides, inputs, and the guards that spoke before judging."""
-    said = [Guard("note", n) for n in (*case.feed.notes, *plan.net.notes, *plan.twin.notes)]
+    said = [
+        Guard("note", n) for n in (*_version_notes(), *case.feed.notes, *plan.net.notes, *plan.twin.notes)
+    ]
     if case.job.ir_folder is not None and not case.job.ir_folder.exists():
         said.append(Guard("note", f"{plan.twin.engine} has no intermediate representation to write"))
     said += plan.observed.guards
@@ -208,6 +215,15 @@ def _said(case: Case, sides: Sides, plan: Plan, scores: Sequence[TaskMetric]) ->
         guards=tuple(said),
         metrics=mean_metric(scores),
     )
+
+
+def _version_notes() -> tuple[str, ...]:
+    """What is to be said of the PyTorch that was used; recordings are compared without it."""
+    if "torch" not in sys.modules:
+        return ()
+    from twinnet.torch_versions import notes
+
+    return notes()
 
 
 def _error(case: Case, sides: Sides, error: EngineError, *, seeds: bool = True) -> Result:

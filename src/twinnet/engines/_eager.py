@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from twinnet.errors import guarded
 from twinnet.job import Arrays
 from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.site import Site
+from twinnet.torch_versions import TorchDispatchMode
 from twinnet.trace import Trace, TraceBuilder
 
 __all__ = ["eager_sites", "eager_trace"]

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
-from torch.utils._pytree import tree_map
 
 from twinnet.errors import foreign
 from twinnet.network.arrays import to_numpy
+from twinnet.torch_versions import pytree
 from twinnet.trace import Trace, TraceBuilder
 
 __all__ = ["Walk", "cast", "nodes_between", "values_read"]
@@ -109,7 +109,7 @@ class Walk:
                         values[node] = patches[node.name]
                     elif node.name in self.kept:
                         wide[node] = self._call_wide(node, values, wide)
-                        values[node] = tree_map(lambda t: cast(t, self.dtype), wide[node])
+                        values[node] = pytree.tree_map(lambda t: cast(t, self.dtype), wide[node])
                     else:
                         values[node] = self._call(node, values)
                     if node.name in wanted and isinstance(values[node], torch.Tensor):
@@ -135,7 +135,7 @@ class Walk:
                 return wide[used]
             if used.op == "placeholder" and used.name not in self.placeholders:
                 return self._lifted(used.name)
-            return tree_map(lambda t: cast(t, self.own), values[used])
+            return pytree.tree_map(lambda t: cast(t, self.own), values[used])
 
         args, kwargs = map_arg((node.args, node.kwargs), operand)
         return _result(node, args, kwargs)

@@ -24,6 +24,7 @@ import torch
 from torch.export import ExportedProgram
 
 from twinnet.errors import UsageError, foreign_as
+from twinnet.torch_versions import formula_functions, is_higher_order, is_operator
 
 __all__ = ["load_pt2"]
 
@@ -162,9 +163,9 @@ def _is_operator(target: str) -> bool:
         if not hasattr(found, part):
             return True  # an operator that is not installed: torch names it when it loads the program
         found = getattr(found, part)
-    if not isinstance(found, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
-        return False
-    return not (isinstance(found, torch._ops.OpOverload) and found._schema.name.split("::")[1] in _FORBIDDEN)
+    if is_operator(found):
+        return found._schema.name.split("::")[1] not in _FORBIDDEN
+    return is_higher_order(found)
 
 
 def _is_arithmetic(text: str) -> bool:
@@ -173,10 +174,10 @@ def _is_arithmetic(text: str) -> bool:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    import torch.utils._sympy.functions as functions
+    functions = formula_functions()
 
     def known(name: str) -> bool:
-        return _FORMULA.fullmatch(name) is not None or name in functions.__all__
+        return _FORMULA.fullmatch(name) is not None or name in functions
 
     # Strings may name a symbol or spell a number; anywhere else sympy would evaluate them in turn.
     texts = set()

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from twinnet.errors import UsageError, foreign_as
+from twinnet.torch_versions import pytree
 
 __all__ = [
     "forward_parameters",
