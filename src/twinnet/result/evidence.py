@@ -35,7 +35,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class SideInfo:
-    """One side of the comparison, in words and numbers."""
+    """One side of the comparison, in words and numbers; `given` is what the user called it, where it was a name."""
 
     name: str
     engine: str
@@ -46,6 +46,7 @@ class SideInfo:
     description: str = ""
     sites: int = 0
     precision: str = "float32"
+    given: str = ""
 
 
 @dataclass(frozen=True, slots=True)
