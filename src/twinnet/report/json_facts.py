@@ -10,7 +10,7 @@ from typing import Any
 from twinnet.report.sentences import words
 from twinnet.result import Cause, Coverage, Fact, Finding, Guard, Judged, PairResult, said
 
-__all__ = ["FACTS", "with_facts", "written"]
+__all__ = ["FACTS", "keys", "with_facts", "written"]
 
 FACTS: dict[type, dict[str, str]] = {
     Cause: {"fact": "sentence"},
@@ -24,6 +24,19 @@ FACTS: dict[type, dict[str, str]] = {
 
 _VALUES = {Cause: ("network_value", "twin_value")}
 _ODD = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def keys(kind: type) -> tuple[str, ...]:
+    """What the fields of an object of this class are called in the file.
+
+    >>> keys(Guard)
+    ('name', 'message', 'code', 'params', 'weakens')
+    """
+    named = FACTS.get(kind, {})
+    found: list[str] = []
+    for f in fields(kind):
+        found += [named[f.name], *_keys(named, f.name)] if f.name in named else [f.name]
+    return (*found, *_VALUES.get(kind, ()))
 
 
 def written(value: Any, plain: Callable[[Any], Any]) -> dict[str, Any]:
