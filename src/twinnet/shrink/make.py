@@ -92,7 +92,7 @@ def repro(
     if seed.kind == "error":
         made, contents = refused_network(seed, confidential, progress)
     elif seed.kind == "table":
-        made, contents = table_repro(seed, confidential, progress)
+        made, contents = table_repro(seed, confidential)
     elif seed.kind == "live":
         made, contents = smallest_live(seed, confidential, progress)
     else:

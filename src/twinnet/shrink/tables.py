@@ -23,7 +23,7 @@ from twinnet.shrink.table_side import Side, Values, differ, onnx_feeds, onnx_sid
 if TYPE_CHECKING:
     from twinnet.engines._plan_judge import PlanJudge
 
-__all__ = ["smallest_values", "table_seed"]
+__all__ = ["table_seed"]
 
 _WINDOW = 24
 _TRIALS = {"steps": 80, "onnx": 24, "stored": 40}
@@ -59,7 +59,7 @@ def table_seed(
     observed = observed[plane : plane + 1]
     compared: np.ndarray | None = None
     if theirs is not None:
-        values = smallest_values(values, ours, theirs, allowed)
+        values = _smallest(values, ours, theirs, allowed)
         found = _tried(theirs, values)
         if found is None or not differ(found, ours.run(values), allowed):
             theirs = None
@@ -167,7 +167,7 @@ def _worst_plane(observed: np.ndarray, expected: np.ndarray) -> int:
     return int(np.abs(observed - expected).reshape(len(observed), -1).max(axis=1).argmax())
 
 
-def smallest_values(values: Values, ours: Side, theirs: Side, allowed: float) -> Values:
+def _smallest(values: Values, ours: Side, theirs: Side, allowed: float) -> Values:
     """Rows and columns cut away from every side while both sides still differ."""
     cell = max(getattr(layer.attrs["step"], "cell", 1) for layer in ours.layers)
     trials = 0
