@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CheckOptions",
     "check",
-    "default_spec",
     "modes_kept",
     "prepare",
     "read_network",
@@ -79,19 +78,6 @@ def run_folder(network: str, twin: str) -> Path:
     return Path("runs") / file_name(text, 120).strip("-.")
 
 
-def default_spec(network: Network, twin: Any = None) -> str:
-    """The engine that runs the network itself when nobody says otherwise.
-
-    Tables are judged beside the network they were made from, the native engine beside the tables.
-    """
-    engine = getattr(twin, "engine", "")
-    if network.format == "lookup tables" or engine == "lut-native":
-        return "lut"
-    if engine == "lut":
-        return "torch?sites=lut"
-    return "onnxruntime?opt=off" if network.format == "ONNX" else "torch"
-
-
 def check(
     network: Any,
     inputs: Any = None,
@@ -137,7 +123,7 @@ def modes_kept(network: Any) -> Iterator[None]:
 def _check(
     network: Any, inputs: Any, twin: Any, out: str | Path | None, command: str, settings: CheckOptions
 ) -> Result | ResultSet:
-    from twinnet.engines import REGISTRY, parse_spec
+    from twinnet.engines import REGISTRY, default_spec, parse_spec
 
     loaded, feed, specs = prepare(network, inputs, twin, settings)
     if settings.baseline is not None:

@@ -111,8 +111,8 @@ def record(
 
 
 def _record(network: Any, inputs: Any, folder: Path, settings: CheckOptions) -> None:
-    from twinnet.check import default_spec, read_network
-    from twinnet.engines import REGISTRY, find_engine, parse_spec
+    from twinnet.check import read_network
+    from twinnet.engines import REGISTRY, default_spec, find_engine, parse_spec
     from twinnet.environment import environment
     from twinnet.job import Job
 

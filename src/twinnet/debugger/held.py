@@ -12,7 +12,6 @@ from twinnet.engines.base import Session
 from twinnet.judge.judgement import Judgement
 from twinnet.judge.seen import Seen
 from twinnet.judge.verdicts import Born
-from twinnet.lut.plan import Plan
 from twinnet.pairing import Pair
 from twinnet.result import PairResult
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
@@ -27,7 +26,6 @@ class Held(Judgement):
         super().__init__(*arguments)
         self.watch_all = True
         self.kept: tuple[Seen, tuple[PairResult, ...]] | None = None
-        self.plans: tuple[Plan, Plan] | None = None
         self._traces_again: list[Trace] = []
 
     def _done(self, seen: Seen, judged: Sequence[PairResult]) -> None:

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.check import CheckOptions, default_spec, modes_kept, prepare, run_judgement
+from twinnet.check import CheckOptions, modes_kept, prepare, run_judgement
 from twinnet.debugger.held import Held
 from twinnet.debugger.stopped import Stopped, why_not
-from twinnet.engines import REGISTRY, parse_spec
+from twinnet.engines import REGISTRY, default_spec, parse_spec
 from twinnet.errors import EngineError, UsageError
-from twinnet.job import Job
 from twinnet.judge.metrics import compare
 from twinnet.pairing import Pair
 from twinnet.result import Difference, PairResult
@@ -41,12 +40,11 @@ def stop_at_check(
     """
     settings = options or CheckOptions()
     with modes_kept(network):
-        loaded, feed, specs = prepare(network, inputs, _named(twin), settings)
+        loaded, feed, specs = prepare(network, inputs, twin, settings)
         if len(specs) != 1:
             raise UsageError("the debugger takes one twin at a time", hint="name a single --twin")
         reference = parse_spec(settings.as_spec or default_spec(loaded, specs[0]), REGISTRY)
-        chosen = _session(twin, feed) or specs[0]
-        held = Held(loaded, feed, reference, chosen, settings)
+        held = Held(loaded, feed, reference, specs[0], settings)
         try:
             result = run_judgement(held, settings, None, "")
         except BaseException:
@@ -56,13 +54,14 @@ def stop_at_check(
         held.release()
         raise EngineError(result.error, stage=result.stage, log=result.log)
     seen, judged = held.kept
+    meaning = held.sessions["network"].meaning
     return Stopped(
         trace=seen.trace,
         twin_trace=seen.twin_trace,
         rows=judged,
         pairs={pair.site.tensor: pair for pair in seen.pairing.pairs},
         inputs=seen.sample,
-        unit="pixels" if is_lut(held) else "",
+        unit="" if meaning is None else meaning.unit,
         result=result,
         held=held,
         seen=seen,
@@ -118,34 +117,6 @@ def stop_with(names: Mapping[str, Any], folder: Path) -> Stopped:
         if names.get(ours) is not None and names.get(theirs) is not None:
             return stop_at_traces(names[ours], names[theirs], unit=unit, folder=folder)
     return Stopped(folder=folder)
-
-
-def _named(twin: Any) -> Any:
-    """What `prepare` can read; a twin that is an object already needs no reading."""
-    return twin if isinstance(twin, str) or callable(twin) else "lut"
-
-
-def _session(twin: Any, feed: Any) -> Any:
-    """Tables that are at hand as objects: a plan, a loaded model, a LUT network in table mode."""
-    from twinnet.lut.plan import Plan
-
-    plan = twin if isinstance(twin, Plan) else getattr(twin, "plan", None)
-    if not isinstance(plan, Plan):
-        from twinnet.lut import LutNet, lower
-
-        if not isinstance(twin, LutNet):
-            return None
-        plan = lower(twin)
-    from twinnet.engines.lut import LutEngine, TableSession
-
-    return TableSession(plan, "numpy", None, Job(feed.samples[0]), LutEngine())
-
-
-def is_lut(held: Held) -> bool:
-    """Whether the network is one of tables: its sites are in pixel units then, whatever runs the twin."""
-    from twinnet.engines.lut import NetworkSites, TableSession
-
-    return isinstance(held.sides.net, NetworkSites | TableSession)
 
 
 def _flat(tensors: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:

@@ -128,8 +128,7 @@ def recorded_feed(recording: Recording) -> Inputs:
 
 def recorded_network(recording: Recording, network: Any) -> tuple[Network, Graph | None]:
     """The network of a recording: as recorded, with its canonical layers if the network itself is at hand."""
-    from twinnet.check import default_spec
-    from twinnet.engines import REGISTRY, find_engine, parse_spec
+    from twinnet.engines import REGISTRY, default_spec, find_engine, parse_spec
     from twinnet.network import Network, load_network
 
     signature = Signature(tuple(TensorSpec(n) for n in recording.inputs))

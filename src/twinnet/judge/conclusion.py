@@ -90,6 +90,7 @@ class Conclusion:
             advice=check.keeper.advice,
             metrics=mean_metric(check.scores),
             tolerance=str(check.tolerances),
+            judged_by="layers" if net.meaning is None else net.meaning.name,
             timings=dict(check.timings),
         )
 
@@ -156,23 +157,12 @@ class Conclusion:
         return "plainly different" if far else ""
 
     def _contributors(self) -> tuple[Finding, ...]:
-        """Where the twin differs within its budget, by impact; a table's approximation by its size, worst first."""
-        if not self.check.by_network:
+        """Where the twin differs within its budget, by impact, or as the network's own meaning ranks it."""
+        if self.net.meaning is None:
             return self._ranked()
-        if self.net.engine.startswith("lut"):  # tables beside tables approximate nothing
-            return ()
-        ranked = sorted(
-            (
-                p
-                for p in self.pairs
-                if p.status == "pass" and p.difference.max_abs > 0 and p.site.op == "unit"
-            ),
-            key=lambda p: p.difference.mse,
-            reverse=True,
-        )
         return tuple(
             Finding(p.site, p.twin_site, p.difference.max_abs, p.floor or 0.0, p.ratio or 0.0, p.born or 0.0)
-            for p in ranked[:5]
+            for p in self.net.meaning.contributors(self.pairs)
         )
 
     def _ranked(self) -> tuple[Finding, ...]:

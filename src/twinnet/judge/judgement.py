@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from twinnet.engines import Spec
-from twinnet.engines.base import Session, SiteJudge
+from twinnet.engines.base import Session
+from twinnet.engines.meaning import SiteJudge
 from twinnet.engines.spec import file_name
 from twinnet.errors import EngineError, UsageError
 from twinnet.importing import importing
@@ -270,9 +271,9 @@ class Judgement:
         """Who judges the sites: the network itself where it knows better, else its canonical layers, else nobody."""
         net, twin = self.sides.net, self.sides.twin
         assert net is not None and twin is not None
-        own = net.site_judge(pairing.pairs, twin, unit)
+        own = None if net.meaning is None else net.meaning.judge(pairing.pairs, twin)
         self.by_network = own is not None
-        self.lineage = graph if own is None else getattr(own, "graph", None)
+        self.lineage = graph if own is None else own.graph
         if own is not None or graph is None:
             return own
         # torch comes in with the layers; two recordings are compared without either.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twinnet.engines.meaning import OwnJudge
 from twinnet.errors import UsageError
 from twinnet.judge.aggregate import VISIBLE, visible
 from twinnet.judge.seen import Seen
@@ -203,10 +204,10 @@ class Keeper:
         if net is None or twin is None:
             return None
         outputs = tuple(zip(net.output_tensors, twin.output_tensors, strict=False))
-        own = getattr(test, "context", None)
         chance = {"varying": self._check.varying, "spread": self._check.spread}
-        if own is not None:  # a network with a meaning of its own has steps of its own
-            return replace(own(seen.sample, seen.twin_trace, outputs), **chance)
+        if isinstance(test, OwnJudge):  # a network with a meaning of its own has steps of its own
+            own = test.context(seen.sample, seen.twin_trace, outputs)
+            return None if own is None else replace(own, **chance)
         if seen.graph is None:
             return None
         from twinnet.blame.context import Context

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinnet.engines.base import SiteJudge
+from twinnet.engines.meaning import SiteJudge
 from twinnet.judge.aggregate import visible
 from twinnet.judge.metrics import compare
 from twinnet.judge.parallel import mapping

@@ -48,7 +48,8 @@ class Sides:
             raise self._refused
         if self.twin is None:
             twin = self._open(self.twin_spec, "twin")
-            self.twin = twin if self.net is None else self.net.view(twin)
+            meaning = None if self.net is None else self.net.meaning
+            self.twin = twin if meaning is None else meaning.view(twin)
         return self.twin
 
     def load_ahead(self, inputs: Arrays) -> None:
@@ -69,7 +70,7 @@ class Sides:
         elif isinstance(spec, Spec):
             session = find_engine(spec.engine).open(self.network, spec.options, spec.file, self._job)
         elif isinstance(spec, Network):
-            session = find_engine(_engine_of(spec)).open(spec, {}, None, self._job)
+            session = find_engine(spec.engine).open(spec, {}, None, self._job)
         else:
             from twinnet.engines.callable import CallableSession
 
@@ -102,7 +103,7 @@ class Sides:
         elif isinstance(spec, Session):
             info = getattr(spec, "side", SideInfo(spec.engine, spec.engine))
         elif isinstance(spec, Network):
-            engine = _engine_of(spec)
+            engine = spec.engine
             info = SideInfo(
                 engine, engine, spec.name, "", spec.format, spec.parameters, description=spec.name
             )
@@ -120,11 +121,6 @@ class Sides:
         except EngineError:  # it does not run, so nobody can count
             count = 0
         return replace(info, version=session.version, sites=count, precision=session.precision)
-
-
-def _engine_of(network: Network) -> str:
-    """What runs a twin that was given as a network."""
-    return "onnxruntime" if network.format == "ONNX" else "torch"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twinnet.network.shapes import apply_shapes
 from twinnet.signature import Signature
+
+if TYPE_CHECKING:
+    from twinnet.structure.change import StructureDiff
 
 __all__ = ["Network"]
 
@@ -24,6 +27,10 @@ class Network:
     """
 
     format = "network"
+    engine = "torch"
+    """What runs it as a twin."""
+    reference = "torch"
+    """What runs it as the network beside a twin, when nobody says otherwise."""
     shapes_are_free = False
     """Whether dimensions come from examples only, so that another shape may be stated."""
 
@@ -42,6 +49,10 @@ class Network:
     def bounds(self) -> Mapping[str, tuple[int, int]]:
         """Inclusive ranges of integer inputs that index a table, where the network shows them."""
         return {}
+
+    def compared(self, a: Network, b: Network) -> StructureDiff | None:
+        """What differs between two networks, one of which is this; None: their layers are compared."""
+        return None
 
     def with_shapes(self: Self, shapes: Mapping[str, Iterable[int]]) -> Self:
         """The same network with these input shapes in its signature."""

@@ -40,6 +40,8 @@ class OnnxNetwork(Network):
     """
 
     format = "ONNX"
+    engine = "onnxruntime"
+    reference = "onnxruntime?opt=off"
 
     def __init__(
         self,

@@ -62,6 +62,8 @@ class Result:
     folder: str = ""
     schema: int = SCHEMA
     advice: Advice | None = None
+    judged_by: str = "layers"
+    """What the sites were judged by: canonical layers, or a network's own meaning ("tables")."""
 
     @property
     def exit_code(self) -> int:

@@ -335,7 +335,7 @@ class _Walk:
 
 
 def _one_twin(twin: Any) -> Spec | Any:
-    from twinnet.engines import REGISTRY, parse_specs
+    from twinnet.engines import REGISTRY, find_engine, parse_specs
     from twinnet.network import is_network
 
     if is_network(twin):
@@ -348,7 +348,7 @@ def _one_twin(twin: Any) -> Spec | Any:
     specs = parse_specs(twin if isinstance(twin, str) else ",".join(twin), REGISTRY)
     if len(specs) != 1:
         raise UsageError("stages are followed to one twin", hint="name one with --twin")
-    if specs[0].engine in ("lut", "lut-native"):
+    if not find_engine(specs[0].engine).exports:
         raise UsageError(
             f"nothing is exported on the way to {specs[0].engine}", hint="twinnet check compares it directly"
         )

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinnet.engines._table_view import TableView
 from twinnet.engines.alone import SIDES
+from twinnet.engines.base import Session
 from twinnet.errors import EngineError
-from twinnet.layers.read_plan import read_plan
 from twinnet.lut.onnx import PAYLOAD_LAST
-from twinnet.lut.plan import INPUT, Plan
+from twinnet.lut.plan import INPUT
 from twinnet.lut.variants import Lookup
 from twinnet.onnx.cut import between, build
 from twinnet.pairing import Pair
 from twinnet.shrink.seed import Seed
-from twinnet.shrink.table_side import Side, Values, differ, onnx_feeds, onnx_side, rows_needed, steps_side
+from twinnet.tables.read import read_plan
+from twinnet.tables.repro.side import Side, Values, differ, onnx_feeds, onnx_side, rows_needed, steps_side
+from twinnet.tables.session import TableSession
+from twinnet.tables.view import TableView
 
 if TYPE_CHECKING:
-    from twinnet.engines._plan_judge import PlanJudge
+    from twinnet.tables.judge import PlanJudge
 
 __all__ = ["table_seed"]
 
@@ -34,7 +36,7 @@ def table_seed(
     base: Seed,
     judge: PlanJudge,
     pair: Pair,
-    twin: Any,
+    twin: Session,
     sample: Mapping[str, np.ndarray],
     twin_trace: Mapping[str, np.ndarray],
 ) -> Seed | None:
@@ -92,11 +94,10 @@ def table_seed(
 # ---- sides -----------------------------------------------------------------------------------------------------
 
 
-def _twin_side(tensor: str, twin: Any, values: Values) -> Side | None:
+def _twin_side(tensor: str, twin: Session, values: Values) -> Side | None:
     """The twin's own steps, where it is a plan; its part of an ONNX model; None where it cannot be run apart."""
-    plan = getattr(twin, "plan", None)
-    if isinstance(plan, Plan):
-        graph = read_plan(plan)
+    if isinstance(twin, TableSession):
+        graph = read_plan(twin.plan)
         indices, frontier = graph.segment([tensor], values)
         if not indices or any(n not in values for n in frontier):
             return None

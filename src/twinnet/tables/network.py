@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twinnet.lut.file import LutFile, read
 from twinnet.lut.plan import Plan
 from twinnet.network.base import Network
 from twinnet.signature import Signature, TensorSpec
 
-__all__ = ["TableNetwork"]
+if TYPE_CHECKING:
+    from twinnet.structure.change import StructureDiff
+
+__all__ = ["HoldsTables", "TableNetwork"]
+
+
+class HoldsTables:
+    """A network that was made into tables before; `tables` is their file, if there is one."""
+
+    tables: Path | None = None
 
 
 class TableNetwork(Network):
     """Tables made earlier: images in [0, 1] in, larger ones out. Parameters are table entries."""
 
     format = "lookup tables"
+    engine = reference = "lut"
     shapes_are_free = True
 
     def __init__(self, file: LutFile, *, name: str = "tables", path: Path | None = None) -> None:
@@ -40,3 +51,9 @@ class TableNetwork(Network):
         """Hash of the file."""
         assert self.path is not None
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+    def compared(self, a: Network, b: Network) -> StructureDiff:
+        """Plan beside plan; a LUT network beside a file is tabulated."""
+        from twinnet.tables.compare import compare_tables
+
+        return compare_tables(a, b)

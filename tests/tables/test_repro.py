@@ -12,9 +12,9 @@ from benchmarks.faults.tables.kinds import ENGINE_FAULTS, PLAN_FAULTS
 from benchmarks.faults.tables.run import _foreign
 
 import twinnet
-from tests.blame.test_table_causes import IMAGE, place
 from tests.lut.zoo import random_net
 from tests.shrink.conftest import Start
+from tests.tables.test_causes import IMAGE, place
 from twinnet import lut
 from twinnet.errors import UsageError
 from twinnet.lut.file import LutFile, write

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.lut import plan as plan_page
-from twinnet.lut import reference, serial
 from twinnet.lut.plan import INPUT
-from twinnet.shrink import script, script_tables
+from twinnet.lut.standalone import SOURCES
+from twinnet.shrink import script as comparison
 from twinnet.shrink.folder import Contents
 from twinnet.shrink.issue import numbers, write_issue
 from twinnet.shrink.seed import Seed
 from twinnet.shrink.words import counted, origin_words
+from twinnet.tables.repro import script
 
 __all__ = ["table_repro"]
 
-_SOURCES: tuple[Any, ...] = (
-    plan_page.Plane, plan_page.Sample, plan_page.Blend, plan_page.Table, plan_page.Term, plan_page.Requant,
-    serial._planes, serial._sample, serial._term, reference._turn, reference._outside, reference._pixels,
-    reference._fixed_point, reference._values, reference._interpolate, reference._count, reference._dense_rows,
-    reference._band_rows, reference._lookup, reference.lookup_term, reference._place, script.beyond, script.report,
-    script_tables.table_of, script_tables.one_step, script_tables.evaluated, script_tables.from_file,
-)  # fmt: skip
+Progress = Callable[[str, float | None], None]
+
+_SOURCES = (
+    *SOURCES,
+    *(comparison.beyond, comparison.report),
+    *(script.table_of, script.one_step, script.evaluated, script.from_file),
+)
 """What the file is made of: the plan's classes, its interpreter, and the comparison."""
 
 
-def table_repro(seed: Seed, confidential: bool) -> tuple[dict[str, Any], Contents]:
+def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str, Any], Contents]:
     """The folder of a finding in a table network. It cannot be hidden: what the tables hold is what is shown."""
     if confidential:
         raise UsageError(
@@ -104,7 +105,7 @@ def table_repro(seed: Seed, confidential: bool) -> tuple[dict[str, Any], Content
         title,
         write_issue(title, f"{said}\n\n{size[0].upper()}{size[1:]} show it.", sides, sections),
         spec,
-        script_tables.compare_tables,
+        script.compare_tables,
         about,
         inputs,
         None,
