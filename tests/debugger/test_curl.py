@@ -31,7 +31,7 @@ NAMES += ("save", "png", "repro", "quit")
 def row() -> int:
     """A row that the first synthetic image visits often."""
     from twinnet.lut.reference import run_reference
-    from twinnet.tables.engine import planes_of
+    from twinnet.tables.view import planes_of
 
     network = load_network("twinnet.demo.upscaler:build")
     plan = lut.lower(lut.export(build()[0]))
