@@ -20,10 +20,6 @@ EXCEPTIONS = {
     ("result/whole.py", "report"): "repr(result) is the screen",
     ("structure/words.py", "report"): "how figures are written",
     ("structure/change.py", "report"): "how results become JSON",
-    # A check asks for causes while its tensors are there.
-    ("judge/keep.py", "blame"): "cause and impact, loaded when something fails",
-    # A recording is an engine, and the noun stands beside its verbs.
-    ("engines/recording.py", "recording"): "the noun",
 }
 """Upward imports that are there, by file and folder, each with its reason. The list only gets shorter."""
 

@@ -17,7 +17,8 @@ from tests.engines.planted import FAULTS, Fault, network
 from tests.models import MODELS, model_path
 from tests.needs import need_engine
 from tests.onnx_edit import make_model, node_of, save
-from twinnet.engines import default_spec, find_engine
+from twinnet.checking.case import default_spec
+from twinnet.engines import find_engine
 from twinnet.engines._iree_tools import tool
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError

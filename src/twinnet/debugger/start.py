@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.check import CheckOptions, modes_kept, prepare, run_judgement
+from twinnet.checking.case import Case, modes_kept, read_network, read_twins
+from twinnet.checking.options import Options
+from twinnet.checking.run import run_case
 from twinnet.debugger.held import Held
 from twinnet.debugger.stopped import Stopped, why_not
-from twinnet.engines import REGISTRY, default_spec, parse_spec
-from twinnet.errors import EngineError, UsageError
+from twinnet.errors import UsageError
 from twinnet.judge.metrics import compare
 from twinnet.pairing import Pair
 from twinnet.result import Difference, PairResult
@@ -27,7 +28,7 @@ def stop_at_check(
     twin: Any = "onnxruntime",
     *,
     folder: Path = Path("runs") / "debugger",
-    options: CheckOptions | None = None,
+    options: Options | None = None,
 ) -> Stopped:
     """Run a check and stop before its tensors go.
 
@@ -38,28 +39,27 @@ def stop_at_check(
     ['linear', 'relu']
     >>> stopped.close()
     """
-    settings = options or CheckOptions()
+    options = options or Options()
     with modes_kept(network):
-        loaded, feed, specs = prepare(network, inputs, twin, settings)
-        if len(specs) != 1:
+        loaded, feed = read_network(network, inputs, options)
+        twins = read_twins(twin, inputs)
+        if len(twins) != 1:
             raise UsageError("the debugger takes one twin at a time", hint="name a single --twin")
-        reference = parse_spec(settings.as_spec or default_spec(loaded, specs[0]), REGISTRY)
-        held = Held(loaded, feed, reference, specs[0], settings)
+        case = Case.of(loaded, feed, twins[0], options, given=network, watch_all=True)
+        held = Held(case)
         try:
-            result = run_judgement(held, settings, None, "")
+            result = run_case(held.case, held.sides, [held]).result
         except BaseException:
             held.release()
             raise
-    if held.kept is None:
-        held.release()
-        raise EngineError(result.error, stage=result.stage, log=result.log)
+    assert held.kept is not None and held.plan is not None
     seen, judged = held.kept
-    meaning = held.sessions["network"].meaning
+    meaning = held.plan.net.meaning
     return Stopped(
         trace=seen.trace,
         twin_trace=seen.twin_trace,
         rows=judged,
-        pairs={pair.site.tensor: pair for pair in seen.pairing.pairs},
+        pairs={pair.site.tensor: pair for pair in held.plan.pairing.pairs},
         inputs=seen.sample,
         unit="" if meaning is None else meaning.unit,
         result=result,

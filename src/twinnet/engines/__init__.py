@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinnet.engines.spec import Spec, parse_spec, parse_specs
 from twinnet.errors import UsageError
 
 if TYPE_CHECKING:
     from twinnet.engines.base import Engine
-    from twinnet.network import Network
 
-__all__ = ["REGISTRY", "Spec", "default_spec", "find_engine", "parse_spec", "parse_specs"]
+__all__ = ["REGISTRY", "Spec", "find_engine", "parse_spec", "parse_specs"]
 
 REGISTRY: dict[str, str] = {
     "torch": "twinnet.engines.torch:TorchEngine",
@@ -40,13 +39,3 @@ def find_engine(name: str) -> Engine:
         raise UsageError(f"there is no engine {name!r}", hint=f"engines: {', '.join(REGISTRY)}")
     module, _, attribute = target.partition(":")
     return getattr(import_module(module), attribute)()
-
-
-def default_spec(network: Network, twin: Any = None) -> str:
-    """The spec of the engine that runs the network itself when nobody says otherwise.
-
-    The engine of a twin may ask for one: tables are judged beside the network they were made from.
-    """
-    engine = getattr(twin, "engine", None)
-    own = find_engine(engine).reference(network) if engine in REGISTRY else None
-    return own or network.reference

@@ -8,17 +8,18 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from twinnet.engines.alone import run_onnxruntime
-from twinnet.errors import TwinnetError
+from twinnet.errors import EngineError, TwinnetError
 from twinnet.onnx.cut import between, build
 from twinnet.onnx.graph import OnnxGraph
 from twinnet.onnx.read import read_onnx
 from twinnet.pairing.topology import by_topology
 from twinnet.shrink.ddmin import ddmin
-from twinnet.shrink.seed import Link
-from twinnet.shrink.trial import Bench, Candidate
+from twinnet.shrink.seed import Link, Runner
+from twinnet.shrink.trial import Bench, Candidate, run
 
 __all__ = ["fewer_nodes", "fold_static"]
+
+_PLAIN = Runner("onnxruntime", {"opt": "off"})
 
 
 def fewer_nodes(bench: Bench, candidate: Candidate) -> Candidate:
@@ -86,8 +87,8 @@ def _all_values(model: onnx.ModelProto, graph: OnnxGraph, whole: Candidate) -> d
     names = [n for n in graph.observable if n not in graph.outputs]
     tapped = graph.with_outputs(names)
     try:
-        found = run_onnxruntime(tapped.SerializeToString(), {"opt": "off"}, dict(whole.feeds))
-    except Exception:  # an operator that only another engine knows: parts are then fed from the ends only
+        found = run(_PLAIN, tapped, whole.feeds)
+    except EngineError:  # an operator that only another engine knows: parts are then fed from the ends only
         return {}
     return {n: v for n, v in found.items() if isinstance(v, np.ndarray) and v.dtype != object}
 
@@ -136,7 +137,7 @@ def _folded(bench: Bench, candidate: Candidate) -> Candidate:
     try:
         network = fold_static(candidate.network)
         twin = network if candidate.same_file else fold_static(candidate.twin)
-    except Exception:  # an engine that cannot compute it: it stays
+    except EngineError:  # an engine that cannot compute it: it stays
         return candidate
     if network is None and twin is None:
         return candidate
@@ -154,7 +155,7 @@ def fold_static(model: onnx.ModelProto) -> onnx.ModelProto | None:
         return None
     kept = [i for i in range(len(graph.nodes)) if i not in set(fixed)]
     wanted = {n for i in kept for n in graph.reads[i]} & {o for i in fixed for o in graph.nodes[i].output}
-    values = run_onnxruntime(build(graph, fixed, {}, sorted(wanted)).SerializeToString(), {"opt": "off"}, {})
+    values = run(_PLAIN, build(graph, fixed, {}, sorted(wanted)), {})
     folded = onnx.ModelProto()
     folded.CopyFrom(model)
     del folded.graph.node[:]

@@ -13,6 +13,7 @@ import torch
 
 from twinnet.engines.alone import SIDES, allowance
 from twinnet.engines.floats import own_floats
+from twinnet.errors import EngineError, foreign
 from twinnet.judge.born import BornTest
 from twinnet.judge.sizes import as_real
 from twinnet.judge.verdicts import Born
@@ -154,7 +155,7 @@ class Bench:
         self.ran += 1
         try:
             found = self.judge(candidate)
-        except Exception:  # whatever an engine throws: the trial could not run, so it shows nothing
+        except EngineError:  # the trial could not run, so it shows nothing
             self.failed += 1
             return None
         if found is None or not self._same(found):
@@ -204,9 +205,10 @@ class Bench:
 
 
 def run(side: Runner, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The outputs of a model under an engine."""
-    with own_floats():
-        return SIDES[side.engine](model.SerializeToString(), dict(side.options), dict(feeds))
+    """The outputs of a model under an engine; `EngineError` where it does not run."""
+    data, runner = model.SerializeToString(), SIDES[side.engine]
+    with own_floats(), foreign("run the part", side.engine):
+        return runner(data, dict(side.options), dict(feeds))
 
 
 def exact_values(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twinnet.engines.base import Engine, Session
-from twinnet.errors import EngineError, TwinnetError, failed
+from twinnet.errors import EngineError
 from twinnet.job import Arrays, Job
 from twinnet.lut.plan import INPUT, Plan, Stage
 from twinnet.lut.plan import sites as plan_sites
@@ -43,12 +43,7 @@ class TableSession(Session):
         self._job = job
         self.signature = Signature(())
         self._inputs = {name: name for name in job.inputs}
-        try:
-            self._runner = TorchTables(plan) if executor == "torch" else make(plan, executor, threads)
-        except TwinnetError:
-            raise
-        except Exception as error:
-            raise failed("load the tables", self.engine, error) from error
+        self._runner = TorchTables(plan) if executor == "torch" else make(plan, executor, threads)
 
     @property
     def inputs(self) -> Mapping[str, str]:

@@ -51,7 +51,8 @@ def _module(stopped: Stopped, path: str) -> Any:
     """The module of that path, or the nearest one above it."""
     import torch
 
-    root = getattr(getattr(stopped.held, "network", None), "module", None)
+    network = None if stopped.held is None else stopped.held.case.network
+    root = getattr(network, "module", None)
     if not isinstance(root, torch.nn.Module):
         return None
     parts = path.split(".") if path else []
