@@ -16,7 +16,7 @@ import torch
 from benchmarks.faults.edit import INJECTORS, Edit, Fault
 from benchmarks.faults.networks import Subject
 from twinnet.check import CheckOptions
-from twinnet.engines import REGISTRY, parse_spec
+from twinnet.engines import parse_spec
 from twinnet.errors import TwinnetError
 from twinnet.judge.judgement import Judgement
 from twinnet.layers import evaluate, evaluate_with_error
@@ -82,9 +82,9 @@ def twin_of(path: Path, kind: str, subject: Subject) -> Any:
     tensors.
     """
     if kind == "file":
-        return parse_spec(f"onnxruntime?opt=off:{path}", REGISTRY)
+        return parse_spec(f"onnxruntime?opt=off:{path}")
     if kind == "fused":
-        return parse_spec(f"onnxruntime:{path}", REGISTRY)
+        return parse_spec(f"onnxruntime:{path}")
     import onnxruntime as ort
 
     model = onnx.load(str(path))

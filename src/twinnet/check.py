@@ -84,12 +84,9 @@ def default_spec(network: Network, twin: Any = None) -> str:
 
     Tables are judged beside the network they were made from, the native engine beside the tables.
     """
-    engine = getattr(twin, "engine", "")
-    if network.format == "lookup tables" or engine == "lut-native":
-        return "lut"
-    if engine == "lut":
-        return "torch?sites=lut"
-    return "onnxruntime?opt=off" if network.format == "ONNX" else "torch"
+    from twinnet.engines import reference_spec
+
+    return str(reference_spec(network, twin))
 
 
 def check(
@@ -137,7 +134,7 @@ def modes_kept(network: Any) -> Iterator[None]:
 def _check(
     network: Any, inputs: Any, twin: Any, out: str | Path | None, command: str, settings: CheckOptions
 ) -> Result | ResultSet:
-    from twinnet.engines import REGISTRY, parse_spec
+    from twinnet.engines import parse_spec
 
     loaded, feed, specs = prepare(network, inputs, twin, settings)
     if settings.baseline is not None:
@@ -148,7 +145,7 @@ def _check(
     refused: list[UsageError] | None = [] if len(specs) > 1 else None
     for spec in specs:
         folder = _folder(out, spec, taken, several=len(specs) > 1)
-        reference = parse_spec(settings.as_spec or default_spec(loaded, spec), REGISTRY)
+        reference = parse_spec(settings.as_spec or default_spec(loaded, spec))
         results.append(_check_one(loaded, feed, reference, spec, settings, folder, command, refused))
     if refused and len(refused) == len(specs):
         raise refused[0]
@@ -186,7 +183,7 @@ def prepare(
     network: Any, inputs: Any, twin: Any, settings: CheckOptions
 ) -> tuple[Network, Inputs, Sequence[Spec | Network | Callable[..., Any]]]:
     """From what a person names to the network, its samples, and what its twins are."""
-    from twinnet.engines import REGISTRY, parse_specs
+    from twinnet.engines import parse_specs
     from twinnet.inputs import python_sample
     from twinnet.network import is_network, load_network
     from twinnet.pyfile import kind_words
@@ -198,7 +195,7 @@ def prepare(
     specs: list[Spec | Network | Callable[..., Any]] = []
     for one in given:
         if isinstance(one, str):
-            specs += parse_specs(one, REGISTRY)
+            specs += parse_specs(one)
         elif is_network(one):
             specs.append(load_network(one).with_example(_example_for(one, python_sample(inputs))))
         elif callable(one):

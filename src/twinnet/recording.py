@@ -112,12 +112,12 @@ def record(
 
 def _record(network: Any, inputs: Any, folder: Path, settings: CheckOptions) -> None:
     from twinnet.check import default_spec, read_network
-    from twinnet.engines import REGISTRY, find_engine, parse_spec
+    from twinnet.engines import find_engine, parse_spec
     from twinnet.environment import environment
     from twinnet.job import Job
 
     loaded, feed = read_network(network, inputs, settings)
-    spec = parse_spec(settings.as_spec or default_spec(loaded), REGISTRY)
+    spec = parse_spec(settings.as_spec or default_spec(loaded))
     job = Job(
         feed.samples[0],
         feed.samples,

@@ -1,4 +1,4 @@
-"""`twinnet engines`: what is installed, what each can do, how to install the rest."""
+"""`twinnet engines`: what is installed, what each can do, how to install the rest, what other packages add."""
 
 from __future__ import annotations
 
@@ -8,29 +8,38 @@ __all__ = ["command"]
 
 
 def command() -> None:
-    """What is installed, what each engine can do, and how to install the rest."""
+    """What is installed and where it comes from, what each engine can do, and how to install the rest."""
     from rich.console import Console
     from rich.table import Table
 
-    from twinnet.engines import REGISTRY, find_engine
-    from twinnet.errors import MissingExtra
+    from twinnet.engines import BUILT_IN, engine_names, find_engine, origin_of
+    from twinnet.errors import MissingExtra, UsageError
+    from twinnet.plugins import KINDS, ignored, plugins
 
     table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
-    for title in ("engine", "version", "shows", "parts alone", "options"):
+    for title in ("engine", "version", "from", "shows", "parts alone", "options"):
         table.add_column(title, overflow="fold")
-    missing: list[str] = []
-    for name in REGISTRY:
-        engine = find_engine(name)
+    said: list[str] = []
+    for name in engine_names():
+        try:
+            engine = find_engine(name)
+        except UsageError as error:
+            said.append(f"warning: {error}")
+            continue
         try:
             version = engine.version()
         except MissingExtra as error:
             version = "not installed"
-            missing.append(f"{name}: {error.hint}")
+            said.append(f"{name}: {error.hint}")
         able = engine.abilities
         shows = "all tensors" if able.capture else "outputs only"
         options = "; ".join(f"{k}={v}" for k, v in engine.options.items())
-        table.add_row(name, version, able.note or shows, able.segment, options or "-")
+        table.add_row(name, version, origin_of(name), able.note or shows, able.segment, options or "-")
     Console(highlight=False).print(table)
-    for line in missing:
+    said += [f"warning: {line}" for line in ignored("engine", BUILT_IN)]
+    for kind in KINDS:
+        if kind != "engine":
+            said += [f"{kind} {plugin.name}: from {plugin.origin}" for plugin in plugins(kind).values()]
+    for line in said:
         typer.echo(line)
     typer.echo("\nspec: ENGINE[?key=value&key=value][:FILE]     example: --twin 'onnxruntime?opt=off'")

@@ -11,7 +11,7 @@ import numpy as np
 from twinnet.check import CheckOptions, default_spec, modes_kept, prepare, run_judgement
 from twinnet.debugger.held import Held
 from twinnet.debugger.stopped import Stopped, why_not
-from twinnet.engines import REGISTRY, parse_spec
+from twinnet.engines import parse_spec
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Job
 from twinnet.judge.metrics import compare
@@ -44,7 +44,7 @@ def stop_at_check(
         loaded, feed, specs = prepare(network, inputs, _named(twin), settings)
         if len(specs) != 1:
             raise UsageError("the debugger takes one twin at a time", hint="name a single --twin")
-        reference = parse_spec(settings.as_spec or default_spec(loaded, specs[0]), REGISTRY)
+        reference = parse_spec(settings.as_spec or default_spec(loaded, specs[0]))
         chosen = _session(twin, feed) or specs[0]
         held = Held(loaded, feed, reference, chosen, settings)
         try:

@@ -16,7 +16,17 @@ import numpy as np
 from twinnet.engines._elsewhere import Elsewhere, find_python
 from twinnet.engines._ort_session import LEVELS, make_session
 from twinnet.engines._quantise import CALIBRATIONS, TYPES, WAYS, Quantise, quantised
-from twinnet.engines.base import Abilities, Engine, LayerTime, Session, one_of, positive, read_options, switch
+from twinnet.engines.base import (
+    Abilities,
+    Engine,
+    LayerTime,
+    Session,
+    Standalone,
+    one_of,
+    positive,
+    read_options,
+    switch,
+)
 from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.errors import EngineError, MissingExtra, failed
 from twinnet.job import Arrays, Job
@@ -40,7 +50,12 @@ class OnnxRuntimeEngine(Engine):
     name: ClassVar[str] = "onnxruntime"
     extra: ClassVar[str | None] = "onnx"
     summary: ClassVar[str] = "ONNX Runtime, CPU"
-    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", profile=True)
+    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", profile=True, optimised=True)
+    packages: ClassVar[tuple[str, ...]] = ("onnxruntime",)
+    takes = "onnx"
+    suffixes: ClassVar[tuple[str, ...]] = (".onnx",)
+    formats: ClassVar[tuple[str, ...]] = ("ONNX",)
+    as_written: ClassVar[Mapping[str, str]] = {"opt": "off"}
     options: ClassVar[Mapping[str, str]] = {
         "opt": "off|basic|extended|all (default all)",
         "threads": "a number (default: all cores)",
@@ -97,9 +112,22 @@ class OnnxRuntimeEngine(Engine):
             session.precision = way.precision
         return session
 
-    def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
+    def standalone(self) -> Standalone:
+        from twinnet.engines._ort_alone import run_elsewhere, run_onnxruntime
+
+        return Standalone(run_onnxruntime, (run_elsewhere,), "onnxruntime", ("onnxruntime",))
+
+    def standalone_options(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
         given = _settled(options)
         return given | {"python": str(find_python(given["python"]))} if "python" in given else given
+
+    def save_optimised(self, file: str, options: Mapping[str, str], target: Path, job: Job) -> str:
+        level = options.get("opt", "all")
+        session = self.open(None, {"opt": level}, file, job)
+        assert isinstance(session, OnnxRuntimeSession)
+        session.save_optimised(target)
+        session.close()
+        return f"as ONNX Runtime optimises it (level {'extended' if level == 'all' else level})"
 
 
 def _settled(options: Mapping[str, Any]) -> dict[str, Any]:

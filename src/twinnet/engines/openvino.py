@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from twinnet.engines._openvino_graph import Step, executed, survivors
-from twinnet.engines.base import Abilities, Engine, LayerTime, Session, one_of, positive, read_options
+from twinnet.engines.base import (
+    Abilities,
+    Engine,
+    LayerTime,
+    Session,
+    Standalone,
+    one_of,
+    positive,
+    read_options,
+)
 from twinnet.engines.floats import own_floats
 from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.errors import EngineError, MissingExtra
@@ -37,6 +46,8 @@ class OpenVinoEngine(Engine):
     extra: ClassVar[str | None] = "openvino"
     summary: ClassVar[str] = "OpenVINO, CPU"
     abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", profile=True)
+    packages: ClassVar[tuple[str, ...]] = ("openvino",)
+    takes = "onnx"
     options: ClassVar[Mapping[str, str]] = {
         "precision": "f32|f16|bf16 (default f32)",
         "shapes": "as-written|static (default as-written)",
@@ -68,6 +79,41 @@ class OpenVinoEngine(Engine):
             config["INFERENCE_NUM_THREADS"] = threads
         config |= {k.partition(".")[2]: v for k, v in chosen.items() if k.startswith("config.")}
         return OpenVinoSession(artefact, config, job, version, static=chosen.get("shapes") == "static")
+
+    def standalone(self) -> Standalone:
+        return Standalone(run_openvino, (), "openvino", ("openvino",))
+
+
+# Its source goes into `repro.py` as it stands, so it uses nothing of twinnet.
+def run_openvino(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
+    """Outputs of an ONNX file (a path or its bytes) under OpenVINO's CPU plugin."""
+    import sys
+
+    if "openvino" not in sys.modules:
+        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    import numpy
+    import openvino
+
+    core = openvino.Core()
+    config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": options.get("precision", "f32")}
+    if "threads" in options:
+        config["INFERENCE_NUM_THREADS"] = int(options["threads"])
+    config.update({k.partition(".")[2]: v for k, v in options.items() if k.startswith("config.")})
+    if options.get("shapes") == "static":
+        import onnx
+
+        proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+        for value in proto.graph.input:
+            for size, n in zip(value.type.tensor_type.shape.dim, feeds[value.name].shape):
+                size.dim_value = n
+        model = proto.SerializeToString()
+    loaded = core.read_model(model)
+    names = [o.get_any_name() for o in loaded.outputs]
+    compiled = core.compile_model(loaded, "CPU", config)
+    taken = {i.get_any_name() for i in compiled.inputs}
+    request = compiled.create_infer_request()
+    request.infer({n: openvino.Tensor(numpy.array(v, order="C")) for n, v in feeds.items() if n in taken})
+    return {name: numpy.array(request.get_output_tensor(i).data) for i, name in enumerate(names)}
 
 
 def _openvino() -> Any:

@@ -129,7 +129,7 @@ def recorded_feed(recording: Recording) -> Inputs:
 def recorded_network(recording: Recording, network: Any) -> tuple[Network, Graph | None]:
     """The network of a recording: as recorded, with its canonical layers if the network itself is at hand."""
     from twinnet.check import default_spec
-    from twinnet.engines import REGISTRY, find_engine, parse_spec
+    from twinnet.engines import find_engine, parse_spec
     from twinnet.network import Network, load_network
 
     signature = Signature(tuple(TensorSpec(n) for n in recording.inputs))
@@ -140,7 +140,7 @@ def recorded_network(recording: Recording, network: Any) -> tuple[Network, Graph
     loaded = load_network(network)
     sample: Sample = recording.sample(0)
     job = Job({n: np.asarray(v) for n, v in sample.items()})
-    spec = parse_spec(default_spec(loaded), REGISTRY)
+    spec = parse_spec(default_spec(loaded))
     session = find_engine(spec.engine).open(loaded, spec.options, spec.file, job)
     graph = session.graph()
     session.close()

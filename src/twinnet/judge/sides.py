@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from twinnet.engines import Spec, find_engine
+from twinnet.engines import Spec, engine_for_format, find_engine
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.job import Arrays, Job
@@ -124,7 +124,7 @@ class Sides:
 
 def _engine_of(network: Network) -> str:
     """What runs a twin that was given as a network."""
-    return "onnxruntime" if network.format == "ONNX" else "torch"
+    return engine_for_format(network.format).name
 
 
 @dataclass(frozen=True, slots=True)

@@ -378,7 +378,11 @@ def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
 
 
 def _options(spec: Any, job: Job) -> dict[str, str]:
-    return find_engine(spec.engine).alone(spec.options, spec.file, job) if isinstance(spec, Spec) else {}
+    return (
+        find_engine(spec.engine).standalone_options(spec.options, spec.file, job)
+        if isinstance(spec, Spec)
+        else {}
+    )
 
 
 def _ratio(found: Outcome) -> float:

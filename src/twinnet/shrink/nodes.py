@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from twinnet.engines.alone import run_onnxruntime
 from twinnet.errors import TwinnetError
 from twinnet.onnx.cut import between, build
 from twinnet.onnx.graph import OnnxGraph
@@ -16,7 +15,7 @@ from twinnet.onnx.read import read_onnx
 from twinnet.pairing.topology import by_topology
 from twinnet.shrink.ddmin import ddmin
 from twinnet.shrink.seed import Link
-from twinnet.shrink.trial import Bench, Candidate
+from twinnet.shrink.trial import Bench, Candidate, run_as_written
 
 __all__ = ["fewer_nodes", "fold_static"]
 
@@ -86,7 +85,7 @@ def _all_values(model: onnx.ModelProto, graph: OnnxGraph, whole: Candidate) -> d
     names = [n for n in graph.observable if n not in graph.outputs]
     tapped = graph.with_outputs(names)
     try:
-        found = run_onnxruntime(tapped.SerializeToString(), {"opt": "off"}, dict(whole.feeds))
+        found = run_as_written(tapped, whole.feeds)
     except Exception:  # an operator that only another engine knows: parts are then fed from the ends only
         return {}
     return {n: v for n, v in found.items() if isinstance(v, np.ndarray) and v.dtype != object}
@@ -154,7 +153,7 @@ def fold_static(model: onnx.ModelProto) -> onnx.ModelProto | None:
         return None
     kept = [i for i in range(len(graph.nodes)) if i not in set(fixed)]
     wanted = {n for i in kept for n in graph.reads[i]} & {o for i in fixed for o in graph.nodes[i].output}
-    values = run_onnxruntime(build(graph, fixed, {}, sorted(wanted)).SerializeToString(), {"opt": "off"}, {})
+    values = run_as_written(build(graph, fixed, {}, sorted(wanted)), {})
     folded = onnx.ModelProto()
     folded.CopyFrom(model)
     del folded.graph.node[:]
