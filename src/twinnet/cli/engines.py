@@ -37,9 +37,13 @@ def command() -> None:
         table.add_row(name, version, origin_of(name), able.note or shows, able.segment, options or "-")
     Console(highlight=False).print(table)
     said += [f"warning: {line}" for line in ignored("engine", BUILT_IN)]
-    for kind in KINDS:
-        if kind != "engine":
-            said += [f"{kind} {plugin.name}: from {plugin.origin}" for plugin in plugins(kind).values()]
+    for plugin in (p for kind in KINDS if kind != "engine" for p in plugins(kind).values()):
+        try:
+            plugin.load()
+        except UsageError as error:
+            said.append(f"warning: {error}")
+        else:
+            said.append(f"{plugin.kind} {plugin.name}: from {plugin.origin}")
     for line in said:
         typer.echo(line)
     typer.echo("\nspec: ENGINE[?key=value&key=value][:FILE]     example: --twin 'onnxruntime?opt=off'")

@@ -148,7 +148,7 @@ class CommandSession(CompiledSession["_Built"]):
     @property
     def sites(self) -> tuple[Site, ...]:
         if self._tools.found.intermediates.how == "none":
-            return self._sites_of(n for n in self._cut.observable if n in self._cut.outputs)
+            return self.sites_of(n for n in self._cut.observable if n in self._cut.outputs)
         return super().sites
 
     def _taps(self, watch: frozenset[str]) -> frozenset[str]:

@@ -92,7 +92,7 @@ class OnnxReferenceSession(OnnxSession):
 
     @property
     def sites(self) -> tuple[Site, ...]:
-        return self._sites_of(self._cut.observable)
+        return self.sites_of(self._cut.observable)
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         trace = self.trace(inputs, self._cut.outputs, TraceBuilder())
@@ -116,7 +116,7 @@ class OnnxReferenceSession(OnnxSession):
         self._walk(self._evaluator, feeds, patches, keep)
         return builder.done()
 
-    def _run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
+    def run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
         from onnx.reference import ReferenceEvaluator
 
         found: dict[str, Any] = {}

@@ -159,7 +159,7 @@ class OnnxRuntimeSession(TappedSession):
         self._level = level
         self._threads = threads
         self._entries = entries
-        self._runner = _Loaded(self._load(artefact.path or artefact.model), job)
+        self.runner = _Loaded(self._load(artefact.path or artefact.model), job)
 
     def _load(
         self,
@@ -251,15 +251,11 @@ class OnnxRuntimeSession(TappedSession):
 
     @cached_property
     def _sites(self) -> tuple[Site, ...]:
-        return self._sites_of(self._survivors)
+        return self.sites_of(self._survivors)
 
     @property
     def sites(self) -> tuple[Site, ...]:
         return self._sites
-
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        runner = self._runner
-        return dict(zip(runner.outputs, runner(self._artefact.feeds(inputs)), strict=True))
 
     def load_ahead(self, inputs: Arrays) -> None:
         # All sites may be tapped at once: they are what is left after optimisation, whoever looks.
@@ -269,12 +265,12 @@ class OnnxRuntimeSession(TappedSession):
         if len(pieces) == 1:
             self._whole[watch] = self._piece_runner(pieces[0], feeds, 1, watch)
 
-    def _load_part(self, model: onnx.ModelProto) -> Runner:
+    def load_part(self, model: onnx.ModelProto) -> Runner:
         return _Loaded(self._load(model), self._job)
 
-    def _run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
+    def run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
         if self._elsewhere is None:
-            return super()._run_part(model, feeds)
+            return super().run_part(model, feeds)
         # In a child of its own: should it die of the part, the twin lives on.
         with contextlib.closing(self._elsewhere.another()) as child:
             runner = _Loaded(self._load(model, elsewhere=child), self._job)
@@ -282,8 +278,6 @@ class OnnxRuntimeSession(TappedSession):
 
     def close(self) -> None:
         super().close()
-        with contextlib.suppress(AttributeError):
-            del self._runner
         if self._elsewhere is not None:
             self._elsewhere.close()
 

@@ -158,13 +158,12 @@ class OpenVinoSession(TappedSession):
         self._static = static
         self._core = _openvino().Core()
         self._model = self._import()
-        self._runner = self._compile(self._model, self._cut.outputs)
         self.precision, self.notes = self._declared()
 
     def _declared(self) -> tuple[str, tuple[str, ...]]:
         """The number format that OpenVINO says it computes in, and what that is not."""
         asked = str(self._config["INFERENCE_PRECISION_HINT"])
-        given = self._runner.compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+        given = self.runner.compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
         notes: list[str] = []
         if given in _PRECISIONS and given != asked:
             notes.append(f"openvino computes in {given} on this processor, though {asked} was asked for")
@@ -227,10 +226,14 @@ class OpenVinoSession(TappedSession):
             raise _refused("load the network", error) from error
         return _Compiled(compiled, names, self._job)
 
-    def _load_part(self, model: onnx.ModelProto) -> Runner:
+    @cached_property
+    def runner(self) -> _Compiled:
+        return self._compile(self._model, self._cut.outputs)
+
+    def load_part(self, model: onnx.ModelProto) -> Runner:
         return self._compile(self._read(model), [o.name for o in model.graph.output])
 
-    def _load_tapped(self, names: Sequence[str]) -> Runner:
+    def load_tapped(self, names: Sequence[str]) -> Runner:
         tapped = self._model.clone()
         inner = [n for n in names if n not in self._cut.outputs]
         if inner:
@@ -241,20 +244,16 @@ class OpenVinoSession(TappedSession):
 
     @cached_property
     def _steps(self) -> list[Step]:
-        return executed(self._runner.compiled)
+        return executed(self.runner.compiled)
 
     @cached_property
     def _sites(self) -> tuple[Site, ...]:
         alive = survivors(self._model, self._steps) | set(self._cut.outputs)
-        return self._sites_of(name for name in self._cut.observable if name in alive)
+        return self.sites_of(name for name in self._cut.observable if name in alive)
 
     @property
     def sites(self) -> tuple[Site, ...]:
         return self._sites
-
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        results = self._runner(self._artefact.feeds(inputs))
-        return dict(zip(self._cut.outputs, results, strict=True))
 
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
         feeds = self._artefact.feeds(inputs)
@@ -288,11 +287,6 @@ class OpenVinoSession(TappedSession):
             operation.get_friendly_name(): [n for p in operation.outputs() for n in p.names if n in known]
             for operation in self._model.get_ordered_ops()
         }
-
-    def close(self) -> None:
-        super().close()
-        with contextlib.suppress(AttributeError):
-            del self._runner
 
 
 class _Compiled:
