@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
+
+if TYPE_CHECKING:
+    from twinnet.plugins import Kind
 
 __all__ = ["command"]
 
@@ -37,13 +42,27 @@ def command() -> None:
         table.add_row(name, version, origin_of(name), able.note or shows, able.segment, options or "-")
     Console(highlight=False).print(table)
     said += [f"warning: {line}" for line in ignored("engine", BUILT_IN)]
-    for plugin in (p for kind in KINDS if kind != "engine" for p in plugins(kind).values()):
+    for kind in KINDS[1:]:
+        said += _added(kind) if plugins(kind) else []
+    for line in said:
+        typer.echo(line)
+    typer.echo("\nspec: ENGINE[?key=value&key=value][:FILE]     example: --twin 'onnxruntime?opt=off'")
+
+
+def _added(kind: Kind) -> list[str]:
+    """A line for each plugin of another kind than engines."""
+    from twinnet.blame.causes import FAMILIES
+    from twinnet.errors import UsageError
+    from twinnet.plugins import ignored, plugins
+    from twinnet.restore.tasks import TASKS
+
+    own = {"cause": FAMILIES, "task": TASKS}.get(kind, {})
+    said = [f"warning: {line}" for line in ignored(kind, own)]
+    for plugin in plugins(kind, own).values():
         try:
             plugin.load()
         except UsageError as error:
             said.append(f"warning: {error}")
         else:
-            said.append(f"{plugin.kind} {plugin.name}: from {plugin.origin}")
-    for line in said:
-        typer.echo(line)
-    typer.echo("\nspec: ENGINE[?key=value&key=value][:FILE]     example: --twin 'onnxruntime?opt=off'")
+            said.append(f"{kind} {plugin.name}: from {plugin.origin}")
+    return said

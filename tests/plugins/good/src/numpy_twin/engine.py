@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from twinnet.engines.base import Abilities, Engine, Session, one_of, read_options
@@ -34,7 +36,7 @@ class NumpySession(Session):
 
     @property
     def sites(self):
-        role = {name: "output" for name in self._graph.outputs}
+        role = dict.fromkeys(self._graph.outputs, "output")
         named = ((layer.outputs[0], layer) for layer in self._graph)
         return tuple(Site(n, n, layer.op, layer.module, role=role.get(n, "inner")) for n, layer in named)
 
@@ -56,7 +58,7 @@ class NumpyEngine(Engine):
     name = "numpy-mlp"
     summary = "linear layers and ReLUs in numpy"
     abilities = Abilities(note="all tensors, in numpy")
-    options = {"relu": "hard|smooth (default hard)"}
+    options: ClassVar = {"relu": "hard|smooth (default hard)"}
     suffixes = (".mlp",)
 
     def version(self):
