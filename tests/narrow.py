@@ -89,8 +89,10 @@ def make(folder: Path) -> Files:
         per_channel=True,
         weight_type=QuantType.QInt8,
         activation_type=QuantType.QUInt8,
+        reduce_range=True,  # a processor without VNNI saturates sums of two 8-bit products
     )
-    quantize_static(files.network, files.int8_operators, Photos(), quant_format=QuantFormat.QOperator)
+    operators = {"quant_format": QuantFormat.QOperator, "reduce_range": True}
+    quantize_static(files.network, files.int8_operators, Photos(), **operators)
     return files
 
 
