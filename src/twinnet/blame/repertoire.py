@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 
-from twinnet.blame.causes import FAMILIES, Family
+from twinnet.blame.causes import Family, families
 from twinnet.blame.lean import fewer_channels
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
@@ -22,12 +22,12 @@ class Repertoire:
     cause is found. Findings whose last layers give the same `kin` are one, unless their causes differ in kind.
     """
 
-    families: Mapping[str, Family]
+    families: Callable[[], Mapping[str, Family]]
     fewer: Callable[[Problem], Problem | None]
     longest: int | None = None
     evidence: Callable[[Problem], str] = lambda problem: ""
     kin: Callable[[Layer], Hashable] = lambda layer: None
 
 
-GENERAL = Repertoire(FAMILIES, fewer_channels, longest=12)
+GENERAL = Repertoire(families, fewer_channels, longest=12)
 """That of networks made of canonical layers."""

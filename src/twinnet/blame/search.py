@@ -109,7 +109,7 @@ def spoken(sentence: str) -> str:
 
 def proposals(problem: Problem) -> Iterator[Candidate]:
     """Every hypothesis about a problem, tried or not."""
-    for propose in (problem.repertoire or GENERAL).families.values():
+    for propose in (problem.repertoire or GENERAL).families().values():
         found = iter(propose(problem))
         while True:
             try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from twinnet.checking.case import Case
-from twinnet.engines import Spec, find_engine
+from twinnet.engines import Spec, engine_for_format, find_engine
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.job import Arrays
@@ -68,7 +68,7 @@ class Sides:
                 self._case.network, spec.options, spec.file, self._case.job
             )
         elif isinstance(spec, Network):
-            session = find_engine(spec.engine).open(spec, {}, None, self._case.job)
+            session = find_engine(_engine_of(spec)).open(spec, {}, None, self._case.job)
         else:
             from twinnet.engines.callable import CallableSession
 
@@ -101,7 +101,7 @@ class Sides:
         elif isinstance(spec, Session):
             info = getattr(spec, "side", SideInfo(spec.engine, spec.engine))
         elif isinstance(spec, Network):
-            engine = spec.engine
+            engine = _engine_of(spec)
             info = SideInfo(
                 engine, engine, spec.name, "", spec.format, spec.parameters, description=spec.name
             )
@@ -119,3 +119,8 @@ class Sides:
         except EngineError:  # it does not run, so nobody can count
             count = 0
         return replace(info, version=session.version, sites=count, precision=session.precision)
+
+
+def _engine_of(network: Network) -> str:
+    """What runs a twin that was given as a network."""
+    return engine_for_format(network.format).name

@@ -27,10 +27,6 @@ class Network:
     """
 
     format = "network"
-    engine = "torch"
-    """What runs it as a twin."""
-    reference = "torch"
-    """What runs it as the network beside a twin, when nobody says otherwise."""
     shapes_are_free = False
     """Whether dimensions come from examples only, so that another shape may be stated."""
 

@@ -40,8 +40,6 @@ class OnnxNetwork(Network):
     """
 
     format = "ONNX"
-    engine = "onnxruntime"
-    reference = "onnxruntime?opt=off"
 
     def __init__(
         self,

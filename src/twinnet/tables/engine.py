@@ -32,7 +32,8 @@ class LutEngine(Engine):
         capture=True, segment="cheap", note="all sites, in pixel units"
     )
     options: ClassVar[Mapping[str, str]] = {"executor": "torch|numpy|reference (default torch)"}
-    exports: ClassVar[bool] = False
+    suffixes: ClassVar[tuple[str, ...]] = (".safetensors",)
+    formats: ClassVar[tuple[str, ...]] = (TableNetwork.format,)
     executor: ClassVar[str] = "torch"
 
     def version(self) -> str:
@@ -42,7 +43,7 @@ class LutEngine(Engine):
 
     def reference(self, network: Network) -> str | None:
         """Tables are judged beside the network they were made from."""
-        return "lut" if isinstance(network, TableNetwork) else "torch?sites=lut"
+        return None if isinstance(network, TableNetwork) else "torch?sites=lut"
 
     def named_sites(self, network: Network, job: Job) -> Session:
         from twinnet.tables.network_sites import NetworkSites
@@ -69,4 +70,4 @@ class LutNativeEngine(LutEngine):
 
     def reference(self, network: Network) -> str | None:
         """The native engine is judged beside the same tables."""
-        return "lut"
+        return LutEngine.name

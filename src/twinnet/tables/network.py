@@ -27,7 +27,6 @@ class TableNetwork(Network):
     """Tables made earlier: images in [0, 1] in, larger ones out. Parameters are table entries."""
 
     format = "lookup tables"
-    engine = reference = "lut"
     shapes_are_free = True
 
     def __init__(self, file: LutFile, *, name: str = "tables", path: Path | None = None) -> None:

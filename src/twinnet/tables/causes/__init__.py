@@ -8,15 +8,18 @@ from twinnet.tables.causes.steps import cells_words, fewer_sites, term_of
 
 __all__ = ["TABLES"]
 
+_FAMILIES = {
+    "lookups": lookups.propose,
+    "entries": entries.propose,
+    "stated": stated.propose,
+    "sums": sums.propose,
+}
+"""In the order in which hypotheses that are as simple are tried."""
+
 TABLES = Repertoire(
-    {
-        "lookups": lookups.propose,
-        "entries": entries.propose,
-        "stated": stated.propose,
-        "sums": sums.propose,
-    },
+    lambda: _FAMILIES,
     fewer_sites,
     evidence=cells_words,
     kin=term_of,
 )
-"""Families in the order in which they stood: of hypotheses that are as simple, the first is tried first."""
+"""What may be wrong with tables, and how their segments are looked at."""

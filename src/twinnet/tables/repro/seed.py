@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinnet.engines.alone import SIDES
+from twinnet.engines import find_engine, standalone_of
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError
 from twinnet.lut.onnx import PAYLOAD_LAST
@@ -102,9 +102,9 @@ def _twin_side(tensor: str, twin: Session, values: Values) -> Side | None:
         if not indices or any(n not in values for n in frontier):
             return None
         return steps_side([graph.layers[i] for i in indices])
-    if isinstance(twin, TableView) and twin.twin.artefact is not None and twin.engine in SIDES:
-        return _onnx_side(tensor, twin, values)
-    return None
+    if not isinstance(twin, TableView) or twin.twin.artefact is None or standalone_of(twin.engine) is None:
+        return None
+    return _onnx_side(tensor, twin, values)
 
 
 def _onnx_side(site: str, twin: TableView, values: Values) -> Side | None:
@@ -143,7 +143,7 @@ def _onnx_side(site: str, twin: TableView, values: Values) -> Side | None:
         "kind": "onnx",
         "file": "twin.onnx",
         "engine": twin.engine,
-        "options": {"opt": "off"} if twin.engine == "onnxruntime" else {},
+        "options": dict(find_engine(twin.engine).as_written),
         "inputs": inputs,
         "output": target,
         "payload_last": target.endswith(PAYLOAD_LAST),
