@@ -12,6 +12,7 @@ from twinnet.blame.context import Blame, Context, problem_of
 from twinnet.blame.contributors import rank
 from twinnet.blame.impact import output_error
 from twinnet.blame.problem import NotApplicable, Patch
+from twinnet.blame.repertoire import GENERAL
 from twinnet.blame.simulate import simulate
 from twinnet.errors import EngineError
 from twinnet.network.arrays import to_tensor
@@ -46,7 +47,7 @@ def tied(tensors: Sequence[str], context: Context, blamed: Mapping[str, Blame]) 
     """Findings that are one.
 
     These are segments that hold the same guilty layer, whose own tensor nobody sees; segments that read the same weight
-    and do the same wrong with it; and the rotations of one term of a table network.
+    and do the same wrong with it; and those that are kin by the repertoire of the network.
     """
     groups: list[_Growing] = []
     pairs = {p.site.tensor: p for p in context.pairs}
@@ -82,9 +83,9 @@ def _one_fault(
             layer = context.graph.layers[context.graph.producer[key.tensor]]
             return fact("tie.layer", layer=layer.label)
     for key in shared:
-        if isinstance(key, _Term) and len({(c.kind, c.fact.code) for c in causes}) <= 1:
-            # Each rotation reads rows of its own, so that numbers differ, and what one shows the next may not tell.
-            return fact("tie.term", term=key.name)
+        if isinstance(key, _Kin) and len({(c.fact.code, _names(c.fact)) for c in causes}) <= 1:
+            # Each reads values of its own, so that numbers differ, and what one shows the next may not tell.
+            return key.why
         if isinstance(key, _Weight) and len(causes) == 2 and _alike(*causes):
             return fact("tie.weight")
     return None
@@ -92,6 +93,11 @@ def _one_fault(
 
 def _alike(one: Cause, other: Cause) -> bool:
     return (one.kind, one.fact) == (other.kind, other.fact)
+
+
+def _names(found: Fact) -> tuple[str, ...]:
+    """What a fact says beside numbers."""
+    return tuple(value for value in found.params.values() if isinstance(value, str))
 
 
 def _same_layer(key: _Layer, tensors: tuple[str, str], context: Context, blamed: Mapping[str, Blame]) -> bool:
@@ -129,11 +135,10 @@ def _explains(patch: Patch, key: _Layer, tensor: str, context: Context) -> bool:
     return score is not None and score.named()
 
 
-class _Term(NamedTuple):
-    """A term of a table network, and which of its steps a segment ends in."""
+class _Kin(NamedTuple):
+    """What the repertoire of a network says that a segment belongs to."""
 
-    name: str
-    step: str
+    why: Fact
 
 
 class _Layer(NamedTuple):
@@ -148,11 +153,11 @@ class _Weight(NamedTuple):
     address: int
 
 
-_Key = _Term | _Layer | _Weight
+_Key = _Kin | _Layer | _Weight
 
 
 def _shared(pair: Pair, context: Context) -> set[_Key]:
-    """What a segment may share with another: weights, layers before its end, and terms of tables, by name.
+    """What a segment may share with another: weights, layers before its end, and its kin.
 
     Vectors and scalars are shared by chance.
     """
@@ -169,8 +174,8 @@ def _shared(pair: Pair, context: Context) -> set[_Key]:
     }
     keys |= {_Layer(n) for layer in layers for n in layer.outputs[:1] if n and n != pair.site.tensor}
     last = context.graph.layers[context.graph.producer[pair.site.tensor]]
-    if last.kind in ("lookup", "place") and ".rot" in last.node:
-        keys.add(_Term(last.node.rpartition(".rot")[0], last.kind))
+    if (kin := (context.repertoire or GENERAL).kin(last)) is not None:
+        keys.add(_Kin(kin))
     return keys
 
 

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from twinnet.blame.causes import FAMILIES, Candidate
-from twinnet.blame.causes._tables import cells, fewer_sites, is_table
+from twinnet.blame.causes import Candidate
 from twinnet.blame.evidence import describe, layers_apart
-from twinnet.blame.lean import fewer_channels
 from twinnet.blame.problem import NotApplicable, Patch, Problem, Score
+from twinnet.blame.repertoire import GENERAL
 from twinnet.errors import EngineError
 from twinnet.layers import kinds
 from twinnet.result import Cause, Fact, fact
@@ -22,7 +21,6 @@ __all__ = ["Explanation", "proposals", "solve"]
 
 _PROMISING = 0.95
 _AS_SIMPLE = 0.2
-_LONGEST = 12
 _PER_NUMBER = 4
 
 
@@ -45,7 +43,8 @@ class _Confirmed(NamedTuple):
 
 def solve(problem: Problem) -> Explanation:
     """The one cause that explains the error of a segment, if there is one."""
-    if (_length(problem) > _LONGEST and not is_table(problem)) or problem.has_complex:
+    longest = (problem.repertoire or GENERAL).longest
+    if (longest is not None and _length(problem) > longest) or problem.has_complex:
         return Explanation(None, _evidence(problem))
     if problem.agrees:
         return Explanation(None)
@@ -92,8 +91,9 @@ def _length(problem: Problem) -> int:
 
 
 def _evidence(problem: Problem) -> Fact | None:
-    """Where the error is and which way it goes, and from which cells of a table it comes."""
-    parts = (describe(problem), layers_apart(problem), cells(problem))
+    """Where the error is and which way it goes, and what the kind of network adds to it."""
+    own = (problem.repertoire or GENERAL).evidence(problem)
+    parts = (describe(problem), layers_apart(problem), own)
     known = tuple(part for part in parts if part is not None)
     return fact("all", facts=known) if known else None
 
@@ -105,11 +105,7 @@ def _other(a: Candidate, b: Candidate) -> bool:
 
 def proposals(problem: Problem) -> Iterator[Candidate]:
     """Every hypothesis about a problem, tried or not."""
-    # A table network has causes of its own; the others would only find their shadows.
-    own = is_table(problem)
-    for name, propose in FAMILIES.items():
-        if name.startswith("table") != own:
-            continue
+    for propose in (problem.repertoire or GENERAL).families().values():
         found = iter(propose(problem))
         while True:
             try:
@@ -122,7 +118,7 @@ def proposals(problem: Problem) -> Iterator[Candidate]:
 
 
 def _confirmed(problem: Problem) -> Iterator[_Confirmed]:
-    few = fewer_sites(problem) if is_table(problem) else fewer_channels(problem)
+    few = (problem.repertoire or GENERAL).fewer(problem)
     off = (
         int((problem.error.abs() > problem.slack * problem.floor).sum())
         if problem.same_shape and problem.is_float

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from twinnet.checking.case import Case
-from twinnet.engines import Spec, find_engine
+from twinnet.engines import Spec, engine_for_format, find_engine
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.job import Arrays
@@ -44,7 +44,8 @@ class Sides:
             raise self._refused
         if self.twin is None:
             twin = self._open(self._case.twin, "twin")
-            self.twin = twin if self.net is None else self.net.view(twin)
+            meaning = None if self.net is None else self.net.meaning
+            self.twin = twin if meaning is None else meaning.view(twin)
         return self.twin
 
     def load_ahead(self, inputs: Arrays) -> None:
@@ -122,4 +123,4 @@ class Sides:
 
 def _engine_of(network: Network) -> str:
     """What runs a twin that was given as a network."""
-    return "onnxruntime" if network.format == "ONNX" else "torch"
+    return engine_for_format(network.format).name

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines import Spec, find_engine
-from twinnet.engines._plan_judge import PlanJudge
-from twinnet.engines.alone import SIDES
+from twinnet.engines import Spec, find_engine, standalone_of
+from twinnet.engines.meaning import OwnJudge
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.job import Job
 from twinnet.judge.aggregate import VISIBLE
@@ -25,7 +24,6 @@ from twinnet.pairing import IDENTITY, Pair, Transform
 from twinnet.precision import UNITS
 from twinnet.result import PairResult
 from twinnet.shrink.seed import LARGEST, Link, Place, Runner, Seed
-from twinnet.shrink.tables import table_seed
 from twinnet.shrink.trial import Bench, Candidate, Outcome, exact_values, run
 
 if TYPE_CHECKING:
@@ -51,7 +49,7 @@ class Gatherer:
         self._graph = plan.graph
         # A network with a judge of its own has steps of its own.
         self._test = plan.test if isinstance(plan.test, BornTest) else None
-        self._tables = plan.test if isinstance(plan.test, PlanJudge) else None
+        self._own = plan.test if isinstance(plan.test, OwnJudge) else None
         self._pairs = {p.site.tensor: p for p in plan.pairing.pairs}
         self._trace, self._twin_trace = seen.trace, seen.twin_trace
         self._sample = seen.sample
@@ -93,13 +91,13 @@ class Gatherer:
             ratio=result.ratio if result.ratio is not None else float("inf"),
             observed=to_numpy(as_real(to_tensor(observed))),
         )
-        if self._tables is not None:
-            found = table_seed(base, self._tables, pair, self._twin, self._sample, self._twin_trace)
+        if self._own is not None:
+            found = self._own.seed(base, pair, self._sample, self._twin_trace)
             return found or self._recorded(base, result)
         if self._graph is None or self._test is None or result.site.tensor not in self._graph.producer:
             return self._recorded(base, result)
         values, expected, allowed = self._exact(pair, base)
-        twin = self._twin.artefact if self._twin.engine in SIDES else None
+        twin = self._twin.artefact if standalone_of(self._twin.engine) is not None else None
         network = self._network_artefact()
         if twin is not None:
             live = self._live(base, pair, network, twin, expected, allowed) if network is not None else None
@@ -121,7 +119,7 @@ class Gatherer:
             return self._net.artefact
         if isinstance(self._source.twin, Spec) and self._source.derived and self._twin.artefact is not None:
             return self._twin.artefact
-        if not hasattr(self._source.network, "exported") or self._twin.engine not in SIDES:
+        if not hasattr(self._source.network, "exported") or standalone_of(self._twin.engine) is None:
             return None
         try:
             return onnx_artefact(self._source.network, None, self._source.job)
@@ -188,7 +186,7 @@ class Gatherer:
         target = links.get(pair.site.tensor)
         if target is None:
             return None
-        own = network is self._net.artefact and self._net.engine in SIDES
+        own = network is self._net.artefact and standalone_of(self._net.engine) is not None
         base = replace(
             base, network_side=base.network_side if own else Runner(), kind="live", output=target[0]
         )
@@ -310,7 +308,7 @@ class Gatherer:
         self, seed: Seed, network: OnnxArtefact | None, values: Mapping[str, np.ndarray]
     ) -> Seed:
         """With the network's part beside the stored values, where it is ONNX."""
-        if network is None or network is not self._net.artefact or self._net.engine not in SIDES:
+        if network is None or network is not self._net.artefact or standalone_of(self._net.engine) is None:
             return replace(seed, network_side=Runner())
         graph = OnnxGraph(network.model)
         try:
@@ -342,7 +340,7 @@ def error_seed(source: Source, error: EngineError, *, opened: bool) -> Seed | No
     """The ONNX network that an engine refused, as a seed; None where the refusal came from elsewhere."""
     spec: Any = source.twin if opened else source.reference
     refused = bool(error.log) and error.stage.startswith(("load", "import", "compile", "run"))
-    if not refused or not isinstance(spec, Spec) or spec.engine not in SIDES:
+    if not refused or not isinstance(spec, Spec) or standalone_of(spec.engine) is None:
         return None
     try:
         file = spec.file if find_engine(spec.engine).file_is_network else None
@@ -366,7 +364,11 @@ def error_seed(source: Source, error: EngineError, *, opened: bool) -> Seed | No
 
 
 def _options(spec: Any, job: Job) -> dict[str, str]:
-    return find_engine(spec.engine).alone(spec.options, spec.file, job) if isinstance(spec, Spec) else {}
+    return (
+        find_engine(spec.engine).standalone_options(spec.options, spec.file, job)
+        if isinstance(spec, Spec)
+        else {}
+    )
 
 
 def _ratio(found: Outcome) -> float:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
 
 from twinnet.blame.causes.kinds import KINDS
 from twinnet.blame.problem import NotApplicable, Patch, Problem
-from twinnet.result import Fact, said
+from twinnet.errors import UsageError
+from twinnet.plugins import plugins
+from twinnet.result import Fact
 
-__all__ = ["FAMILIES", "Candidate", "Family", "NotApplicable", "family", "in_words", "plain", "spoken"]
+__all__ = ["FAMILIES", "Candidate", "Family", "NotApplicable", "families", "family"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,30 +46,21 @@ class Candidate:
         assert self.kind in KINDS, self.kind
 
 
-_VERBS = {
-    "pads", "leaves", "adds", "applies", "clamps", "reads", "takes", "permutes", "resizes", "rounds",
-    "normalises", "multiplies", "slices", "joins", "reduces", "has", "keeps", "counts", "sums", "averages",
-    "scales", "divides", "saturates", "overflows", "runs", "resets", "uses", "starts", "ignores", "looks",
-    "masks", "samples", "writes", "makes", "prepares", "changes", "turns", "blends", "requantises", "says",
-}  # fmt: skip
-
-
-def spoken(sentence: str) -> str:
-    return f"the twin {sentence}" if sentence.split(" ", 1)[0] in _VERBS else sentence
-
-
-def in_words(kind, sentence, change, network=None, twin=None, cost=1.0, whole=False, static=False, close=False,
-             unit=None, fitted=0, what="", floors=16.0) -> Candidate:  # fmt: skip
-    """Not yet converted."""
-    return Candidate(
-        kind=kind, fact=said(spoken(sentence), network=network, twin=twin), change=change, cost=cost, whole=whole,
-        static=static, close=close, unit=unit, fitted=fitted, what=what, floors=floors,
-    )  # fmt: skip
-
-
 Family = Callable[[Problem], Iterable[Candidate]]
 FAMILIES: dict[str, Family] = {}
-"""Every family by the name of its file."""
+"""twinnet's own families by the names of their files."""
+
+
+@cache
+def families() -> Mapping[str, Family]:
+    """All families, those that other packages state as `twinnet.causes` last. One that does not load is a warning."""
+    found = dict(FAMILIES)
+    for name, plugin in plugins("cause", FAMILIES).items():
+        try:
+            found[name] = plugin.load()
+        except UsageError as error:
+            warnings.warn(str(error), stacklevel=2)
+    return found
 
 
 def family(propose: Family) -> Family:
@@ -77,16 +71,3 @@ def family(propose: Family) -> Family:
     """
     FAMILIES[propose.__module__.rsplit(".", 1)[-1]] = propose
     return propose
-
-
-def plain(value: Any) -> str:
-    """A value as a person would write it.
-
-    >>> plain((1, 1)), plain(0.1 + 0.2), plain(1.0000000131302e-05), plain(3.0)
-    ('(1,1)', '0.3', '1e-05', '3')
-    """
-    if isinstance(value, tuple | list):
-        return "(" + ",".join(plain(v) for v in value) + ")"
-    if isinstance(value, bool) or not isinstance(value, float):
-        return str(value)
-    return f"{value:.6g}"

@@ -200,11 +200,6 @@ def _() -> str:
     return "they share the weight"
 
 
-@sentence("tie.term")
-def _(term: str) -> str:
-    return f"they are rotations of {term}"
-
-
 @sentence("evidence")
 def _(count: int, elements: int, sign: str | None, channels: Any, places: tuple[Any, ...]) -> str:
     share = count / elements
