@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import plain, sentence
+from twinnet.report.sentences.registry import sayings, plain, sentence
+
+sayings(
+    {
+        "activation.left_out": "the twin leaves out the {network}",
+        "activation.added": "the twin applies a {twin} that the network does not have",
+    }
+)
+
 
 Bounds = tuple[float | None, float | None]
 _GELU = {"GELU erf": "erf", None: "erf", "none": "erf", "tanh": "tanh approximation"}
 
 
-@sentence("activation.left_out")
-def _(network: str, twin: str) -> str:
-    return f"the twin leaves out the {network}"
 
 
 @sentence("activation.another")
@@ -23,9 +28,6 @@ def _(network: str | None, twin: str | None) -> str:
     return f"GELU {_GELU.get(twin, twin)} instead of {_GELU.get(network, network)}"
 
 
-@sentence("activation.added")
-def _(network: str, twin: str) -> str:
-    return f"the twin applies a {twin} that the network does not have"
 
 
 @sentence("activation.bounded")

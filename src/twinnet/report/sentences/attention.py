@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import plain, sentence
+from twinnet.report.sentences.registry import sayings, plain, sentence
+
+sayings(
+    {
+        "attention.no_mask": "the twin ignores the mask",
+        "attention.scale": "the twin scales the scores by {twin} where the network scales by {network}",
+    }
+)
+
 
 
 @sentence("attention.causal")
@@ -12,11 +20,5 @@ def _(network: bool, twin: bool) -> str:
     return "the twin looks at later positions, which the network masks"
 
 
-@sentence("attention.no_mask")
-def _(network: str, twin: str) -> str:
-    return "the twin ignores the mask"
 
 
-@sentence("attention.scale")
-def _(network: float, twin: float) -> str:
-    return f"the twin scales the scores by {plain(twin)} where the network scales by {plain(network)}"

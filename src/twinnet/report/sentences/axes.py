@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import plain, sentence, spaced
+from twinnet.report.sentences.registry import sayings, plain, sentence, spaced
+
+sayings(
+    {
+        "axis.reduced": "the twin reduces over axes {twin} where the network reduces over {network}",
+        "layout.blocks": "{operator} in {twin} order where the network uses {network}",
+        "layout.permuted": "the twin permutes the axes by {twin} where the network permutes by {network}",
+        "layout.not_transposed": "the twin leaves the transposition out",
+        "layout.read_in_order": "the twin reads the data in the order {twin} where the network reads {network}",
+        "layout.result_mirrored": "the twin has the result mirrored along axis {axis}",
+        "layout.operand_swapped": "the twin reads operand {operand} with its last two axes swapped",
+        "layout.data_mirrored": "the twin reads the data mirrored along axis {axis}",
+        "channels.reversed": "the channels are in reverse order",
+        "channels.weights_moved": "{moved} output channels of the weights are in another order",
+    }
+)
+
 
 
 @sentence("axis.another")
@@ -18,29 +34,14 @@ def _(operator: str, attribute: str, network: bool, twin: bool) -> str:
     return f"{operator} {other} where the network has it {state}"
 
 
-@sentence("axis.reduced")
-def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
-    return f"the twin reduces over axes {plain(twin)} where the network reduces over {plain(network)}"
 
 
-@sentence("layout.blocks")
-def _(operator: str, network: str, twin: str) -> str:
-    return f"{operator} in {twin} order where the network uses {network}"
 
 
-@sentence("layout.permuted")
-def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
-    return f"the twin permutes the axes by {plain(twin)} where the network permutes by {plain(network)}"
 
 
-@sentence("layout.not_transposed")
-def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
-    return "the twin leaves the transposition out"
 
 
-@sentence("layout.read_in_order")
-def _(network: str | tuple[int, ...], twin: str | tuple[int, ...]) -> str:
-    return f"the twin reads the data in the order {plain(twin)} where the network reads {plain(network)}"
 
 
 @sentence("layout.result_swapped")
@@ -48,19 +49,10 @@ def _(axes: tuple[int, int]) -> str:
     return f"the twin has axes {axes[0]} and {axes[1]} of the result swapped"
 
 
-@sentence("layout.result_mirrored")
-def _(axis: int) -> str:
-    return f"the twin has the result mirrored along axis {axis}"
 
 
-@sentence("layout.operand_swapped")
-def _(operand: int) -> str:
-    return f"the twin reads operand {operand} with its last two axes swapped"
 
 
-@sentence("layout.data_mirrored")
-def _(axis: int) -> str:
-    return f"the twin reads the data mirrored along axis {axis}"
 
 
 @sentence("channels.read_reversed")
@@ -73,9 +65,6 @@ def _(channels: tuple[int, int], network: Any = None, twin: Any = None) -> str:
     return f"channels {channels[0]} and {channels[1]} are exchanged"
 
 
-@sentence("channels.reversed")
-def _(network: Any, twin: Any) -> str:
-    return "the channels are in reverse order"
 
 
 @sentence("channels.moved")
@@ -84,6 +73,3 @@ def _(network: Any, twin: tuple[int, ...] | None, moved: int, count: int) -> str
     return f"the channels are in another order: {shown}"
 
 
-@sentence("channels.weights_moved")
-def _(moved: int) -> str:
-    return f"{moved} output channels of the weights are in another order"

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import plain, sentence, spaced
+from twinnet.report.sentences.registry import sayings, plain, sentence, spaced
+
+sayings(
+    {
+        "constant.operand": "{operator} with {twin} where the network has {network}",
+        "constant.only_twin": "the twin has a {of} that the network does not have",
+        "shape": "of shape {dims}",
+        "vector.zero": "the {of} is 0 throughout",
+        "scaled.bias": "bias of channel {channel} is {factor}x",
+        "bias.added": "the twin adds {twin} to every value",
+    }
+)
+
 
 
 @sentence("constant.left_out")
@@ -12,9 +24,6 @@ def _(network: str, twin: str, value: float | None) -> str:
     return f"the twin leaves out the {network} with the constant{'' if value is None else f' {plain(value)}'}"
 
 
-@sentence("constant.operand")
-def _(operator: str, network: float, twin: float) -> str:
-    return f"{operator} with {plain(twin)} where the network has {plain(network)}"
 
 
 @sentence("constant.number")
@@ -22,9 +31,6 @@ def _(operator: str, attribute: str, network: float, twin: float) -> str:
     return f"{spaced(operator)} with {attribute} {plain(twin)} where the network has {plain(network)}"
 
 
-@sentence("constant.only_twin")
-def _(of: str, network: Any, twin: Any) -> str:
-    return f"the twin has a {of} that the network does not have"
 
 
 @sentence("constant.another")
@@ -32,9 +38,6 @@ def _(of: str, network: Any, twin: Any, factor: float | None) -> str:
     return f"{of} {plain(twin)} where the network has {plain(network)}{_by(factor)}"
 
 
-@sentence("shape")
-def _(dims: tuple[int, ...]) -> str:
-    return f"of shape {plain(dims)}"
 
 
 @sentence("vector.one")
@@ -42,9 +45,6 @@ def _(of: str, channel: int, network: float, twin: float, factor: float | None) 
     return f"{of} of channel {channel} is {plain(twin)} where the network has {plain(network)}{_by(factor)}"
 
 
-@sentence("vector.zero")
-def _(of: str, network: Any, twin: Any) -> str:
-    return f"the {of} is 0 throughout"
 
 
 @sentence("vector.some")
@@ -62,9 +62,6 @@ def _(of: str, channel: int, network: float, twin: float) -> str:
     return f"{f'channel {channel} is' if of == 'values' else f'{of} of channel {channel} are'} {plain(twin)}x"
 
 
-@sentence("scaled.bias")
-def _(channel: int, factor: float, network: float, twin: float) -> str:
-    return f"bias of channel {channel} is {plain(factor)}x"
 
 
 @sentence("scaled.some")
@@ -72,9 +69,6 @@ def _(of: str, channels: int, count: int) -> str:
     return f"the {of} {_are(of)} scaled in {channels} of {count} channels"
 
 
-@sentence("bias.added")
-def _(network: float, twin: float) -> str:
-    return f"the twin adds {plain(twin)} to every value"
 
 
 @sentence("attribute.another")

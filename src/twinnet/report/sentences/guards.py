@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import sentence, words
+from twinnet.report.sentences.registry import sayings, sentence, words
 from twinnet.result import Fact
 
+sayings(
+    {
+        "data.empty": "is empty",
+        "data.nothing_finite": "holds no finite number",
+        "data.small": "is as small as what rounding may change",
+        "data.output": "output {output} {why}: this data cannot show a fault in it",
+        "baseline.same": "a different input gives the same output: agreement proves nothing",
+        "watching.unjudged": "watching the twin changes what {tensor} reads, so that it could not be judged",
+        "training_mode": "the module was in training mode; it was set to eval for the check",
+        "coverage.no_layers": "the network's layers are not known: only outputs are judged, by the size of the difference",
+        "coverage.not_judged": "{pairs} pairs could not be judged: {why}",
+        "coverage.long_segment": "the longest segment judged as one has {layers} layers: small faults inside it can hide",
+        "note.no_ir": "{engine} has no intermediate representation to write",
+        "note.ranked": "contributors are ranked by the first {samples} of {of} samples",
+    }
+)
 
-@sentence("data.empty")
-def _() -> str:
-    return "is empty"
 
 
-@sentence("data.nothing_finite")
-def _() -> str:
-    return "holds no finite number"
+
+
 
 
 @sentence("data.constant")
@@ -26,14 +38,8 @@ def _(share: float, low: float, high: float) -> str:
     return f"is saturated: {100 * share:.1f} % of it is either {low:g} or {high:g}"
 
 
-@sentence("data.small")
-def _() -> str:
-    return "is as small as what rounding may change"
 
 
-@sentence("data.output")
-def _(output: str, why: Fact) -> str:
-    return f"output {output} {words(why)}: this data cannot show a fault in it"
 
 
 @sentence("data.untested")
@@ -47,9 +53,6 @@ def _(input: str, value: float) -> str:
     return f"input {input} is {value:g} everywhere: it hardly tests the network"
 
 
-@sentence("baseline.same")
-def _() -> str:
-    return "a different input gives the same output: agreement proves nothing"
 
 
 @sentence("baseline.close")
@@ -76,14 +79,8 @@ def _(tensor: str, more: int) -> str:
     return f"{told}; what reads it is judged in one with what makes it"
 
 
-@sentence("watching.unjudged")
-def _(tensor: str) -> str:
-    return f"watching the twin changes what {tensor} reads, so that it could not be judged"
 
 
-@sentence("training_mode")
-def _() -> str:
-    return "the module was in training mode; it was set to eval for the check"
 
 
 @sentence("coverage.nothing")
@@ -91,26 +88,11 @@ def _(why: Fact | None) -> str:
     return f"nothing was judged{'' if why is None else f': {words(why)}'}"
 
 
-@sentence("coverage.no_layers")
-def _() -> str:
-    return "the network's layers are not known: only outputs are judged, by the size of the difference"
 
 
-@sentence("coverage.not_judged")
-def _(pairs: int, why: Fact) -> str:
-    return f"{pairs} pairs could not be judged: {words(why)}"
 
 
-@sentence("coverage.long_segment")
-def _(layers: int) -> str:
-    return f"the longest segment judged as one has {layers} layers: small faults inside it can hide"
 
 
-@sentence("note.no_ir")
-def _(engine: str) -> str:
-    return f"{engine} has no intermediate representation to write"
 
 
-@sentence("note.ranked")
-def _(samples: int, of: int) -> str:
-    return f"contributors are ranked by the first {samples} of {of} samples"

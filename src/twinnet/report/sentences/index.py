@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import sentence
+from twinnet.report.sentences.registry import sayings, sentence
+
+sayings(
+    {
+        "index.position": "the twin takes position {twin} where the network takes {network}",
+        "index.reversed": "the twin reads the positions in reverse order along axis {axis}",
+        "index.rolled": "the twin has the result rolled by {twin} along axis {axis}",
+    }
+)
 
 
-@sentence("index.position")
-def _(network: int, twin: int) -> str:
-    return f"the twin takes position {twin} where the network takes {network}"
+
 
 
 @sentence("index.triangle")
@@ -27,11 +33,5 @@ def _(network: str, twin: str, around: bool) -> str:
     return f"the twin reads position {twin}{', around the end' if around else ''} where the network reads {network}"
 
 
-@sentence("index.reversed")
-def _(network: str, twin: str, axis: int) -> str:
-    return f"the twin reads the positions in reverse order along axis {axis}"
 
 
-@sentence("index.rolled")
-def _(network: int, twin: int, axis: int) -> str:
-    return f"the twin has the result rolled by {twin} along axis {axis}"

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import sentence, words
+from twinnet.report.sentences.registry import sayings, sentence, words
 from twinnet.result import Fact
+
+sayings(
+    {
+        "input.resized": "the twin takes input {input} resized {twin} where the network takes it resized {network}",
+        "prepared.resized": "resized {how}",
+        "prepared.grey": "grey, the {by} of its channels in each of them",
+        "prepared.range": "in {twin} where the network takes {network}",
+        "prepared.cropped": "cropped {lower} rows lower and {further} columns further right",
+    }
+)
+
 
 _SCALED = {
     (2.0, -1.0): "scaled from [0,1] to [-1,1]",
@@ -35,9 +46,6 @@ def _(input: str | None, way: Fact, network: Any, twin: Any) -> str:
     return f"the twin takes {'the input' if input is None else f'input {input}'} {words(way)}"
 
 
-@sentence("input.resized")
-def _(input: str, network: str, twin: str) -> str:
-    return f"the twin takes input {input} resized {twin} where the network takes it resized {network}"
 
 
 @sentence("input.differs")
@@ -52,9 +60,6 @@ def _(how: str) -> str:
     return _MOVED[how]
 
 
-@sentence("prepared.resized")
-def _(how: str) -> str:
-    return f"resized {how}"
 
 
 @sentence("prepared.eight_bits")
@@ -68,9 +73,6 @@ def _(by: str, order: str, done: bool) -> str:
     return f"normalised by {what}" if done else f"without the normalisation by {what}"
 
 
-@sentence("prepared.grey")
-def _(by: str) -> str:
-    return f"grey, the {by} of its channels in each of them"
 
 
 @sentence("prepared.laid_out")
@@ -78,9 +80,6 @@ def _(read: bool) -> str:
     return "read as NHWC where it is laid out as NCHW" if read else "laid out as NHWC under the shape of NCHW"
 
 
-@sentence("prepared.range")
-def _(network: str, twin: str) -> str:
-    return f"in {twin} where the network takes {network}"
 
 
 @sentence("prepared.scaled")
@@ -94,6 +93,3 @@ def _(factors: tuple[float, ...], offsets: tuple[float, ...]) -> str:
     return f"with another mean or standard deviation for each channel ({shown})"
 
 
-@sentence("prepared.cropped")
-def _(lower: int, further: int) -> str:
-    return f"cropped {lower} rows lower and {further} columns further right"

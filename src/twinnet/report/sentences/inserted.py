@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import plain, sentence, spaced
+from twinnet.report.sentences.registry import sayings, plain, sentence, spaced
+
+sayings(
+    {
+        "inserted.quantiser": "the twin rounds to quantised values, which the network does not do",
+        "inserted.cast": "the twin rounds to {to}",
+        "inserted.order": "the twin reads {moved} of {count} channels in another order",
+        "inserted.mirror": "the twin has the values mirrored",
+        "inserted.shift": "the twin has the values moved along an axis",
+    }
+)
+
 
 Numbers = tuple[tuple[str, float], ...]
 
@@ -27,14 +38,8 @@ def _(network: str, twin: str, steps: tuple[str, ...]) -> str:
     return f"the twin changes the positions by {_listed(steps)}, which the network does not do"
 
 
-@sentence("inserted.quantiser")
-def _(network: str, twin: str) -> str:
-    return "the twin rounds to quantised values, which the network does not do"
 
 
-@sentence("inserted.cast")
-def _(network: str, twin: str, to: str) -> str:
-    return f"the twin rounds to {to}"
 
 
 @sentence("inserted.exchange")
@@ -42,19 +47,10 @@ def _(network: str, twin: str, channels: tuple[int, int]) -> str:
     return f"channels {channels[0]} and {channels[1]} are exchanged"
 
 
-@sentence("inserted.order")
-def _(network: str, twin: str, moved: int, count: int) -> str:
-    return f"the twin reads {moved} of {count} channels in another order"
 
 
-@sentence("inserted.mirror")
-def _(network: str, twin: str) -> str:
-    return "the twin has the values mirrored"
 
 
-@sentence("inserted.shift")
-def _(network: str, twin: str) -> str:
-    return "the twin has the values moved along an axis"
 
 
 def _listed(steps: tuple[str, ...]) -> str:

@@ -4,15 +4,40 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import sentence, spaced, words
+from twinnet.report.sentences.registry import sayings, sentence, spaced, words
 from twinnet.result import Fact
+
+sayings(
+    {
+        "born.too_large": "more than rounding can explain",
+        "born.within_rounding": "the values are as small as what rounding may change",
+        "born.within_steps": "the values are as small as its quantisation steps",
+        "born.nothing_finite": "no element of it is a finite number on both sides",
+        "born.zero": "it is 0 everywhere",
+        "born.no_layer": "not made by a layer of the network",
+        "born.no_layers": "the network's layers cannot be evaluated",
+        "born.no_value": "no value for {tensor}",
+        "born.elements": "{count} of {elements} elements differ",
+        "type.differs": "{twin} where the network has {network}",
+        "output.plainly": "plainly different",
+        "output.uncaught": "{what}, though no segment could be caught creating it",
+        "nonfinite.nan": "{twin} NaN where the network has {network}",
+        "nonfinite.places": "NaN or Inf in other places than in the network ({count} elements)",
+        "tolerance.none": "no tolerance is stated for it",
+        "tolerance.nonfinite": "NaN or Inf in other places ({count} elements)",
+        "alone.shows": "the twin's segment alone shows it",
+        "alone.context": "only in context: the twin's segment alone does not show it",
+        "alone.not_judged": "what its segment gives alone could not be judged: {why}",
+        "alone.failed": "its segment could not be run alone: {error}",
+        "tie.layer": "they share {layer}, whose own tensor is not compared",
+        "tie.weight": "they share the weight",
+    }
+)
+
 
 Form = tuple[tuple[int, ...], str]
 
 
-@sentence("born.too_large")
-def _() -> str:
-    return "more than rounding can explain"
 
 
 @sentence("born.beyond_steps")
@@ -21,39 +46,18 @@ def _(clipped: float) -> str:
     return f"{told}; its range clips {100 * clipped:.2g} % of the values" if clipped > 0 else told
 
 
-@sentence("born.within_rounding")
-def _() -> str:
-    return "the values are as small as what rounding may change"
 
 
-@sentence("born.within_steps")
-def _() -> str:
-    return "the values are as small as its quantisation steps"
 
 
-@sentence("born.nothing_finite")
-def _() -> str:
-    return "no element of it is a finite number on both sides"
 
 
-@sentence("born.zero")
-def _() -> str:
-    return "it is 0 everywhere"
 
 
-@sentence("born.no_layer")
-def _() -> str:
-    return "not made by a layer of the network"
 
 
-@sentence("born.no_layers")
-def _() -> str:
-    return "the network's layers cannot be evaluated"
 
 
-@sentence("born.no_value")
-def _(tensor: str) -> str:
-    return f"no value for {tensor}"
 
 
 @sentence("born.not_evaluated")
@@ -66,9 +70,6 @@ def _(count: int) -> str:
     return f"{count} {'flip' if count == 1 else 'flips'} where the network's own margin is within rounding"
 
 
-@sentence("born.elements")
-def _(count: int, elements: int) -> str:
-    return f"{count} of {elements} elements differ"
 
 
 @sentence("born.overflow")
@@ -98,9 +99,6 @@ def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
     return f"shape {_dims(twin)} where the network has {_dims(network)}"
 
 
-@sentence("type.differs")
-def _(network: str, twin: str) -> str:
-    return f"{twin} where the network has {network}"
 
 
 @sentence("output.form")
@@ -109,34 +107,16 @@ def _(network: Form, twin: Form) -> str:
     return f"{theirs} where the network has {ours}"
 
 
-@sentence("output.plainly")
-def _() -> str:
-    return "plainly different"
 
 
-@sentence("output.uncaught")
-def _(what: Fact) -> str:
-    return f"{words(what)}, though no segment could be caught creating it"
 
 
-@sentence("nonfinite.nan")
-def _(network: int, twin: int) -> str:
-    return f"{twin} NaN where the network has {network}"
 
 
-@sentence("nonfinite.places")
-def _(count: int) -> str:
-    return f"NaN or Inf in other places than in the network ({count} elements)"
 
 
-@sentence("tolerance.none")
-def _() -> str:
-    return "no tolerance is stated for it"
 
 
-@sentence("tolerance.nonfinite")
-def _(count: int) -> str:
-    return f"NaN or Inf in other places ({count} elements)"
 
 
 @sentence("tolerance.size")
@@ -160,14 +140,8 @@ def _(value: float, least: float) -> str:
     return f"cosine {value:.6f}, at least {least:g} asked for"
 
 
-@sentence("alone.shows")
-def _() -> str:
-    return "the twin's segment alone shows it"
 
 
-@sentence("alone.context")
-def _() -> str:
-    return "only in context: the twin's segment alone does not show it"
 
 
 @sentence("alone.no_time")
@@ -175,9 +149,6 @@ def _(seconds: float) -> str:
     return f"not run alone: the {seconds:g} s for confirming findings are used up"
 
 
-@sentence("alone.not_judged")
-def _(why: Fact | None) -> str:
-    return f"what its segment gives alone could not be judged: {words(why)}"
 
 
 @sentence("alone.not_cut")
@@ -185,19 +156,10 @@ def _(error: str) -> str:
     return error
 
 
-@sentence("alone.failed")
-def _(error: str) -> str:
-    return f"its segment could not be run alone: {error}"
 
 
-@sentence("tie.layer")
-def _(layer: str) -> str:
-    return f"they share {layer}, whose own tensor is not compared"
 
 
-@sentence("tie.weight")
-def _() -> str:
-    return "they share the weight"
 
 
 @sentence("evidence")

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import sentence
+from twinnet.report.sentences.registry import sayings, sentence
+
+sayings(
+    {
+        "nan.bounded": "the twin has the largest float where the network has infinity",
+    }
+)
+
 
 _VALUES = {"not a number": "NaN", "zero": "0"}
 
@@ -14,9 +21,6 @@ def _(network: Any, twin: float) -> str:
     return f"the twin has {'the largest float' if twin else '0'} where the network has NaN"
 
 
-@sentence("nan.bounded")
-def _(network: Any, twin: float) -> str:
-    return "the twin has the largest float where the network has infinity"
 
 
 @sentence("nan.made")

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import sentence
+from twinnet.report.sentences.registry import sayings, sentence
+
+sayings(
+    {
+        "normalisation.correction": "the twin divides by n - {twin} where the network divides by n - {network}",
+        "normalisation.axis": "the twin normalises from axis {twin} where the network normalises from axis {network}",
+        "normalisation.groups": "{twin} groups where the network has {network}",
+        "normalisation.together": "the twin normalises all channels together where the network normalises each",
+        "normalisation.unbiased": "the twin divides by {twin} where the network divides by {network}",
+    }
+)
 
 
-@sentence("normalisation.correction")
-def _(network: int, twin: int) -> str:
-    return f"the twin divides by n - {twin} where the network divides by n - {network}"
+
 
 
 @sentence("normalisation.another")
@@ -15,24 +23,12 @@ def _(network: str, twin: str) -> str:
     return f"{twin}{' (no mean)' if twin == 'RMS norm' else ''} instead of {network}"
 
 
-@sentence("normalisation.axis")
-def _(network: int, twin: int) -> str:
-    return f"the twin normalises from axis {twin} where the network normalises from axis {network}"
 
 
-@sentence("normalisation.groups")
-def _(network: int, twin: int) -> str:
-    return f"{twin} groups where the network has {network}"
 
 
-@sentence("normalisation.together")
-def _(network: str, twin: str) -> str:
-    return "the twin normalises all channels together where the network normalises each"
 
 
-@sentence("normalisation.unbiased")
-def _(network: str, twin: str) -> str:
-    return f"the twin divides by {twin} where the network divides by {network}"
 
 
 @sentence("statistics.exchanged")

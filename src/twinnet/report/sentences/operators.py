@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import plain, sentence, spaced
+from twinnet.report.sentences.registry import sayings, plain, sentence, spaced
+
+sayings(
+    {
+        "operator.passed_on": "the twin leaves out the {network} and passes its operand {operand} on",
+        "operands.branches": "the twin takes the branches of the choice the other way round",
+        "operands.joined": "the twin joins the operands in the order {twin}, not as they come",
+        "operands.part": "the twin takes part {twin} of the split where the network takes part {network}",
+        "rounding.another": "the twin rounds {twin} where the network rounds {network}",
+        "rounding.left_out": "the twin leaves out the rounding",
+    }
+)
+
 
 _SWAPPED = {"sub": "b - a where the network has a - b", "div": "b / a where the network has a / b"}
 
@@ -18,9 +30,6 @@ def _(network: str, twin: str, constant: float | str | None = None) -> str:
     return f"the twin leaves out {what}{'' if constant is None else f' with {plain(constant)}'}"
 
 
-@sentence("operator.passed_on")
-def _(network: str, twin: str, operand: int) -> str:
-    return f"the twin leaves out the {network} and passes its operand {operand} on"
 
 
 @sentence("operands.swapped")
@@ -33,9 +42,6 @@ def _(operator: str) -> str:
     return f"{spaced(operator)} with its operands in another order"
 
 
-@sentence("operands.branches")
-def _(network: str, twin: str) -> str:
-    return "the twin takes the branches of the choice the other way round"
 
 
 @sentence("operands.of_attention")
@@ -43,14 +49,8 @@ def _(operands: tuple[str, str]) -> str:
     return f"the twin takes {operands[0]} and {operands[1]} the other way round"
 
 
-@sentence("operands.joined")
-def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
-    return f"the twin joins the operands in the order {plain(twin)}, not as they come"
 
 
-@sentence("operands.part")
-def _(network: int, twin: int) -> str:
-    return f"the twin takes part {twin} of the split where the network takes part {network}"
 
 
 @sentence("groups.interleaved")
@@ -62,11 +62,5 @@ def _(of: str, network: str, twin: str) -> str:
     return "the twin writes the output channels of the groups interleaved where the network writes them in blocks"
 
 
-@sentence("rounding.another")
-def _(network: str, twin: str) -> str:
-    return f"the twin rounds {twin} where the network rounds {network}"
 
 
-@sentence("rounding.left_out")
-def _(network: str, twin: str) -> str:
-    return "the twin leaves out the rounding"

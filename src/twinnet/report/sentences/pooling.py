@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import plain, sentence, spaced
+from twinnet.report.sentences.registry import sayings, plain, sentence, spaced
+
+sayings(
+    {
+        "pooling.window": "a window of {twin} where the network has {network}",
+        "pooling.sum": "the twin sums where the network averages",
+        "resize.sampled": "the twin samples with {attribute} {twin} where the network has {network}",
+        "resize.cubic": "cubic coefficient {twin} where the network has {network}",
+    }
+)
+
 
 
 @sentence("pooling.size_rounded")
@@ -11,14 +21,8 @@ def _(network: bool, twin: bool) -> str:
     return f"the twin rounds the size {theirs} where the network rounds {ours}"
 
 
-@sentence("pooling.window")
-def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
-    return f"a window of {plain(twin)} where the network has {plain(network)}"
 
 
-@sentence("pooling.sum")
-def _(network: str, twin: str) -> str:
-    return "the twin sums where the network averages"
 
 
 @sentence("pooling.counts_padding")
@@ -29,9 +33,6 @@ def _(network: bool, twin: bool, instead_of_max: bool) -> str:
     return f"the twin {told} where the network {'counts it' if network else 'leaves it out'}"
 
 
-@sentence("resize.sampled")
-def _(attribute: str, network: str | bool, twin: str | bool) -> str:
-    return f"the twin samples with {attribute} {twin} where the network has {network}"
 
 
 @sentence("resize.another")
@@ -39,9 +40,6 @@ def _(attributes: tuple[str, ...], network: str, twin: str) -> str:
     return f"the twin resizes with {' and '.join(attributes)} {twin} where the network has {network}"
 
 
-@sentence("resize.cubic")
-def _(network: float, twin: float) -> str:
-    return f"cubic coefficient {twin} where the network has {network}"
 
 
 @sentence("resize.switched")

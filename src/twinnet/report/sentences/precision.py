@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import plain, sentence
+from twinnet.report.sentences.registry import sayings, plain, sentence
+
+sayings(
+    {
+        "precision.computed": "computed in {twin}",
+        "quantisation.rounding": "the twin rounds {twin} where the network rounds {network}",
+        "quantisation.overflows": "the twin overflows where the network saturates",
+        "quantisation.zero_point": "zero point {twin} where the network has {network}",
+        "quantisation.scale": "a scale {twin}x that of the network",
+        "quantisation.read_zero_point": "the twin reads the values with zero point {twin} instead of {network}",
+        "quantisation.read_scale": "the twin reads the values with a scale {twin}x that of the network",
+        "quantisation.weights": "the weights are rounded to {bits} bits per {per}",
+        "quantisation.grid": "the result is rounded to steps of {twin} ({bits} bits)",
+        "steps.read_scale": "the twin reads its data with a scale {twin}x the one they were written with",
+        "steps.read_zero_point": "the twin reads its data with zero point {twin} where they were written with {network}",
+        "steps.read_otherwise": "the twin reads its data in other steps than they were written in",
+    }
+)
+
 
 
 @sentence("precision.rounded")
@@ -28,29 +46,14 @@ def _(network: str, twin: str, tensor: str | None) -> str:
     return f"the twin reads {tensor or 'its data'} rounded to {twin}"
 
 
-@sentence("precision.computed")
-def _(network: str, twin: str) -> str:
-    return f"computed in {twin}"
 
 
-@sentence("quantisation.rounding")
-def _(network: str, twin: str) -> str:
-    return f"the twin rounds {twin} where the network rounds {network}"
 
 
-@sentence("quantisation.overflows")
-def _(network: str, twin: str) -> str:
-    return "the twin overflows where the network saturates"
 
 
-@sentence("quantisation.zero_point")
-def _(network: int, twin: int) -> str:
-    return f"zero point {twin} where the network has {network}"
 
 
-@sentence("quantisation.scale")
-def _(network: float, twin: float) -> str:
-    return f"a scale {plain(twin)}x that of the network"
 
 
 @sentence("quantisation.saturates")
@@ -59,24 +62,12 @@ def _(network: tuple[float, float], twin: tuple[float, float]) -> str:
     return f"the twin saturates at {theirs} where the network saturates at [{network[0]}, {network[1]}]"
 
 
-@sentence("quantisation.read_zero_point")
-def _(network: int, twin: int) -> str:
-    return f"the twin reads the values with zero point {twin} instead of {network}"
 
 
-@sentence("quantisation.read_scale")
-def _(network: float, twin: float) -> str:
-    return f"the twin reads the values with a scale {plain(twin)}x that of the network"
 
 
-@sentence("quantisation.weights")
-def _(network: str, twin: str, bits: int, per: str) -> str:
-    return f"the weights are rounded to {bits} bits per {per}"
 
 
-@sentence("quantisation.grid")
-def _(network: str, twin: float, bits: int) -> str:
-    return f"the result is rounded to steps of {plain(twin)} ({bits} bits)"
 
 
 @sentence("steps.saturated")
@@ -112,19 +103,10 @@ def _(network: tuple[float, float], twin: tuple[float, float]) -> str:
     return f"the twin saturates at {here} where the network's values reach {there}: the range is too small"
 
 
-@sentence("steps.read_scale")
-def _(network: float, twin: float) -> str:
-    return f"the twin reads its data with a scale {plain(twin)}x the one they were written with"
 
 
-@sentence("steps.read_zero_point")
-def _(network: int, twin: int) -> str:
-    return f"the twin reads its data with zero point {twin} where they were written with {network}"
 
 
-@sentence("steps.read_otherwise")
-def _() -> str:
-    return "the twin reads its data in other steps than they were written in"
 
 
 @sentence("steps.data")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import sentence
+from twinnet.report.sentences.registry import sayings, sentence
+
+sayings(
+    {
+        "recurrent.gates": "the twin reads the gates in the order {twin} where the network has {network}",
+        "recurrent.direction": "the twin runs {twin} where the network runs {network}",
+        "recurrent.one_bias": "the twin uses only the {used} bias",
+        "recurrent.from_zero": "the twin starts from zero where the network is given an {network}",
+    }
+)
 
 
-@sentence("recurrent.gates")
-def _(network: str, twin: str) -> str:
-    return f"the twin reads the gates in the order {twin} where the network has {network}"
+
 
 
 @sentence("recurrent.reset")
@@ -16,16 +23,7 @@ def _(network: bool, twin: bool) -> str:
     return f"the twin resets {theirs} the product where the network resets {ours} it"
 
 
-@sentence("recurrent.direction")
-def _(network: str, twin: str) -> str:
-    return f"the twin runs {twin} where the network runs {network}"
 
 
-@sentence("recurrent.one_bias")
-def _(network: str, twin: str, used: str) -> str:
-    return f"the twin uses only the {used} bias"
 
 
-@sentence("recurrent.from_zero")
-def _(network: str, twin: str) -> str:
-    return f"the twin starts from zero where the network is given an {network}"

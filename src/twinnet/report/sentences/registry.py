@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from twinnet.result import Fact
 
-__all__ = ["SENTENCES", "counted", "plain", "sentence", "spaced", "words"]
+__all__ = ["SENTENCES", "counted", "plain", "sayings", "sentence", "spaced", "words"]
 
 Sentence = Callable[..., str]
 SENTENCES: dict[str, Sentence] = {}
@@ -32,6 +33,27 @@ def sentence(code: str) -> Callable[[Sentence], Sentence]:
         return say
 
     return register
+
+
+def sayings(texts: Mapping[str, str]) -> None:
+    """Register sentences that need no logic: the text by code, each parameter by its name in braces.
+
+    >>> sayings({"mine.early": "the twin is {by} frames early"})
+    >>> words(Fact("mine.early", {"by": 2}))
+    'the twin is 2 frames early'
+    """
+    for code, text in texts.items():
+        SENTENCES[code] = Saying(text)
+
+
+@dataclass(frozen=True)
+class Saying:
+    """A text with the names of parameters in braces."""
+
+    text: str
+
+    def __call__(self, **params: Any) -> str:
+        return self.text.format(**{n: "" if v is None else plain(v) for n, v in params.items()})
 
 
 def words(fact: Fact | None) -> str:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import plain, sentence
+from twinnet.report.sentences.registry import sayings, plain, sentence
+
+sayings(
+    {
+        "weights.by_column": "the weights are read in the other order (column by column)",
+        "weights.other_channel": "other weights in channel {channel} of {count}",
+        "weights.checkpoint": "other weights throughout, as from another checkpoint ({differing} of {elements} differ)",
+    }
+)
+
 
 _TRANSPOSED = {
     "kernel": "the kernel is transposed",
@@ -27,9 +36,6 @@ def _(what: str) -> str:
     return _TRANSPOSED[what]
 
 
-@sentence("weights.by_column")
-def _() -> str:
-    return "the weights are read in the other order (column by column)"
 
 
 @sentence("weights.axes_exchanged")
@@ -43,9 +49,6 @@ def _(index: tuple[int, ...], network: float, twin: float, bit: int | None) -> s
     return f"weight {plain(index)} is {plain(twin)} where the network has {plain(network)}{flipped}"
 
 
-@sentence("weights.other_channel")
-def _(channel: int, count: int) -> str:
-    return f"other weights in channel {channel} of {count}"
 
 
 @sentence("weights.other")
@@ -55,6 +58,3 @@ def _(channels: int, count: int) -> str:
     return f"other weights in {channels} of {count} channels"
 
 
-@sentence("weights.checkpoint")
-def _(differing: int, elements: int) -> str:
-    return f"other weights throughout, as from another checkpoint ({differing} of {elements} differ)"
