@@ -20,24 +20,23 @@ from benchmarks.bar import Bar
 __all__ = ["bars", "twins"]
 
 WAYS = ("static", "dynamic", "weights", "float16")
-_NOT_CONVERTERS = {"torch", "callable", "recording", "lut", "lut-native", "command"}
 _REPEATS = 5
 
 
 def twins() -> tuple[str, ...]:
     """Specs of what is installed here."""
-    from twinnet.engines import REGISTRY, find_engine
+    from twinnet.engines import all_engines
     from twinnet.errors import MissingExtra
 
     found: list[str] = []
-    for name in REGISTRY:
-        if name in _NOT_CONVERTERS:
+    for engine in all_engines():
+        if engine.takes != "onnx" or not engine.file_is_network:  # a toolchain needs its description
             continue
         try:
-            find_engine(name).version()
+            engine().version()
         except MissingExtra:
             continue
-        found.append(name)
+        found.append(engine.name)
     if "onnxruntime" in found:
         found += [f"onnxruntime?quantize={way}" for way in WAYS]
     return tuple(found)
@@ -83,7 +82,7 @@ def _row(name: str, network: Any, inputs: Any, spec: str) -> Bar:
 
 def _times(network: Any, inputs: Any, spec: str) -> tuple[float, float]:
     """Milliseconds of a run as deployed, and of one with every site watched; the best of a few."""
-    from twinnet.engines import REGISTRY, find_engine, parse_spec
+    from twinnet.engines import find_engine, parse_spec
     from twinnet.inputs import load_inputs, python_sample
     from twinnet.job import Job
     from twinnet.network import load_network
@@ -92,7 +91,7 @@ def _times(network: Any, inputs: Any, spec: str) -> tuple[float, float]:
     loaded = load_network(network).with_example(python_sample(inputs))
     feed = load_inputs(loaded.signature, inputs)
     sample: dict[str, np.ndarray] = dict(feed.samples[0])
-    parsed = parse_spec(spec, REGISTRY)
+    parsed = parse_spec(spec)
     session = find_engine(parsed.engine).open(loaded, parsed.options, None, Job(sample, threads=1))
     watch = {s.tensor for s in session.sites}
 

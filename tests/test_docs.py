@@ -299,9 +299,9 @@ def test_cli_page_names_every_verb_and_option() -> None:
 
 
 def test_engines_page_names_every_engine_and_option() -> None:
-    from twinnet.engines import REGISTRY, find_engine
+    from twinnet.engines import BUILT_IN, find_engine
 
-    for name in REGISTRY:
+    for name in BUILT_IN:
         text = section("engines.md", name)
         assert first_cells(text) == set(find_engine(name).options), name
 

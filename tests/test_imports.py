@@ -19,7 +19,7 @@ HEAVY = "numpy torch onnx onnxruntime onnxscript ml_dtypes safetensors jinja2 PI
     [
         "import twinnet",
         "import twinnet; twinnet.__version__; dir(twinnet)",
-        "import twinnet.engines; twinnet.engines.parse_spec('onnxruntime', ['onnxruntime'])",
+        "import twinnet.engines; twinnet.engines.parse_spec('onnxruntime?opt=off:net.onnx')",
         "import twinnet.errors, twinnet.site, twinnet.result, twinnet.signature",
         "import twinnet.cli.main",
         *(

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.faults.networks import Subject
 from benchmarks.faults.trial import judged, twin_of
-from twinnet.engines import REGISTRY, parse_spec
+from twinnet.engines import parse_spec
 from twinnet.errors import EngineError
 from twinnet.result import Result
 
@@ -41,7 +41,7 @@ def clean_pairs(known: Sequence[Subject]) -> Iterator[Clean]:
     """Every network with every kind of twin that it can have."""
     for subject in known:
         for what, pattern in _TWINS.items():
-            spec = parse_spec(pattern.format(subject.path), REGISTRY)
+            spec = parse_spec(pattern.format(subject.path))
             yield clean_pair(subject.name, what, lambda s=subject, t=spec: judged(s, t))
         opaque = twin_of(subject.path, "opaque", subject)
         yield clean_pair(subject.name, "a function", lambda s=subject, t=opaque: judged(s, t))

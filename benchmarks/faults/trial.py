@@ -19,7 +19,7 @@ from twinnet.checking.case import Case
 from twinnet.checking.options import Options
 from twinnet.checking.run import run_case
 from twinnet.checking.sides import Sides
-from twinnet.engines import REGISTRY, parse_spec
+from twinnet.engines import parse_spec
 from twinnet.errors import TwinnetError
 from twinnet.layers import evaluate, evaluate_with_error
 from twinnet.network.arrays import to_tensor
@@ -84,9 +84,9 @@ def twin_of(path: Path, kind: str, subject: Subject) -> Any:
     tensors.
     """
     if kind == "file":
-        return parse_spec(f"onnxruntime?opt=off:{path}", REGISTRY)
+        return parse_spec(f"onnxruntime?opt=off:{path}")
     if kind == "fused":
-        return parse_spec(f"onnxruntime:{path}", REGISTRY)
+        return parse_spec(f"onnxruntime:{path}")
     import onnxruntime as ort
 
     model = onnx.load(str(path))

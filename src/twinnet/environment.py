@@ -7,19 +7,13 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
+from twinnet.engines import all_engines
+from twinnet.plugins import KINDS, plugins
+
 __all__ = ["environment", "version_of"]
 
-_PACKAGES = (
-    "twinnet",
-    "torch",
-    "numpy",
-    "onnx",
-    "onnxruntime",
-    "openvino",
-    "onnxscript",
-    "onnx-ir",
-    "safetensors",
-)
+_PACKAGES = ("twinnet", "torch", "numpy", "onnx", "onnxscript", "onnx-ir", "safetensors")
+"""What every check may use; an engine states what else it runs on."""
 
 
 def version_of(package: str) -> str | None:
@@ -33,6 +27,8 @@ def version_of(package: str) -> str | None:
 def environment() -> dict[str, str]:
     """Versions, processor, cores, and the environment variables that steer numerics.
 
+    Versions are those of twinnet, of its engines, and of the packages that add something to it.
+
     >>> {"cores", "numpy", "python"} <= set(environment())
     True
     """
@@ -42,7 +38,9 @@ def environment() -> dict[str, str]:
         "processor": _processor(),
         "cores": str(os.cpu_count() or 1),
     }
-    found.update({p: v for p in _PACKAGES if (v := version_of(p))})
+    engines = (package for engine in all_engines() for package in engine.packages)
+    added = (plugin.package for kind in KINDS for plugin in plugins(kind).values())
+    found.update({p: v for p in (*_PACKAGES, *engines, *added) if (v := version_of(p))})
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "ORT_DISABLE_ALL", "ATEN_CPU_CAPABILITY"):
         if name in os.environ:
             found[name] = os.environ[name]

@@ -25,7 +25,7 @@ from tests.onnx_edit import make_model, node_of, save, scale_channel
 from twinnet import lut
 from twinnet.blame.confirm import ALONE, CONTEXT, Confirmer
 from twinnet.checking.record import record
-from twinnet.engines import REGISTRY, find_engine
+from twinnet.engines import BUILT_IN, find_engine
 from twinnet.errors import EngineError
 from twinnet.job import Job
 from twinnet.judge.verdicts import Born
@@ -201,8 +201,8 @@ def test_a_part_runs_under_the_options_of_its_twin(tmp_path: Path) -> None:
     session = engine.open(load_network(str(path)), {"quantize": "weights"}, None, Job(x))
     assert np.array_equal(session.part("y", {"x"}, x), session.run(x)["y"])
     key = "config.session.qdq_matmulnbits_accuracy_level"
-    assert engine.alone({"quantize": "weights"}, None, Job(x))[key] == "1"
-    assert engine.alone({"quantize": "weights", key: "4"}, None, Job(x))[key] == "4"
+    assert engine.standalone_options({"quantize": "weights"}, None, Job(x))[key] == "1"
+    assert engine.standalone_options({"quantize": "weights", key: "4"}, None, Job(x))[key] == "4"
 
 
 _TABLES = ("lut", "lut?executor=numpy", "lut?executor=reference", "lut-native")
@@ -235,9 +235,9 @@ def test_a_fault_in_tables_as_onnx(tmp_path: Path) -> None:
 
 def test_every_engine_says_whether_it_can_cut() -> None:
     """And the tests above and below hold each to it."""
-    able = {name for name in REGISTRY if find_engine(name).abilities.segment != "no"}
+    able = {name for name in BUILT_IN if find_engine(name).abilities.segment != "no"}
     assert able == {*_ONNX, "command", "torch", *(t.partition("?")[0] for t in _TABLES)}
-    assert set(REGISTRY) - able == {"callable", "recording"}
+    assert set(BUILT_IN) - able == {"callable", "recording"}
 
 
 # -- the fault is not the segment's own ----------------------------------------------------------------------------

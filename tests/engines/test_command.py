@@ -14,7 +14,7 @@ from onnx import helper
 import twinnet
 from tests.needs import need_engine
 from tests.onnx_edit import make_model, node_of, save
-from twinnet.engines import REGISTRY, find_engine, parse_spec
+from twinnet.engines import find_engine, parse_spec
 from twinnet.engines._command_file import find_description, read_description, ready_files
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError
@@ -360,6 +360,6 @@ def test_wrong_options_and_files_are_named(net: Path, tmp_path: Path) -> None:
 
 
 def test_a_spec_names_options_and_file() -> None:
-    spec = parse_spec("command?chip=b2:tools/vendor.toml", REGISTRY)
+    spec = parse_spec("command?chip=b2:tools/vendor.toml")
     assert (spec.engine, spec.options, spec.file) == ("command", {"chip": "b2"}, "tools/vendor.toml")
-    assert parse_spec("tools/vendor.toml", REGISTRY).engine == "command"
+    assert parse_spec("tools/vendor.toml").engine == "command"

@@ -168,7 +168,7 @@ def test_weights_in_a_file_of_their_own(tmp_path: Path, file: Path) -> None:
 
 def test_threads_and_config_entries_reach_the_session(file: Path) -> None:
     session = _open(file, **{"threads": "1", "config.session.intra_op.allow_spinning": "0"})
-    options: Any = session._runner.session.get_session_options()  # type: ignore[attr-defined]
+    options: Any = session.runner.session.get_session_options()  # type: ignore[attr-defined]
     assert options.intra_op_num_threads == 1
     assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
 

@@ -239,7 +239,7 @@ def test_bfloat16_is_judged_at_its_own_precision() -> None:
 def test_threads_and_properties_reach_the_plugin(tmp_path: Path) -> None:
     path = save(_conv_relu(), tmp_path / "net.onnx")
     session = _open(path, X, **{"threads": "1", "config.CPU_DENORMALS_OPTIMIZATION": "YES"})
-    compiled = session._runner.compiled  # type: ignore[attr-defined]
+    compiled = session.runner.compiled  # type: ignore[attr-defined]
     assert compiled.get_property("INFERENCE_NUM_THREADS") == 1
     assert compiled.get_property("CPU_DENORMALS_OPTIMIZATION") is True
     with pytest.raises(EngineError, match="NO_SUCH_PROPERTY"):

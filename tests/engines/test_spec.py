@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinnet.engines import REGISTRY, Spec, find_engine, parse_spec, parse_specs
+from twinnet.engines import BUILT_IN, Spec, find_engine, parse_spec, parse_specs
 from twinnet.errors import UsageError
 from twinnet.job import Job
 
@@ -27,12 +27,12 @@ from twinnet.job import Job
     ],
 )
 def test_read(text: str, spec: Spec) -> None:
-    assert parse_spec(text, REGISTRY) == spec
+    assert parse_spec(text) == spec
 
 
 def test_written_as_read() -> None:
     for text in ("onnxruntime?opt=off&threads=2:a.onnx", "torch", "callable:t.py:f"):
-        assert str(parse_spec(text, REGISTRY)) == text
+        assert str(parse_spec(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_written_as_read() -> None:
 )
 def test_refused(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        parse_spec(text, REGISTRY)
+        parse_spec(text)
 
 
 def test_several() -> None:
-    found = parse_specs("onnxruntime?opt=off, onnxruntime?opt=all,net.onnx,callable:t.py:f", REGISTRY)
+    found = parse_specs("onnxruntime?opt=off, onnxruntime?opt=all,net.onnx,callable:t.py:f")
     assert [str(s) for s in found] == [
         "onnxruntime?opt=off",
         "onnxruntime?opt=all",
@@ -86,7 +86,7 @@ def test_unknown_engines_are_named_with_the_known_ones() -> None:
         find_engine("tensorrt")
 
 
-@pytest.mark.parametrize("name", list(REGISTRY))
+@pytest.mark.parametrize("name", list(BUILT_IN))
 def test_every_engine_states_what_it_can_do(name: str) -> None:
     engine = find_engine(name)
     assert engine.name == name and engine.summary and engine.version()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from twinnet.blame.causes import FAMILIES, Candidate
+from twinnet.blame.causes import Candidate, families
 from twinnet.blame.causes._tables import cells_words, fewer_sites, is_table
 from twinnet.blame.evidence import describe, layers_apart
 from twinnet.blame.lean import fewer_channels
@@ -113,7 +113,7 @@ def proposals(problem: Problem) -> Iterator[Candidate]:
     """Every hypothesis about a problem, tried or not."""
     # A table network has causes of its own; the others would only find their shadows.
     own = is_table(problem)
-    for name, propose in FAMILIES.items():
+    for name, propose in families().items():
         if name.startswith("table") != own:
             continue
         found = iter(propose(problem))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinnet.checking.options import Options
-from twinnet.engines import REGISTRY, Spec, parse_spec, parse_specs
+from twinnet.engines import Spec, parse_spec, parse_specs, reference_spec
 from twinnet.engines.spec import file_name
 from twinnet.errors import UsageError
 from twinnet.job import Arrays, Job
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Twin = Spec | Session | Network | Callable[..., Any]
 
-__all__ = ["Case", "default_spec", "modes_kept", "read_network", "read_twins", "twin_name"]
+__all__ = ["Case", "modes_kept", "read_network", "read_twins", "twin_name"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Case:
     ) -> Case:
         """A case; files of rules and metrics that cannot be read are reported before anything has run."""
         if reference is None:
-            reference = parse_spec(options.reference or default_spec(network, twin), REGISTRY)
+            reference = parse_spec(options.reference) if options.reference else reference_spec(network, twin)
         limits = options.limits
         job = Job(
             inputs=feed.samples[0],
@@ -93,19 +93,6 @@ def twin_name(twin: Any) -> str:
     """
     name = getattr(twin, "slug", None) or getattr(twin, "__name__", None) or getattr(twin, "name", "callable")
     return file_name(name, 80)
-
-
-def default_spec(network: Network, twin: Any = None) -> str:
-    """The engine that runs the network itself when nobody says otherwise.
-
-    Tables are judged beside the network they were made from, the native engine beside the tables.
-    """
-    engine = getattr(twin, "engine", "")
-    if network.format == "lookup tables" or engine == "lut-native":
-        return "lut"
-    if engine == "lut":
-        return "torch?sites=lut"
-    return "onnxruntime?opt=off" if network.format == "ONNX" else "torch"
 
 
 @contextmanager
@@ -153,7 +140,7 @@ def read_twins(twin: Any, inputs: Any = None) -> Sequence[Twin]:
     twins: list[Twin] = []
     for one in given:
         if isinstance(one, str):
-            twins += parse_specs(one, REGISTRY)
+            twins += parse_specs(one)
         elif is_network(one):
             twins.append(load_network(one).with_example(_example_for(one, python_sample(inputs))))
         elif callable(one):

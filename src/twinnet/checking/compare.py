@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.checking.case import Case, default_spec
+from twinnet.checking.case import Case
 from twinnet.checking.options import Keep, Options
 from twinnet.checking.run import check_case
-from twinnet.engines import REGISTRY, find_engine, parse_spec
+from twinnet.engines import find_engine, reference_spec
 from twinnet.engines.recording import RecordedSession
 from twinnet.errors import UsageError
 from twinnet.inputs import Inputs
@@ -100,7 +100,7 @@ def _network(recording: Recording, network: Any) -> tuple[Network, Graph | None]
     loaded = load_network(network)
     sample: Sample = recording.sample(0)
     job = Job({n: np.asarray(v) for n, v in sample.items()})
-    spec = parse_spec(default_spec(loaded), REGISTRY)
+    spec = reference_spec(loaded)
     session = find_engine(spec.engine).open(loaded, spec.options, spec.file, job)
     graph = session.graph()
     session.close()

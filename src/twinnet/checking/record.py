@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.checking.case import default_spec, modes_kept, read_network
+from twinnet.checking.case import modes_kept, read_network
 from twinnet.checking.options import Level, Limits, Options
-from twinnet.engines import REGISTRY, find_engine, parse_spec
+from twinnet.engines import find_engine, parse_spec, reference_spec
 from twinnet.environment import environment
 from twinnet.errors import UsageError
 from twinnet.job import Job
@@ -68,7 +68,7 @@ def record_with(options: Options, network: Any, inputs: Any, out: str | Path) ->
 
 def _record(network: Any, inputs: Any, folder: Path, options: Options) -> None:
     loaded, feed = read_network(network, inputs, options)
-    spec = parse_spec(options.reference or default_spec(loaded), REGISTRY)
+    spec = parse_spec(options.reference) if options.reference else reference_spec(loaded)
     limits = options.limits
     job = Job(
         feed.samples[0],

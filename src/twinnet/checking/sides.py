@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from twinnet.checking.case import Case
-from twinnet.engines import Spec, find_engine
+from twinnet.engines import Spec, engine_for_format, find_engine
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.job import Arrays
@@ -122,4 +122,4 @@ class Sides:
 
 def _engine_of(network: Network) -> str:
     """What runs a twin that was given as a network."""
-    return "onnxruntime" if network.format == "ONNX" else "torch"
+    return engine_for_format(network.format).name

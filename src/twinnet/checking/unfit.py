@@ -67,7 +67,7 @@ def refuse_other(
     shape alone is no reason: a wrong stride gives that too, and is better found where it is born.
     """
     said: list[str] = []
-    loose = not twin.output_tensors or twin.engine == "callable"
+    loose = not twin.output_tensors or twin.loose_outputs
     counts = len(net.output_tensors), len(twin.output_tensors)
     if counts[0] != counts[1] and not loose:
         said.append(f"the network has {counts[0]} outputs, the twin {counts[1]}")

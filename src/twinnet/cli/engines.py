@@ -1,36 +1,68 @@
-"""`twinnet engines`: what is installed, what each can do, how to install the rest."""
+"""`twinnet engines`: what is installed, what each can do, how to install the rest, what other packages add."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
+
+if TYPE_CHECKING:
+    from twinnet.plugins import Kind
 
 __all__ = ["command"]
 
 
 def command() -> None:
-    """What is installed, what each engine can do, and how to install the rest."""
+    """What is installed and where it comes from, what each engine can do, and how to install the rest."""
     from rich.console import Console
     from rich.table import Table
 
-    from twinnet.engines import REGISTRY, find_engine
-    from twinnet.errors import MissingExtra
+    from twinnet.engines import BUILT_IN, engine_names, find_engine, origin_of
+    from twinnet.errors import MissingExtra, UsageError
+    from twinnet.plugins import KINDS, ignored, plugins
 
     table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
-    for title in ("engine", "version", "shows", "parts alone", "options"):
+    for title in ("engine", "version", "from", "shows", "parts alone", "options"):
         table.add_column(title, overflow="fold")
-    missing: list[str] = []
-    for name in REGISTRY:
-        engine = find_engine(name)
+    said: list[str] = []
+    for name in engine_names():
+        try:
+            engine = find_engine(name)
+        except UsageError as error:
+            said.append(f"warning: {error}")
+            continue
         try:
             version = engine.version()
         except MissingExtra as error:
             version = "not installed"
-            missing.append(f"{name}: {error.hint}")
+            said.append(f"{name}: {error.hint}")
         able = engine.abilities
         shows = "all tensors" if able.capture else "outputs only"
         options = "; ".join(f"{k}={v}" for k, v in engine.options.items())
-        table.add_row(name, version, able.note or shows, able.segment, options or "-")
+        table.add_row(name, version, origin_of(name), able.note or shows, able.segment, options or "-")
     Console(highlight=False).print(table)
-    for line in missing:
+    said += [f"warning: {line}" for line in ignored("engine", BUILT_IN)]
+    for kind in KINDS[1:]:
+        said += _added(kind) if plugins(kind) else []
+    for line in said:
         typer.echo(line)
     typer.echo("\nspec: ENGINE[?key=value&key=value][:FILE]     example: --twin 'onnxruntime?opt=off'")
+
+
+def _added(kind: Kind) -> list[str]:
+    """A line for each plugin of another kind than engines."""
+    from twinnet.blame.causes import FAMILIES
+    from twinnet.errors import UsageError
+    from twinnet.plugins import ignored, plugins
+    from twinnet.restore.tasks import TASKS
+
+    own = {"cause": FAMILIES, "task": TASKS}.get(kind, {})
+    said = [f"warning: {line}" for line in ignored(kind, own)]
+    for plugin in plugins(kind, own).values():
+        try:
+            plugin.load()
+        except UsageError as error:
+            said.append(f"warning: {error}")
+        else:
+            said.append(f"{kind} {plugin.name}: from {plugin.origin}")
+    return said

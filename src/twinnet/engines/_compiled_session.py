@@ -88,7 +88,7 @@ class CompiledSession(OnnxSession, Generic[Module]):
     def sites(self) -> tuple[Site, ...]:
         prepared = self._prepared(self._artefact.feeds(self._job.inputs))
         seen = {*prepared.taps, *prepared.outputs}
-        return self._sites_of(n for n in self._cut.observable if n in seen)
+        return self.sites_of(n for n in self._cut.observable if n in seen)
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         feeds = self._artefact.feeds(inputs)
@@ -116,7 +116,7 @@ class CompiledSession(OnnxSession, Generic[Module]):
             self._show(self._compile(tapped, prepared, outputs), feeds, inner, builder)
         return builder.done()
 
-    def _run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
+    def run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
         prepared = self._prepare(model, feeds)
         return self._call(self._compile(prepared.model, prepared, prepared.outputs), feeds, frozenset())
 

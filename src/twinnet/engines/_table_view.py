@@ -42,6 +42,7 @@ class TableView(Session):
     def __init__(self, twin: Session, plan: Plan, names: Collection[str]) -> None:
         self.twin = twin
         self.engine, self.version, self.precision = twin.engine, twin.version, twin.precision
+        self.loose_outputs = twin.loose_outputs
         self.signature, self.notes, self.live = twin.signature, twin.notes, twin.live
         self.scales = {s.name: 1.0 / s.denominator for s in plan_sites(plan)}
         self._channels = plan.channels

@@ -1,7 +1,7 @@
 """The engine contract: convert a network, load it, run it, show its tensors.
 
-An engine is one module with one class. It states what it can do; nothing is discovered by crash. Adding an engine is
-a file here and a line in `twinnet.engines.REGISTRY`.
+An engine is one module with one class, which states everything there is to know about it: nothing is discovered by
+crash, and nothing about an engine is written anywhere else. Other packages add engines by entry points.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = [
     "LayerTime",
     "Session",
     "SiteJudge",
+    "Standalone",
     "one_of",
     "positive",
     "read_options",
@@ -46,6 +48,8 @@ class Abilities:
     capture: bool = True
     segment: Literal["no", "cheap", "compile"] = "no"
     profile: bool = False
+    optimised: bool = False
+    """Whether it can write an ONNX file as its optimiser makes it (`Engine.save_optimised`)."""
     note: str = ""
 
 
@@ -93,6 +97,8 @@ class Session(ABC):
     notes: tuple[str, ...] = ()
     live: bool = True
     """Whether it can run inputs it has not seen; a recording cannot."""
+    loose_outputs: bool = False
+    """Whether it may give more or fewer outputs than the network, as a function does."""
 
     @property
     @abstractmethod
@@ -183,20 +189,65 @@ class Session(ABC):
         """Free what the session holds."""
 
 
+@dataclass(frozen=True, slots=True)
+class Standalone:
+    """How `repro.py` runs an ONNX model under an engine where there is no twinnet.
+
+    `run` takes a model (a path or its bytes), options and inputs by name, and gives the outputs by name. Its source and
+    that of its `helpers` go into the file as they stand, so they import nothing of twinnet and call only each other.
+    What a trial runs while a network is made smaller is the same function.
+    """
+
+    run: Callable[[Any, dict[str, str], dict[str, Any]], dict[str, Any]]
+    helpers: tuple[Callable[..., Any], ...] = ()
+    module: str = ""
+    """What Python imports for it: the engine is there if this is."""
+    packages: tuple[str, ...] = ()
+    """What to install for it beside numpy; the one that the engine's version is of comes last."""
+
+
 class Engine(ABC):
-    """Converts and loads. Instances are cheap; heavy imports belong inside the methods."""
+    """Converts and loads. Instances are cheap; heavy imports belong inside the methods.
+
+    Everything that twinnet asks about an engine is here: to add one is to write this class.
+    """
 
     name: ClassVar[str]
-    extra: ClassVar[str | None] = None
     summary: ClassVar[str] = ""
+    extra: ClassVar[str | None] = None
+    """The extra of twinnet that installs it, if any."""
     abilities: ClassVar[Abilities] = Abilities()
     options: ClassVar[Mapping[str, str]] = {}
+    """Keys of its specs, and in words the values each may have."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Distributions whose versions belong in the environment of a run."""
+    takes: ClassVar[Literal["network", "onnx", ""]] = ""
+    """What it is given: the network as it is, an ONNX model (exported from the network where needed) whose values keep
+    their names, or something of its own."""
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """Files that mean this engine when a spec names no other, in lower case: `.onnx`."""
     file_is_network: ClassVar[bool] = True
     """Whether the file of a spec is the twin itself; else the twin is made from the network, and the file says how."""
+    formats: ClassVar[tuple[str, ...]] = ()
+    """Networks (by `Network.format`) that it runs as the reference when nobody says otherwise."""
+    as_written: ClassVar[Mapping[str, str]] = {}
+    """Options under which it computes the network as written, without optimising it."""
 
-    def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
-        """What `twinnet.engines.alone` needs to run a part of a network alone under these options."""
+    def reference(self, network: Network) -> str | None:
+        """The spec of the network's side beside a twin of this engine; None: that of the network's format."""
+        return None
+
+    def standalone(self) -> Standalone | None:
+        """How a part of a network runs in a repro; None if it cannot."""
+        return None
+
+    def standalone_options(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
+        """What `Standalone.run` is to be told for a spec with these options and this file."""
         return dict(options)
+
+    def save_optimised(self, file: str, options: Mapping[str, str], target: Path, job: Job) -> str:
+        """Write an ONNX file as it is optimised under these options; the words for what was written."""
+        raise EngineError(f"{self.name} does not show what its optimiser makes", stage="optimise")
 
     @abstractmethod
     def version(self) -> str:

@@ -37,6 +37,7 @@ class CallableEngine(Engine):
     name: ClassVar[str] = "callable"
     summary: ClassVar[str] = "any Python function"
     abilities: ClassVar[Abilities] = Abilities(capture=True, note="shows what the function returns by name")
+    suffixes: ClassVar[tuple[str, ...]] = (".py",)
     options: ClassVar[Mapping[str, str]] = {"precision": "float64|float32|float16|bfloat16 (default float32)"}
 
     def version(self) -> str:
@@ -61,6 +62,7 @@ class CallableSession(Session):
     """A function behind the session contract."""
 
     engine = "callable"
+    loose_outputs = True
 
     def __init__(
         self, function: Callable[..., Any], network: Network | None, job: Job, precision: str = "float32"

@@ -15,7 +15,7 @@ from twinnet.engines._command_alone import command_lines, read_results, tensor_f
 from twinnet.engines._compiled_model import tensor_types
 from twinnet.engines._compiled_session import CompiledSession
 from twinnet.engines._process import last_words
-from twinnet.engines.base import Abilities, Engine, Session
+from twinnet.engines.base import Abilities, Engine, Session, Standalone
 from twinnet.errors import EngineError, MissingExtra, UsageError
 from twinnet.job import Arrays, Job
 from twinnet.site import Site
@@ -41,6 +41,8 @@ class CommandEngine(Engine):
         capture=True, segment="compile", note="what the TOML file says"
     )
     options: ClassVar[Mapping[str, str]] = {"KEY": "an option that the TOML file declares"}
+    takes = "onnx"
+    suffixes: ClassVar[tuple[str, ...]] = (".toml",)
     file_is_network: ClassVar[bool] = False
 
     def version(self) -> str:
@@ -62,7 +64,23 @@ class CommandEngine(Engine):
         tools = Toolchain.read(file, options, job)
         return CommandSession(onnx_artefact(network, None, job), tools, job)
 
-    def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
+    def standalone(self) -> Standalone:
+        from twinnet.engines import _command_alone as alone
+        from twinnet.engines._onnx_alone import typed_model
+
+        helpers = (
+            typed_model,
+            alone.filled,
+            alone.command_lines,
+            alone.tensor_files,
+            alone.write_feeds,
+            alone.write_files,
+            alone.read_results,
+            alone.said_problem,
+        )
+        return Standalone(alone.run_command, helpers, "onnx", ("onnx",))
+
+    def standalone_options(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
         from twinnet.engines._toolchain import Toolchain
 
         return {"description": Toolchain.read(file, options, job).told()}
@@ -130,7 +148,7 @@ class CommandSession(CompiledSession["_Built"]):
     @property
     def sites(self) -> tuple[Site, ...]:
         if self._tools.found.intermediates.how == "none":
-            return self._sites_of(n for n in self._cut.observable if n in self._cut.outputs)
+            return self.sites_of(n for n in self._cut.observable if n in self._cut.outputs)
         return super().sites
 
     def _taps(self, watch: frozenset[str]) -> frozenset[str]:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from twinnet.engines._compiled_session import CompiledSession
-from twinnet.engines.base import Abilities, Engine, LayerTime, Session, one_of, positive, read_options
+from twinnet.engines.base import (
+    Abilities,
+    Engine,
+    LayerTime,
+    Session,
+    Standalone,
+    one_of,
+    positive,
+    read_options,
+)
 from twinnet.errors import MissingExtra
 from twinnet.job import Arrays, Job
 from twinnet.trace import TraceBuilder
@@ -31,6 +40,8 @@ class IreeEngine(Engine):
     extra: ClassVar[str | None] = "iree"
     summary: ClassVar[str] = "IREE, llvm-cpu"
     abilities: ClassVar[Abilities] = Abilities(capture=True, segment="compile", profile=True)
+    packages: ClassVar[tuple[str, ...]] = ("iree-base-compiler", "iree-base-runtime")
+    takes = "onnx"
     options: ClassVar[Mapping[str, str]] = {
         "opt": "O0|O1|O2|O3 (default: the compiler's own)",
         "cpu": "host|generic|a name that LLVM knows (default host)",
@@ -74,6 +85,13 @@ class IreeEngine(Engine):
         threads = chosen.get("threads", job.threads) or 1
         static = chosen.get("shapes", "static") == "static"
         return IreeSession(artefact, compiler, threads, static, job, version)
+
+    def standalone(self) -> Standalone:
+        from twinnet.engines._iree_alone import iree_flags, iree_problem, run_iree
+        from twinnet.engines._onnx_alone import typed_model
+
+        helpers = (typed_model, iree_flags, iree_problem)
+        return Standalone(run_iree, helpers, "iree.compiler", ("onnx", *self.packages))
 
 
 class IreeSession(CompiledSession["Module"]):

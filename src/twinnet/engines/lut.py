@@ -42,7 +42,13 @@ class LutEngine(Engine):
         capture=True, segment="cheap", note="all sites, in pixel units"
     )
     options: ClassVar[Mapping[str, str]] = {"executor": "torch|numpy|reference (default torch)"}
+    suffixes: ClassVar[tuple[str, ...]] = (".safetensors",)
+    formats: ClassVar[tuple[str, ...]] = ("lookup tables",)
     executor: ClassVar[str] = "torch"
+
+    def reference(self, network: Network) -> str | None:
+        """Tables are judged beside the network they were made from."""
+        return None if network.format in self.formats else "torch?sites=lut"
 
     def version(self) -> str:
         from twinnet import __version__
@@ -68,6 +74,10 @@ class LutNativeEngine(LutEngine):
     summary: ClassVar[str] = "lookup tables, native integer engine"
     options: ClassVar[Mapping[str, str]] = {"threads": "a number (default: all cores)"}
     executor: ClassVar[str] = "native"
+
+    def reference(self, network: Network) -> str | None:
+        """The native engine is judged beside the tables."""
+        return LutEngine.name
 
 
 def _executor(text: str) -> str:

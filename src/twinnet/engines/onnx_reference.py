@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines.base import Abilities, Engine, Session, read_options
+from twinnet.engines.base import Abilities, Engine, Session, Standalone, read_options
 from twinnet.engines.onnx_session import OnnxSession
 from twinnet.errors import EngineError, MissingExtra, foreign
 from twinnet.job import Arrays, Job
@@ -31,6 +31,8 @@ class OnnxReferenceEngine(Engine):
     extra: ClassVar[str | None] = "onnx"
     summary: ClassVar[str] = "onnx.reference, numpy"
     abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", note="slow; small inputs only")
+    packages: ClassVar[tuple[str, ...]] = ("onnx",)
+    takes = "onnx"
 
     def version(self) -> str:
         try:
@@ -47,6 +49,22 @@ class OnnxReferenceEngine(Engine):
         from twinnet.onnx.export import onnx_artefact
 
         return OnnxReferenceSession(onnx_artefact(network, file, job), job, self.version())
+
+    def standalone(self) -> Standalone:
+        return Standalone(run_onnx_reference, (), "onnx", ("onnx",))
+
+
+# Its source goes into `repro.py` as it stands, so it uses nothing of twinnet.
+def run_onnx_reference(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
+    """Outputs of an ONNX file (a path or its bytes) under the reference evaluator of the onnx package."""
+    import onnx
+    import onnx.reference
+
+    loaded = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+    evaluator = onnx.reference.ReferenceEvaluator(loaded)
+    taken = {i.name for i in loaded.graph.input}
+    results = evaluator.run(None, {n: v for n, v in feeds.items() if n in taken})
+    return dict(zip([o.name for o in loaded.graph.output], results))
 
 
 class OnnxReferenceSession(OnnxSession):
@@ -71,7 +89,7 @@ class OnnxReferenceSession(OnnxSession):
 
     @property
     def sites(self) -> tuple[Site, ...]:
-        return self._sites_of(self._cut.observable)
+        return self.sites_of(self._cut.observable)
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         trace = self.trace(inputs, self._cut.outputs, TraceBuilder())
@@ -95,7 +113,7 @@ class OnnxReferenceSession(OnnxSession):
         self._walk(self._evaluator, feeds, patches, keep)
         return builder.done()
 
-    def _run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
+    def run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
         from onnx.reference import ReferenceEvaluator
 
         with foreign("load the network", "onnx-reference"):

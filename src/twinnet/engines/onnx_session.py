@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -46,7 +48,8 @@ class OnnxSession(Session):
         self.signature = artefact.signature
         self.precision = artefact.precision
 
-    def _sites_of(self, names: Iterable[str]) -> tuple[Site, ...]:
+    def sites_of(self, names: Iterable[str]) -> tuple[Site, ...]:
+        """The sites of these values, with the modules and source lines they come from."""
         outputs = set(self._cut.outputs)
         found = []
         for name in names:
@@ -80,10 +83,10 @@ class OnnxSession(Session):
         nodes, read = between(self._cut, [tensor], set(known) - {tensor})
         feeds = {name: np.asarray(values[name]) for name in read}
         model = build(self._cut, nodes, feeds, [tensor], self._artefact.network.weights())
-        return np.asarray(self._run_part(model, feeds)[tensor])
+        return np.asarray(self.run_part(model, feeds)[tensor])
 
     @abstractmethod
-    def _run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
+    def run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
         """The outputs of a part of the network, cut out as a model of its own, under this session's options.
 
         Whatever happens to it, this session goes on.
@@ -114,7 +117,10 @@ class OnnxSession(Session):
 
 
 class TappedSession(OnnxSession):
-    """Shows tensors by marking them as outputs, in consecutive pieces where they take much memory."""
+    """Shows tensors by marking them as outputs, in consecutive pieces where they take much memory.
+
+    A subclass needs `load_part` only. One that fuses operators also says in `sites` which tensors survive.
+    """
 
     def __init__(self, artefact: OnnxArtefact, job: Job) -> None:
         super().__init__(artefact)
@@ -123,12 +129,25 @@ class TappedSession(OnnxSession):
         self._whole: dict[frozenset[str], Runner] = {}
 
     @abstractmethod
-    def _load_part(self, model: onnx.ModelProto) -> Runner:
+    def load_part(self, model: onnx.ModelProto) -> Runner:
         """A part of the network, cut out as a model of its own, under this session's options."""
 
-    def _load_tapped(self, names: Sequence[str]) -> Runner:
+    @cached_property
+    def runner(self) -> Runner:
+        """The network as deployed, nothing tapped."""
+        return self.load_part(self._artefact.network.complete())
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        return self.sites_of(self._cut.observable)
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        feeds = self._artefact.feeds(inputs)
+        return dict(zip(self.runner.outputs, self.runner(feeds), strict=True))
+
+    def load_tapped(self, names: Sequence[str]) -> Runner:
         """The whole network with these tensors as further outputs."""
-        return self._load_part(self._cut.with_outputs(names))
+        return self.load_part(self._cut.with_outputs(names))
 
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
         feeds = self._artefact.feeds(inputs)
@@ -167,7 +186,7 @@ class TappedSession(OnnxSession):
         model = self._cut.with_values(given, wanted)
         if not model.graph.output:  # everything that is wanted was given
             return builder.done()
-        runner = self._load_part(model)
+        runner = self.load_part(model)
         values = {**feeds, **given}
         results = runner({n: values[n] for n in runner.inputs if n in values})
         for name, result in zip(runner.outputs, results, strict=True):
@@ -175,8 +194,8 @@ class TappedSession(OnnxSession):
                 builder.add(name, result)
         return builder.done()
 
-    def _run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
-        runner = self._load_part(model)
+    def run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
+        runner = self.load_part(model)
         return dict(zip(runner.outputs, runner({n: feeds[n] for n in runner.inputs}), strict=True))
 
     def _plan(self, watch: frozenset[str], feeds: Arrays) -> list[Piece]:
@@ -188,8 +207,10 @@ class TappedSession(OnnxSession):
 
     def _piece_runner(self, piece: Piece, values: Arrays, count: int, watch: Collection[str]) -> Runner:
         if count == 1:
-            return self._load_tapped([n for n in self._cut.observable if n in watch])
-        return self._load_part(self._cut.extract(piece, values))
+            return self.load_tapped([n for n in self._cut.observable if n in watch])
+        return self.load_part(self._cut.extract(piece, values))
 
     def close(self) -> None:
         self._whole.clear()
+        with contextlib.suppress(AttributeError):  # it was never asked for
+            del self.runner

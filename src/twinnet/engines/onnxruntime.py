@@ -16,7 +16,17 @@ import numpy as np
 from twinnet.engines._elsewhere import Elsewhere, find_python
 from twinnet.engines._ort_session import LEVELS, make_session
 from twinnet.engines._quantise import CALIBRATIONS, TYPES, WAYS, Quantise, quantised
-from twinnet.engines.base import Abilities, Engine, LayerTime, Session, one_of, positive, read_options, switch
+from twinnet.engines.base import (
+    Abilities,
+    Engine,
+    LayerTime,
+    Session,
+    Standalone,
+    one_of,
+    positive,
+    read_options,
+    switch,
+)
 from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.errors import EngineError, MissingExtra, foreign
 from twinnet.job import Arrays, Job
@@ -40,7 +50,12 @@ class OnnxRuntimeEngine(Engine):
     name: ClassVar[str] = "onnxruntime"
     extra: ClassVar[str | None] = "onnx"
     summary: ClassVar[str] = "ONNX Runtime, CPU"
-    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", profile=True)
+    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", profile=True, optimised=True)
+    packages: ClassVar[tuple[str, ...]] = ("onnxruntime",)
+    takes = "onnx"
+    suffixes: ClassVar[tuple[str, ...]] = (".onnx",)
+    formats: ClassVar[tuple[str, ...]] = ("ONNX",)
+    as_written: ClassVar[Mapping[str, str]] = {"opt": "off"}
     options: ClassVar[Mapping[str, str]] = {
         "opt": "off|basic|extended|all (default all)",
         "threads": "a number (default: all cores)",
@@ -97,9 +112,22 @@ class OnnxRuntimeEngine(Engine):
             session.precision = way.precision
         return session
 
-    def alone(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
+    def standalone(self) -> Standalone:
+        from twinnet.engines._ort_alone import run_elsewhere, run_onnxruntime
+
+        return Standalone(run_onnxruntime, (run_elsewhere,), "onnxruntime", ("onnxruntime",))
+
+    def standalone_options(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
         given = _settled(options)
         return given | {"python": str(find_python(given["python"]))} if "python" in given else given
+
+    def save_optimised(self, file: str, options: Mapping[str, str], target: Path, job: Job) -> str:
+        level = options.get("opt", "all")
+        session = self.open(None, {"opt": level}, file, job)
+        assert isinstance(session, OnnxRuntimeSession)
+        session.save_optimised(target)
+        session.close()
+        return f"as ONNX Runtime optimises it (level {'extended' if level == 'all' else level})"
 
 
 def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +159,7 @@ class OnnxRuntimeSession(TappedSession):
         self._level = level
         self._threads = threads
         self._entries = entries
-        self._runner = _Loaded(self._load(artefact.path or artefact.model), job)
+        self.runner = _Loaded(self._load(artefact.path or artefact.model), job)
 
     def _load(
         self,
@@ -220,15 +248,11 @@ class OnnxRuntimeSession(TappedSession):
 
     @cached_property
     def _sites(self) -> tuple[Site, ...]:
-        return self._sites_of(self._survivors)
+        return self.sites_of(self._survivors)
 
     @property
     def sites(self) -> tuple[Site, ...]:
         return self._sites
-
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        runner = self._runner
-        return dict(zip(runner.outputs, runner(self._artefact.feeds(inputs)), strict=True))
 
     def load_ahead(self, inputs: Arrays) -> None:
         # All sites may be tapped at once: they are what is left after optimisation, whoever looks.
@@ -238,12 +262,12 @@ class OnnxRuntimeSession(TappedSession):
         if len(pieces) == 1:
             self._whole[watch] = self._piece_runner(pieces[0], feeds, 1, watch)
 
-    def _load_part(self, model: onnx.ModelProto) -> Runner:
+    def load_part(self, model: onnx.ModelProto) -> Runner:
         return _Loaded(self._load(model), self._job)
 
-    def _run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
+    def run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
         if self._elsewhere is None:
-            return super()._run_part(model, feeds)
+            return super().run_part(model, feeds)
         # In a child of its own: should it die of the part, the twin lives on.
         with contextlib.closing(self._elsewhere.another()) as child:
             runner = _Loaded(self._load(model, elsewhere=child), self._job)
@@ -251,8 +275,6 @@ class OnnxRuntimeSession(TappedSession):
 
     def close(self) -> None:
         super().close()
-        with contextlib.suppress(AttributeError):
-            del self._runner
         if self._elsewhere is not None:
             self._elsewhere.close()
 

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from twinnet.engines._openvino_graph import Step, executed, survivors
-from twinnet.engines.base import Abilities, Engine, LayerTime, Session, one_of, positive, read_options
+from twinnet.engines.base import (
+    Abilities,
+    Engine,
+    LayerTime,
+    Session,
+    Standalone,
+    one_of,
+    positive,
+    read_options,
+)
 from twinnet.engines.floats import own_floats
 from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.errors import EngineError, MissingExtra, foreign_as
@@ -38,6 +47,8 @@ class OpenVinoEngine(Engine):
     extra: ClassVar[str | None] = "openvino"
     summary: ClassVar[str] = "OpenVINO, CPU"
     abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", profile=True)
+    packages: ClassVar[tuple[str, ...]] = ("openvino",)
+    takes = "onnx"
     options: ClassVar[Mapping[str, str]] = {
         "precision": "f32|f16|bf16 (default f32)",
         "shapes": "as-written|static (default as-written)",
@@ -69,6 +80,41 @@ class OpenVinoEngine(Engine):
             config["INFERENCE_NUM_THREADS"] = threads
         config |= {k.partition(".")[2]: v for k, v in chosen.items() if k.startswith("config.")}
         return OpenVinoSession(artefact, config, job, version, static=chosen.get("shapes") == "static")
+
+    def standalone(self) -> Standalone:
+        return Standalone(run_openvino, (), "openvino", ("openvino",))
+
+
+# Its source goes into `repro.py` as it stands, so it uses nothing of twinnet.
+def run_openvino(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
+    """Outputs of an ONNX file (a path or its bytes) under OpenVINO's CPU plugin."""
+    import sys
+
+    if "openvino" not in sys.modules:
+        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    import numpy
+    import openvino
+
+    core = openvino.Core()
+    config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": options.get("precision", "f32")}
+    if "threads" in options:
+        config["INFERENCE_NUM_THREADS"] = int(options["threads"])
+    config.update({k.partition(".")[2]: v for k, v in options.items() if k.startswith("config.")})
+    if options.get("shapes") == "static":
+        import onnx
+
+        proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+        for value in proto.graph.input:
+            for size, n in zip(value.type.tensor_type.shape.dim, feeds[value.name].shape):
+                size.dim_value = n
+        model = proto.SerializeToString()
+    loaded = core.read_model(model)
+    names = [o.get_any_name() for o in loaded.outputs]
+    compiled = core.compile_model(loaded, "CPU", config)
+    taken = {i.get_any_name() for i in compiled.inputs}
+    request = compiled.create_infer_request()
+    request.infer({n: openvino.Tensor(numpy.array(v, order="C")) for n, v in feeds.items() if n in taken})
+    return {name: numpy.array(request.get_output_tensor(i).data) for i, name in enumerate(names)}
 
 
 def _openvino() -> Any:
@@ -118,13 +164,12 @@ class OpenVinoSession(TappedSession):
         self._static = static
         self._core = _openvino().Core()
         self._model = self._import()
-        self._runner = self._compile(self._model, self._cut.outputs)
         self.precision, self.notes = self._declared()
 
     def _declared(self) -> tuple[str, tuple[str, ...]]:
         """The number format that OpenVINO says it computes in, and what that is not."""
         asked = str(self._config["INFERENCE_PRECISION_HINT"])
-        given = self._runner.compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+        given = self.runner.compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
         notes: list[str] = []
         if given in _PRECISIONS and given != asked:
             notes.append(f"openvino computes in {given} on this processor, though {asked} was asked for")
@@ -182,10 +227,14 @@ class OpenVinoSession(TappedSession):
             compiled = self._core.compile_model(model, "CPU", settings)
         return _Compiled(compiled, names, self._job)
 
-    def _load_part(self, model: onnx.ModelProto) -> Runner:
+    @cached_property
+    def runner(self) -> _Compiled:
+        return self._compile(self._model, self._cut.outputs)
+
+    def load_part(self, model: onnx.ModelProto) -> Runner:
         return self._compile(self._read(model), [o.name for o in model.graph.output])
 
-    def _load_tapped(self, names: Sequence[str]) -> Runner:
+    def load_tapped(self, names: Sequence[str]) -> Runner:
         tapped = self._model.clone()
         inner = [n for n in names if n not in self._cut.outputs]
         if inner:
@@ -196,20 +245,16 @@ class OpenVinoSession(TappedSession):
 
     @cached_property
     def _steps(self) -> list[Step]:
-        return executed(self._runner.compiled)
+        return executed(self.runner.compiled)
 
     @cached_property
     def _sites(self) -> tuple[Site, ...]:
         alive = survivors(self._model, self._steps) | set(self._cut.outputs)
-        return self._sites_of(name for name in self._cut.observable if name in alive)
+        return self.sites_of(name for name in self._cut.observable if name in alive)
 
     @property
     def sites(self) -> tuple[Site, ...]:
         return self._sites
-
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        results = self._runner(self._artefact.feeds(inputs))
-        return dict(zip(self._cut.outputs, results, strict=True))
 
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
         feeds = self._artefact.feeds(inputs)
@@ -243,11 +288,6 @@ class OpenVinoSession(TappedSession):
             operation.get_friendly_name(): [n for p in operation.outputs() for n in p.names if n in known]
             for operation in self._model.get_ordered_ops()
         }
-
-    def close(self) -> None:
-        super().close()
-        with contextlib.suppress(AttributeError):
-            del self._runner
 
 
 class _Compiled:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from twinnet.engines.registry import engine_for_file, engine_names, has_engine
 from twinnet.errors import UsageError
 
 __all__ = ["Spec", "file_name", "parse_spec", "parse_specs"]
-
-_BY_SUFFIX = {
-    ".onnx": "onnxruntime",
-    ".pt2": "torch",
-    ".py": "callable",
-    ".safetensors": "lut",
-    ".toml": "command",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,44 +50,43 @@ def file_name(text: str, most: int | None = None) -> str:
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in text)[:most]
 
 
-def parse_spec(text: str, engines: Collection[str]) -> Spec:
-    """Read one spec. A prefix counts only if it is a registered engine, so that paths with a colon work.
+def parse_spec(text: str) -> Spec:
+    """Read one spec. A prefix counts only if it is the name of an engine, so that paths with a colon work.
 
-    >>> parse_spec("onnxruntime?opt=off:a.onnx", ["onnxruntime"])
+    >>> parse_spec("onnxruntime?opt=off:a.onnx")
     Spec(engine='onnxruntime', options={'opt': 'off'}, file='a.onnx')
-    >>> parse_spec("C:/nets/a.onnx", ["onnxruntime"]).file
+    >>> parse_spec("C:/nets/a.onnx").file
     'C:/nets/a.onnx'
     """
     text = text.strip()
+    # An option's value holds no colon: the first one decides.
     head, _, file = text.partition(":")
     name, question, query = head.partition("?")
-    if name in engines:
-        # An option value may itself hold a colon only after the file separator, so the first colon decides.
+    if has_engine(name):
         return Spec(name, _options(query, text) if question else {}, file or None)
-    path = text.split(":")[0] if Path(text).suffix == "" else text
-    suffix = Path(text).suffix or Path(path).suffix
-    engine = _BY_SUFFIX.get(suffix.split(":")[0].lower())
-    if engine is None and ".py:" in text:
-        engine = "callable"
-    if engine in engines and engine is not None:
+    engine = engine_for_file(text)
+    if engine is not None:
         return Spec(engine, {}, text)
-    known = ", ".join(sorted(engines))
     raise UsageError(
         f"{text!r} names neither an engine nor a file of a known kind",
-        hint=f"engines: {known}; form: ENGINE[?key=value&key=value][:FILE]",
+        hint=f"engines: {', '.join(sorted(engine_names()))}; form: ENGINE[?key=value&key=value][:FILE]",
     )
 
 
-def parse_specs(text: str, engines: Collection[str]) -> tuple[Spec, ...]:
-    """Read `SPEC[,SPEC...]`; a comma separates only where an engine or a file follows."""
+def parse_specs(text: str) -> tuple[Spec, ...]:
+    """Read `SPEC[,SPEC...]`; a comma separates only where an engine or a file follows.
+
+    >>> [str(spec) for spec in parse_specs("torch,onnxruntime?opt=off,net.onnx")]
+    ['torch', 'onnxruntime?opt=off', 'onnxruntime:net.onnx']
+    """
     parts: list[str] = []
     for piece in text.split(","):
         head = piece.strip().partition(":")[0].partition("?")[0]
-        if parts and head not in engines and not Path(piece.strip()).suffix:
+        if parts and not has_engine(head) and not Path(piece.strip()).suffix:
             parts[-1] += "," + piece
         else:
             parts.append(piece)
-    return tuple(parse_spec(p, engines) for p in parts)
+    return tuple(parse_spec(p) for p in parts)
 
 
 def _options(query: str, text: str) -> dict[str, str]:

@@ -36,6 +36,10 @@ class TorchEngine(Engine):
     abilities: ClassVar[Abilities] = Abilities(
         capture=True, segment="cheap", note="compile=1 shows outputs only"
     )
+    packages: ClassVar[tuple[str, ...]] = ("torch",)
+    takes = "network"
+    suffixes: ClassVar[tuple[str, ...]] = (".pt2",)
+    formats: ClassVar[tuple[str, ...]] = ("PyTorch", "exported program")
     options: ClassVar[Mapping[str, str]] = {
         "dtype": "float32|float64|bfloat16|float16 (default: the network's own)",
         "compile": "0|1 (default 0)",

@@ -9,16 +9,30 @@ from typing import Any
 import numpy as np
 
 from twinnet.errors import UsageError
+from twinnet.plugins import plugins
 from twinnet.result import TaskMetric
 
 __all__ = ["load_metric", "mean_metric", "task_metric"]
 
 
 def load_metric(metric: Any) -> Callable[..., Any] | None:
-    """The function behind `file.py:fn`, or the function itself."""
+    """The function behind `file.py:fn` or behind the name of a metric that another package adds, or itself."""
     from twinnet.pyfile import load_attribute
 
-    return load_attribute(metric, what="metric") if isinstance(metric, str) else metric
+    if not isinstance(metric, str):
+        return metric
+    if ":" in metric or metric.endswith(".py"):
+        return load_attribute(metric, what="metric")
+    added = plugins("metric")
+    if metric not in added:
+        known = f"metrics: {', '.join(added)}; or" if added else "give"
+        raise UsageError(
+            f"there is no metric {metric!r}", hint=f"{known} a function of your own: file.py:NAME"
+        )
+    found = added[metric].load()
+    if not callable(found):
+        raise added[metric].broken("is not a function")
+    return found
 
 
 def mean_metric(scores: Sequence[TaskMetric]) -> tuple[TaskMetric, ...]:

@@ -6,6 +6,7 @@ import math
 import shlex
 
 from twinnet.report import figures
+from twinnet.report.words import takes_network
 from twinnet.result import Advice, Result
 
 __all__ = ["advice_rows", "advice_words", "next_with_advice"]
@@ -89,7 +90,7 @@ def next_with_advice(result: Result) -> tuple[str, str]:
             elif word.startswith("--twin="):
                 said[i] = f"--twin={advice.file}"
         return figures.clean(shlex.join(said)), "checks the improved twin"
-    if advice.how == "run" and result.twin.engine != "torch":
+    if advice.how == "run" and not takes_network(result.twin):
         return figures.clean(
             shlex.join([*typed, "--advise-out", "improved.onnx"])
         ), "writes the improved twin"

@@ -7,6 +7,7 @@ import shlex
 from collections import Counter
 from pathlib import Path
 
+from twinnet.engines import known_engine
 from twinnet.judge.verdicts import TOO_LARGE
 from twinnet.report.figures import NBSP, clean, count, figure, grouped, percent, times
 from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideInfo, TaskMetric
@@ -23,6 +24,7 @@ __all__ = [
     "reason_words",
     "share_words",
     "side_words",
+    "takes_network",
     "total_time",
     "verdict_words",
     "weak_words",
@@ -46,7 +48,8 @@ def side_words(side: SideInfo) -> str:
     named_by_engine = side.name in ("", side.engine, side.spec)
     head = engine if named_by_engine else side.name
     details = [] if named_by_engine or not side.format else [side.format]
-    if not named_by_engine and side.engine and side.engine not in ("torch", side.name):
+    # What runs the network as it is need not be named.
+    if not named_by_engine and side.engine not in ("", side.name) and not takes_network(side):
         details.append(f"on {engine}")
     elif not named_by_engine and not side.format and side.engine:
         details.append(engine)
@@ -56,6 +59,16 @@ def side_words(side: SideInfo) -> str:
     if side.precision not in ("", "float32") and side.precision not in " ".join(details):
         details.append(side.precision)
     return clean(f"{head} ({', '.join(details)})" if details else head)
+
+
+def takes_network(side: SideInfo) -> bool:
+    """Whether a side runs the network as it is, converted to nothing.
+
+    >>> takes_network(SideInfo("net", "torch")), takes_network(SideInfo("net", "onnxruntime"))
+    (True, False)
+    """
+    engine = known_engine(side.engine)
+    return engine is not None and engine.takes == "network"
 
 
 def _parameters(number: int) -> str:

@@ -83,9 +83,9 @@ def benchmarks_in(
         if folder is None or good is None or not any(is_picture(p) for p in good.rglob("*")):
             missing.append(name)
             continue
-        bad = (f"LR_x{task.scale}", f"LR_bicubic/X{task.scale}") if task.name == "sr" else ("blur", "low")
+        bad = (f"LR_x{task.scale}", f"LR_bicubic/X{task.scale}") if task.resizes else ("blur", "low")
         low = next((folder / b for b in bad if (folder / b).is_dir()), None)
-        found.append(Benchmark(name, good, None if task.name in ("denoise", "deblock") else low))
+        found.append(Benchmark(name, good, low if task.low_is_given else None))
     return found, missing
 
 

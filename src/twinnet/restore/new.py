@@ -12,6 +12,7 @@ from tomlkit.exceptions import TOMLKitError
 from twinnet.errors import UsageError
 from twinnet.restore.config import CONFIG_NAME, SECTIONS, parse, template
 from twinnet.restore.experiment import write_whole
+from twinnet.restore.tasks import find_task
 
 __all__ = ["RECIPES", "new", "settings"]
 
@@ -74,7 +75,8 @@ def new(folder: str | Path, values: Mapping[str, Mapping[str, Any]] | None = Non
     given = {section: dict(entries) for section, entries in (values or {}).items()}
     kind = given.get("model", {}).get("type", SECTIONS["model"].model_fields["type"].default)
     merged: Values = {section: dict(entries) for section, entries in RECIPES.get(kind, {}).items()}
-    if given.get("model", {}).get("task", "sr") != "sr":
+    task = given.get("model", {}).get("task", SECTIONS["model"].model_fields["task"].default)
+    if not find_task(task).resizes:
         merged.setdefault("model", {})["scale"] = 1
     for section, entries in given.items():
         merged.setdefault(section, {}).update(entries)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from twinnet.engines.alone import HELPERS, SIDES
+from twinnet.engines import known_engine, standalone_of
+from twinnet.environment import version_of
 from twinnet.errors import UsageError
 from twinnet.shrink import script
 from twinnet.shrink.seed import Runner
@@ -24,13 +25,6 @@ from twinnet.store import atomic_write
 
 __all__ = ["Contents", "check_target", "describe", "start", "write_folder"]
 
-_PACKAGES = {
-    "onnxruntime": ("onnxruntime",),
-    "openvino": ("openvino",),
-    "onnx-reference": ("onnx",),
-    "iree": ("onnx", "iree-base-compiler", "iree-base-runtime"),
-    "command": ("onnx",),
-}
 _OURS = {
     "repro.py", "ISSUE.md", "network.onnx", "twin.onnx", "inputs.npz", "expected.npz", "observed.npz",
     "network.npz", "twin.npz",
@@ -90,15 +84,15 @@ def _npz(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
 
 
 def _program(contents: Contents) -> str:
-    sides = {name: SIDES[name] for name in contents.engines}
+    sides = {name: side for name in contents.engines if (side := standalone_of(name)) is not None}
     helpers = [script.beyond, script.report, script.turned]
     if contents.body is script.expect_refusal:
         helpers = [script.normalised]
-    called = dict.fromkeys(f for name in sides for f in HELPERS.get(name, ()))
-    parts = (*called, *sides.values(), *(contents.sources or helpers), contents.body)
+    called = dict.fromkeys(f for side in sides.values() for f in (*side.helpers, side.run))
+    parts = (*called, *(contents.sources or helpers), contents.body)
     sources = [inspect.getsource(f) for f in parts]
     further = ["import json", "from dataclasses import dataclass, field", "from itertools import product"]
-    table = "{" + ", ".join(f'"{name}": {f.__name__}' for name, f in sides.items()) + "}"
+    table = "{" + ", ".join(f'"{name}": {side.run.__name__}' for name, side in sides.items()) + "}"
     about = textwrap.fill(contents.about, 110)
     return "\n".join(
         [
@@ -185,7 +179,8 @@ def packages(sides: Sequence[Runner]) -> dict[str, str]:
     """The packages that `repro.py` needs, with their versions."""
     found = {"numpy": np.__version__}
     for side in sides:
-        for package in _PACKAGES.get(side.engine, ()):
-            own = package == "onnx" and side.engine != "onnx-reference"
-            found[package] = onnx.__version__ if own else side.version.split()[-1] if side.version else ""
+        engine, alone = known_engine(side.engine), standalone_of(side.engine)
+        for package in alone.packages if alone is not None else ():
+            of_engine = engine is not None and package in engine.packages
+            found[package] = side.version.partition(" ")[0] if of_engine else version_of(package) or ""
     return found

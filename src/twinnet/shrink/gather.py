@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines import Spec, find_engine
+from twinnet.engines import Spec, find_engine, standalone_of
 from twinnet.engines._plan_judge import PlanJudge
-from twinnet.engines.alone import SIDES
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.job import Job
 from twinnet.judge.aggregate import VISIBLE
@@ -99,7 +98,7 @@ class Gatherer:
         if self._graph is None or self._test is None or result.site.tensor not in self._graph.producer:
             return self._recorded(base, result)
         values, expected, allowed = self._exact(pair, base)
-        twin = self._twin.artefact if self._twin.engine in SIDES else None
+        twin = self._twin.artefact if standalone_of(self._twin.engine) is not None else None
         network = self._network_artefact()
         if twin is not None:
             live = self._live(base, pair, network, twin, expected, allowed) if network is not None else None
@@ -121,7 +120,7 @@ class Gatherer:
             return self._net.artefact
         if isinstance(self._source.twin, Spec) and self._source.derived and self._twin.artefact is not None:
             return self._twin.artefact
-        if not hasattr(self._source.network, "exported") or self._twin.engine not in SIDES:
+        if not hasattr(self._source.network, "exported") or standalone_of(self._twin.engine) is None:
             return None
         try:
             return onnx_artefact(self._source.network, None, self._source.job)
@@ -188,7 +187,7 @@ class Gatherer:
         target = links.get(pair.site.tensor)
         if target is None:
             return None
-        own = network is self._net.artefact and self._net.engine in SIDES
+        own = network is self._net.artefact and standalone_of(self._net.engine) is not None
         base = replace(
             base, network_side=base.network_side if own else Runner(), kind="live", output=target[0]
         )
@@ -310,7 +309,7 @@ class Gatherer:
         self, seed: Seed, network: OnnxArtefact | None, values: Mapping[str, np.ndarray]
     ) -> Seed:
         """With the network's part beside the stored values, where it is ONNX."""
-        if network is None or network is not self._net.artefact or self._net.engine not in SIDES:
+        if network is None or network is not self._net.artefact or standalone_of(self._net.engine) is None:
             return replace(seed, network_side=Runner())
         graph = OnnxGraph(network.model)
         try:
@@ -342,7 +341,7 @@ def error_seed(source: Source, error: EngineError, *, opened: bool) -> Seed | No
     """The ONNX network that an engine refused, as a seed; None where the refusal came from elsewhere."""
     spec: Any = source.twin if opened else source.reference
     refused = bool(error.log) and error.stage.startswith(("load", "import", "compile", "run"))
-    if not refused or not isinstance(spec, Spec) or spec.engine not in SIDES:
+    if not refused or not isinstance(spec, Spec) or standalone_of(spec.engine) is None:
         return None
     try:
         file = spec.file if find_engine(spec.engine).file_is_network else None
@@ -366,7 +365,11 @@ def error_seed(source: Source, error: EngineError, *, opened: bool) -> Seed | No
 
 
 def _options(spec: Any, job: Job) -> dict[str, str]:
-    return find_engine(spec.engine).alone(spec.options, spec.file, job) if isinstance(spec, Spec) else {}
+    return (
+        find_engine(spec.engine).standalone_options(spec.options, spec.file, job)
+        if isinstance(spec, Spec)
+        else {}
+    )
 
 
 def _ratio(found: Outcome) -> float:

@@ -14,12 +14,10 @@ from twinnet.onnx.graph import OnnxGraph
 from twinnet.onnx.read import read_onnx
 from twinnet.pairing.topology import by_topology
 from twinnet.shrink.ddmin import ddmin
-from twinnet.shrink.seed import Link, Runner
-from twinnet.shrink.trial import Bench, Candidate, run
+from twinnet.shrink.seed import Link
+from twinnet.shrink.trial import Bench, Candidate, run_as_written
 
 __all__ = ["fewer_nodes", "fold_static"]
-
-_PLAIN = Runner("onnxruntime", {"opt": "off"})
 
 
 def fewer_nodes(bench: Bench, candidate: Candidate) -> Candidate:
@@ -87,7 +85,7 @@ def _all_values(model: onnx.ModelProto, graph: OnnxGraph, whole: Candidate) -> d
     names = [n for n in graph.observable if n not in graph.outputs]
     tapped = graph.with_outputs(names)
     try:
-        found = run(_PLAIN, tapped, whole.feeds)
+        found = run_as_written(tapped, whole.feeds)
     except EngineError:  # an operator that only another engine knows: parts are then fed from the ends only
         return {}
     return {n: v for n, v in found.items() if isinstance(v, np.ndarray) and v.dtype != object}
@@ -155,7 +153,7 @@ def fold_static(model: onnx.ModelProto) -> onnx.ModelProto | None:
         return None
     kept = [i for i in range(len(graph.nodes)) if i not in set(fixed)]
     wanted = {n for i in kept for n in graph.reads[i]} & {o for i in fixed for o in graph.nodes[i].output}
-    values = run(_PLAIN, build(graph, fixed, {}, sorted(wanted)), {})
+    values = run_as_written(build(graph, fixed, {}, sorted(wanted)), {})
     folded = onnx.ModelProto()
     folded.CopyFrom(model)
     del folded.graph.node[:]

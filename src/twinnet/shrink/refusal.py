@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from twinnet.engines.alone import allowance
 from twinnet.errors import EngineError, TwinnetError, UsageError
 from twinnet.onnx.cut import between, build, set_inputs
 from twinnet.onnx.graph import OnnxGraph
@@ -18,7 +17,7 @@ from twinnet.onnx.shapes import infer
 from twinnet.shrink.ddmin import ddmin
 from twinnet.shrink.script import normalised
 from twinnet.shrink.seed import Runner, Seed
-from twinnet.shrink.trial import run
+from twinnet.shrink.trial import allowance, run
 
 __all__ = ["Refusal", "hidden_refusal", "names_of", "smallest_refusal"]
 

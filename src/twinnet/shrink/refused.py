@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from twinnet.engines import standalone_of
 from twinnet.shrink import script
 from twinnet.shrink.folder import Contents
 from twinnet.shrink.issue import code, networks, write_issue
@@ -31,9 +32,7 @@ def refused_network(seed: Seed, confidential: bool, progress: Progress) -> tuple
     spec = {
         "twin": {
             **side,
-            "package": {"onnx-reference": "onnx", "iree": "iree.compiler", "command": "onnx"}.get(
-                seed.twin_side.engine, seed.twin_side.engine
-            ),
+            "package": alone.module if (alone := standalone_of(seed.twin_side.engine)) else "",
         },
         "names": names,
         "message": normalised(message, names),

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import torch
 
-from twinnet.engines.alone import SIDES, allowance
+from twinnet.engines import engine_for_format, known_engine, standalone_of
 from twinnet.engines.floats import own_floats
 from twinnet.errors import EngineError, foreign
 from twinnet.judge.born import BornTest
@@ -25,7 +25,7 @@ from twinnet.pairing import Pair
 from twinnet.shrink.seed import Link, Runner
 from twinnet.site import Site
 
-__all__ = ["Bench", "Candidate", "Outcome", "exact_values"]
+__all__ = ["Bench", "Candidate", "Outcome", "allowance", "exact_values", "run", "run_as_written"]
 
 _TINY = 2.0**-126
 _CLEAR = 2.0
@@ -206,9 +206,28 @@ class Bench:
 
 def run(side: Runner, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The outputs of a model under an engine; `EngineError` where it does not run."""
-    data, runner = model.SerializeToString(), SIDES[side.engine]
+    alone = standalone_of(side.engine)
+    if alone is None:
+        raise EngineError(f"{side.engine} cannot run a part of the network alone", stage="cut")
+    data = model.SerializeToString()
     with own_floats(), foreign("run the part", side.engine):
-        return runner(data, dict(side.options), dict(feeds))
+        return alone.run(data, dict(side.options), dict(feeds))
+
+
+def run_as_written(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The outputs of a model without optimisation, under the engine that runs ONNX unless another is named."""
+    engine = engine_for_format("ONNX")
+    return run(Runner(engine.name, dict(engine.as_written)), model, feeds)
+
+
+def allowance(engine: str) -> float:
+    """Seconds that making a network smaller may take: a compiler needs some for every trial.
+
+    >>> allowance("onnxruntime"), allowance("iree")
+    (60.0, 300.0)
+    """
+    found = known_engine(engine)
+    return 300.0 if found is not None and found.abilities.segment == "compile" else 60.0
 
 
 def exact_values(

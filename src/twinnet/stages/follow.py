@@ -11,21 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinnet.checking.options import Keep, Level, Limits, Options
+from twinnet.engines import Spec, engine_for_format, find_engine, parse_specs
 from twinnet.errors import EngineError, UsageError
 from twinnet.progress import Report, silent
 from twinnet.result import Result, ResultSet, SideInfo, Stage, StagedResult, Step
 
 if TYPE_CHECKING:
-    from twinnet.engines.spec import Spec
     from twinnet.judge.tolerance import Tolerance, Tolerances
+    from twinnet.network import Network
     from twinnet.stages.forms import Forge, Form
 
 __all__ = ["read_stage_files", "stages", "stages_with"]
 
 _FILES = ("onnx", "optimised", "quantised")
 _ONE_STEP = ("names", "baseline", "watch", "skip", "advise")
-_NO_EXPORT = ("torch",)
-"""Engines that take the module itself: nothing is exported on the way to them."""
 
 
 def read_stage_files(given: Iterable[str]) -> dict[str, str]:
@@ -147,7 +146,7 @@ class _Walk:
         self._argv = argv
         self._progress = options.progress
         self._network, self._feed = read_network(network, inputs, options)
-        self._twin = _one_twin(twin)
+        self._twin = _one_twin(twin, self._network)
         self._samples = list(self._feed.samples)
         self._files = self._placed(files)
         held.mkdir(parents=True, exist_ok=True)
@@ -158,8 +157,8 @@ class _Walk:
             time_limit=options.limits.time_limit,
             memory=options.limits.memory,
         )
-        level = getattr(self._twin, "options", {}).get("opt", "all")
-        self._forge: Forge = Forge(self._network, self._samples[0], held, self._files, level, job)
+        self._twin_engine = find_engine(self._twin.engine) if isinstance(self._twin, Spec) else None
+        self._forge: Forge = Forge(self._network, self._samples[0], held, self._files, self._twin, job)
         self._results: list[Result] = []
         self._stages: list[Stage] = []
         self._forms: dict[str, Form] = {}
@@ -212,17 +211,17 @@ class _Walk:
         )
 
     def _off_the_way(self, name: str) -> str:
-        engine = getattr(self._twin, "engine", "callable")
+        engine = self._twin_engine
         if name in self._files or name == "engine":
             return ""
-        if engine in _NO_EXPORT:
-            return f"{engine} takes the network itself"
+        if engine is not None and engine.takes == "network":
+            return f"{engine.name} takes the network itself"
         if name == "quantised":
             return "no quantised file is given"
         if name == "optimised":
-            if engine != "onnxruntime":
-                return f"ONNX Runtime's optimisation is not on the way to {engine}"
-            if getattr(self._twin, "options", {}).get("opt") == "off":
+            if engine is None or not engine.abilities.optimised:
+                return f"{_words(self._twin)} does not show what its optimiser makes"
+            if engine.as_written.items() <= self._twin.options.items():
                 return "the twin runs without optimisation"
         return ""
 
@@ -261,16 +260,12 @@ class _Walk:
         spec = self._twin
         form = Form("engine", "the twin as it ships", None, self._original())
         last = self._last
-        if (
-            last.file
-            and last.network is not None
-            and hasattr(spec, "engine")
-            and spec.engine not in _NO_EXPORT
-        ):
+        engine = self._twin_engine
+        if last.file and last.network is not None and engine is not None and engine.takes != "network":
             source = self._forms.get("onnx")
             if spec.file is None and source is not None:
                 form = replace(form, twin=str(replace(spec, file=source.file)))
-            form = replace(form, keeps_names=spec.engine in ("onnxruntime", "onnx-reference"))
+            form = replace(form, keeps_names=engine.takes == "onnx")
         before = self._compare("engine", last, form)
         what = f"the twin: {_words(spec)}"
         if before.verdict == "ERROR":
@@ -363,12 +358,10 @@ class _Walk:
 
     def _network_info(self) -> SideInfo:
         net = self._network
-        engine = "onnxruntime" if net.format == "ONNX" else "torch"
-        return SideInfo(net.name, engine, "", "", net.format, net.parameters)
+        return SideInfo(net.name, engine_for_format(net.format).name, "", "", net.format, net.parameters)
 
 
-def _one_twin(twin: Any) -> Spec | Any:
-    from twinnet.engines import REGISTRY, parse_specs
+def _one_twin(twin: Any, network: Network) -> Spec | Any:
     from twinnet.network import is_network
 
     if is_network(twin):
@@ -378,10 +371,10 @@ def _one_twin(twin: Any) -> Spec | Any:
         )
     if callable(twin):
         return twin
-    specs = parse_specs(twin if isinstance(twin, str) else ",".join(twin), REGISTRY)
+    specs = parse_specs(twin if isinstance(twin, str) else ",".join(twin))
     if len(specs) != 1:
         raise UsageError("stages are followed to one twin", hint="name one with --twin")
-    if specs[0].engine in ("lut", "lut-native"):
+    if find_engine(specs[0].engine).reference(network) is not None:
         raise UsageError(
             f"nothing is exported on the way to {specs[0].engine}", hint="twinnet check compares it directly"
         )

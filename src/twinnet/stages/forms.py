@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twinnet.engines import find_engine, reference_spec
 from twinnet.errors import EngineError, UsageError, foreign
 from twinnet.job import Job
 
@@ -81,16 +82,19 @@ def holds(path: Path) -> str:
 
 
 class Forge:
-    """Makes the forms of one network; `folder` takes the files, `given` are files of the user's own, by stage."""
+    """Makes the forms of one network; `folder` takes the files, `given` are files of the user's own, by stage.
+
+    `twin` is what the network is on its way to.
+    """
 
     def __init__(
-        self, network: Network, sample: Sample, folder: Path, given: Mapping[str, str], level: str, job: Job
+        self, network: Network, sample: Sample, folder: Path, given: Mapping[str, str], twin: Any, job: Job
     ) -> None:
         self.network = network
         self.sample = sample
         self.folder = folder
         self.given = given
-        self.level = level
+        self.twin = twin
         self.job = job
         self._trunk: ExportedProgram | None = None
         self._same = {name: name for name in sample}
@@ -170,7 +174,7 @@ class Forge:
             "decomposed",
             "its operators decomposed into core ATen",
             network,
-            f"torch:{path}",
+            str(replace(reference_spec(network), file=str(path))),
             str(path),
             origin,
             inputs=_by_position(self.sample, [s.name for s in network.signature.inputs]),
@@ -209,18 +213,12 @@ class Forge:
             path = Path(given)
             made_by_ort = holds(path) == "optimised"
             return self._file("optimised", "the given optimised file", path, keeps_names=made_by_ort)
-        from twinnet.engines import find_engine
-        from twinnet.engines.onnxruntime import OnnxRuntimeSession
-
         source = before["onnx"]
-        session = find_engine("onnxruntime").open(None, {"opt": self.level}, source.file, self.job)
-        assert isinstance(session, OnnxRuntimeSession)
         path = self.folder / "optimised.onnx"
-        session.save_optimised(path)
-        session.close()
+        what = find_engine(self.twin.engine).save_optimised(source.file, self.twin.options, path, self.job)
         return self._file(
             "optimised",
-            f"as ONNX Runtime optimises it (level {'extended' if self.level == 'all' else self.level})",
+            what,
             path,
             source.inputs,
             {n: t for n, t in source.origin.items() if n in _operators(str(path))},
@@ -246,7 +244,7 @@ class Forge:
         if network.format != "ONNX":
             raise UsageError(f"{path} is not an ONNX file", hint=f"the stage {stage} is one")
         names = inputs or _by_position(self.sample, [s.name for s in network.signature.inputs])
-        twin = f"onnxruntime?opt=off:{path}"
+        twin = str(replace(reference_spec(network), file=str(path)))
         return Form(stage, what, network, twin, str(path), origin or {}, keeps_names, names)
 
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from twinnet.blame.causes.family import FAMILIES, Candidate, Family, family
+from twinnet.blame.causes.family import FAMILIES, Candidate, Family, families, family
 from twinnet.blame.causes.kinds import KINDS
 
-__all__ = ["FAMILIES", "KINDS", "Candidate", "Family", "family"]
+__all__ = ["FAMILIES", "KINDS", "Candidate", "Family", "families", "family"]
 
 for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_") and _module.name not in ("family", "kinds"):

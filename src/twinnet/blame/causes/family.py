@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from twinnet.blame.causes.kinds import KINDS
 from twinnet.blame.problem import Patch, Problem
+from twinnet.errors import UsageError
+from twinnet.plugins import plugins
 
-__all__ = ["FAMILIES", "Candidate", "Family", "family", "plain"]
+__all__ = ["FAMILIES", "Candidate", "Family", "families", "family", "plain"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,19 @@ class Candidate:
 
 Family = Callable[[Problem], Iterable[Candidate]]
 FAMILIES: dict[str, Family] = {}
-"""Every family by the name of its file."""
+"""twinnet's own families by the names of their files."""
+
+
+@cache
+def families() -> Mapping[str, Family]:
+    """All families, those that other packages state as `twinnet.causes` last. One that does not load is a warning."""
+    found = dict(FAMILIES)
+    for name, plugin in plugins("cause", FAMILIES).items():
+        try:
+            found[name] = plugin.load()
+        except UsageError as error:
+            warnings.warn(str(error), stacklevel=2)
+    return found
 
 
 def family(propose: Family) -> Family:

@@ -17,7 +17,9 @@ __all__ = ["VERBS"]
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to make.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take defaults and options.")] = False,
-    task: Annotated[str | None, typer.Option(help="sr, denoise, deblock or deblur.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="sr, denoise, deblock, deblur, or one of another package.")
+    ] = None,
     type_: Annotated[str | None, typer.Option("--type", help="srlut, mulut, cascade, spf, auto-*.")] = None,
     scale: Annotated[int | None, typer.Option(help="2, 3 or 4 for sr.")] = None,
     train: Annotated[list[Path] | None, typer.Option(help="Folder of images to train on; repeat it.")] = None,
@@ -35,6 +37,7 @@ def new(
 
     from twinnet.errors import UsageError
     from twinnet.restore import new as making
+    from twinnet.restore.tasks import find_task, task_names
 
     values = making.settings(set_ or ())
     model, data = values.setdefault("model", {}), values.setdefault("data", {})
@@ -44,11 +47,11 @@ def new(
             raise UsageError(
                 "there is no terminal to ask on", hint="use --yes, with options for what differs"
             )
-        given["task"] = task or typer.prompt("Task (sr, denoise, deblock, deblur)", "sr")
+        given["task"] = task or typer.prompt(f"Task ({', '.join(task_names())})", "sr")
         given["type"] = type_ or typer.prompt(
             "Network (srlut, mulut, cascade, spf, auto-mulut, auto-spf)", "mulut"
         )
-        if given["task"] == "sr" and scale is None:
+        if find_task(str(given["task"])).resizes and scale is None:
             given["scale"] = typer.prompt("Scale (2, 3, 4)", 4, type=int)
         train = train or [Path(typer.prompt("Folder of images to train on"))]
         asked = bench or typer.prompt("Folder of test sets (may be empty)", "", show_default=False)

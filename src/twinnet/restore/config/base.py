@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function
 
 if TYPE_CHECKING:
     from twinnet.restore.config.whole import Config
 
-__all__ = ["Problem", "Section"]
+__all__ = ["OneOf", "Problem", "Section"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,21 @@ class Problem:
     key: tuple[str, ...]
     what: str
     allowed: str = ""
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Marks a text that is one of several names, which are known only when asked for."""
+
+    names: Callable[[], Collection[str]]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(self._checked, handler(source))
+
+    def _checked(self, name: str) -> str:
+        if name not in self.names():
+            raise ValueError(f"there is no {name!r}")
+        return name
 
 
 class Section(BaseModel):

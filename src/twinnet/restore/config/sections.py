@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from twinnet.restore.config.base import Problem, Section
+from twinnet.restore.config.base import OneOf, Problem, Section
+from twinnet.restore.tasks import find_task, task_names
 
 if TYPE_CHECKING:
     from twinnet.restore.config.whole import Config
@@ -21,7 +22,6 @@ __all__ = [
     "TrainSection",
 ]
 
-TaskName = Literal["sr", "denoise", "deblock", "deblur"]
 Schedule = Literal["cosine", "constant"]
 Loss = Literal["mse", "l1", "charbonnier"]
 
@@ -39,12 +39,12 @@ class CascadeStage(Section):
 class ModelSection(Section):
     """The network that becomes tables."""
 
-    task: TaskName = Field(default="sr", description="What is restored.")
+    task: Annotated[str, OneOf(task_names)] = Field(default="sr", description="What is restored.")
     type: Literal["srlut", "mulut", "cascade", "spf", "auto-mulut", "auto-spf"] = Field(
         default="mulut", description="Kind of network."
     )
     scale: int = Field(
-        default=4, ge=1, le=4, description="Output pixels per input pixel; 1 for all tasks but sr."
+        default=4, ge=1, le=4, description="Output pixels per input pixel; 1 for tasks that keep the size."
     )
     modes: str = Field(
         default="sdy",
@@ -72,9 +72,10 @@ class ModelSection(Section):
         from twinnet.errors import UsageError
         from twinnet.lut.patterns import PATTERNS, patterns
 
-        if self.task == "sr" and self.scale == 1:
-            yield Problem(("model", "scale"), "super-resolution needs a larger scale than 1", "2, 3 or 4")
-        if self.task != "sr" and self.scale != 1:
+        resizes = find_task(self.task).resizes
+        if resizes and self.scale == 1:
+            yield Problem(("model", "scale"), f"{self.task} needs a larger scale than 1", "2, 3 or 4")
+        if not resizes and self.scale != 1:
             yield Problem(("model", "scale"), f"{self.task} keeps the size of the image", "1")
         if self.type == "srlut" and self.modes not in ("s", "V", "F"):
             yield Problem(("model", "modes"), f"srlut has one pattern, not {self.modes!r}", "s, V or F")
@@ -166,9 +167,8 @@ class DataSection(Section):
                     f"there are {len(getattr(self, bad))} folders, but {len(getattr(self, good))} in {good}",
                     f"one for each of {good}, or none",
                 )
-        if self.tones and config.model.task != "sr":
-            # Other degradations are not the same for an image of less contrast.
-            yield Problem(("data", "tones"), f"only sr can change tones, not {config.model.task}", "0.0")
+        if self.tones and not find_task(config.model.task).any_tones:
+            yield Problem(("data", "tones"), f"{config.model.task} cannot change tones", "0.0")
         if not self.valid and self.valid_share == 0:
             yield Problem(("data", "valid_share"), "without valid folders a share must be held out", "over 0")
         if self.valid and bool(self.valid_low) != bool(self.train_low):

@@ -12,6 +12,7 @@ import tomlkit
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
+from twinnet.restore.config.base import OneOf
 from twinnet.restore.config.whole import SECTIONS, VERSION
 
 __all__ = ["allowed_values", "template"]
@@ -81,7 +82,10 @@ def allowed_values(key: tuple[str, ...]) -> str:
     if key[:2] == ("model", "cascade") and len(key) > 3:
         model, name = CascadeStage, key[3]
     field = None if model is None else model.model_fields.get(name)
-    return "" if field is None else _kind(field.annotation) + _range(field)
+    if field is None:
+        return ""
+    named = next((m for m in field.metadata if isinstance(m, OneOf)), None)
+    return ", ".join(named.names()) if named is not None else _kind(field.annotation) + _range(field)
 
 
 def _kind(annotation: Any) -> str:

@@ -43,6 +43,12 @@ class Task(ABC):
     margin: int = 0
     """With `at_crop`: good pixels around a crop that its degradation looks at."""
 
+    resizes: ClassVar[bool] = False
+    """Whether `scale` is more than 1: the bad image is smaller than the good one."""
+    any_tones: ClassVar[bool] = False
+    """Whether its degradation is the same for an image of less contrast."""
+    low_is_given: ClassVar[bool] = True
+    """Whether test sets may bring its bad images; else they are always made."""
     only_cuts: ClassVar[bool] = False
     """Whether `trained` is a view of the image, which costs nothing to make again."""
 

@@ -24,6 +24,7 @@ class Deblock(Task):
 
     quality: int = 20
     name: ClassVar[str] = "deblock"
+    low_is_given: ClassVar[bool] = False
     plain_name: ClassVar[str] = "JPEG"
     benchmarks: tuple[str, ...] = ("classic5", "LIVE1")
 

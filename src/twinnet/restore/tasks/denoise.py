@@ -32,6 +32,7 @@ class Denoise(Task):
     sigma: float = 25.0
     colour: bool = False
     name: ClassVar[str] = "denoise"
+    low_is_given: ClassVar[bool] = False
     at_crop: bool = True
 
     @classmethod

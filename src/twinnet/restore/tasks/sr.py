@@ -31,6 +31,8 @@ class SuperResolution(Task):
     recipe: Recipe = "matlab"
     name: ClassVar[str] = "sr"
     plain_name: ClassVar[str] = "bicubic"
+    resizes: ClassVar[bool] = True
+    any_tones: ClassVar[bool] = True
     only_cuts: ClassVar[bool] = True
     benchmarks: tuple[str, ...] = ("Set5", "Set14", "B100", "Kodak24", "Urban100", "Manga109")
 

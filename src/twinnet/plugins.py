@@ -1,0 +1,100 @@
+"""What other packages add to twinnet: engines, causes, metrics and tasks, each stated as an entry point.
+
+A package adds an engine with two lines in its `pyproject.toml`:
+
+    [project.entry-points."twinnet.engines"]
+    toy = "toy_engine:ToyEngine"
+
+Entry points are looked up when a name is asked for that twinnet does not have itself. A plugin is imported when it is
+used; one that cannot be imported is an error that names its package, and only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from twinnet.errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["KINDS", "Kind", "Plugin", "ignored", "plugins"]
+
+Kind = Literal["engine", "cause", "metric", "task"]
+KINDS: tuple[Kind, ...] = ("engine", "cause", "metric", "task")
+"""What a package can add. The group of a kind's entry points is `twinnet.<kind>s`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One entry point and the package that states it."""
+
+    kind: Kind
+    entry: EntryPoint
+    package: str
+    version: str
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+        return self.entry.name
+
+    @property
+    def origin(self) -> str:
+        """The package and its version."""
+        return f"{self.package} {self.version}"
+
+    def __str__(self) -> str:
+        return f"the {self.kind} {self.name!r} of {self.origin}"
+
+    def load(self) -> Any:
+        """The object behind the entry point, imported now."""
+        try:
+            return self.entry.load()
+        except Exception as error:  # whatever the code of another package may raise while it is imported
+            raise self.broken(f"cannot be loaded: {type(error).__name__}: {error}") from error
+
+    def broken(self, words: str) -> UsageError:
+        """The error to raise for what is wrong with it: the package to repair is named."""
+        place = f"entry point {self.name} = {self.entry.value} in the group twinnet.{self.kind}s"
+        return UsageError(f"{self} {words}", hint=f"{place}; update or uninstall {self.package}")
+
+
+def plugins(kind: Kind, own: Collection[str] = ()) -> Mapping[str, Plugin]:
+    """The plugins of a kind by name. One that is called like one of `own` is ignored.
+
+    >>> sorted(plugins("metric", own=["psnr"]))
+    []
+    """
+    first: dict[str, Plugin] = {}
+    for plugin in _stated(kind):
+        if plugin.name not in own:
+            first.setdefault(plugin.name, plugin)
+    return first
+
+
+def ignored(kind: Kind, own: Collection[str] = ()) -> tuple[str, ...]:
+    """A sentence for every plugin whose name is already taken, by twinnet or by another package."""
+    used = plugins(kind, own)
+    said = []
+    for plugin in _stated(kind):
+        if plugin.name in own:
+            said.append(f"{plugin} is ignored: twinnet has one of that name")
+        elif plugin is not used[plugin.name]:
+            said.append(f"{plugin} is ignored: {used[plugin.name].origin} has one of that name")
+    return tuple(said)
+
+
+@cache
+def _stated(kind: Kind) -> tuple[Plugin, ...]:
+    """All entry points of a kind, by package and name: the same on every machine."""
+    from importlib.metadata import entry_points  # not needed by most commands
+
+    found = []
+    for entry in entry_points(group=f"twinnet.{kind}s"):
+        if entry.dist is not None:
+            found.append(Plugin(kind, entry, entry.dist.name, entry.dist.version))
+    return tuple(sorted(found, key=lambda plugin: (plugin.package, plugin.name)))

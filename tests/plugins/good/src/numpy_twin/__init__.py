@@ -1,0 +1,1 @@
+"""An engine, a cause, a metric and a task for twinnet."""
