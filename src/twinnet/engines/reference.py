@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twinnet.engines.registry import engine_for_format, find_engine
 from twinnet.engines.spec import Spec, parse_spec
-
-if TYPE_CHECKING:
-    from twinnet.network import Network
+from twinnet.network import Network
 
 __all__ = ["reference_spec"]
 
@@ -18,7 +16,11 @@ def reference_spec(network: Network, twin: Any = None) -> Spec:
 
     The network runs as written, not as an optimiser would like it.
     """
-    beside = find_engine(twin.engine).reference(network) if isinstance(twin, Spec) else None
+    beside = None
+    if isinstance(twin, Spec):
+        beside = find_engine(twin.engine).reference(network)
+    elif isinstance(twin, Network):
+        beside = engine_for_format(twin.format)().reference(network)
     if beside is not None:
         return parse_spec(beside)
     engine = engine_for_format(network.format)
