@@ -233,6 +233,7 @@ def _error(case: Case, sides: Sides, error: EngineError, *, seeds: bool = True) 
         network=sides.network_info(),
         twin=sides.twin_info(),
         inputs=case.feed.info,
+        guards=tuple(Guard("note", note) for note in _version_notes()),
         error=error.what if error.hint is None else f"{error.what}\n  {error.hint}",
         stage=error.stage,
         log=error.log,
