@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint docs-check bench bench-faults bench-peers models cards clean help
+.PHONY: demo test test-slow lint docs-check torch-matrix bench bench-faults bench-peers models cards clean help
 
 help:
 	@echo "make demo         the whole idea in one minute"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-slow    what takes longer"
 	@echo "make lint         ruff and pyright"
 	@echo "make docs-check   every command and snippet of README and docs/"
+	@echo "make torch-matrix the core tests with several versions of PyTorch and Python"
 	@echo "make bench-faults planted faults: found, placed, explained"
 	@echo "make models       the tables of the package, from the images in TWINNET_DATA; then their scores"
 	@echo "make cards        only scores, cards and the page on shipped tables"
@@ -37,6 +38,9 @@ lint: $(VENV)/.test
 docs-check: $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_docstrings.py
 
+torch-matrix:
+	$(PYTHON) -m tools.torch_matrix
+
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
 
@@ -47,10 +51,10 @@ bench-peers: $(VENV)/.test
 	$(BIN)/python -m benchmarks.peers
 
 models: $(VENV)/.test
-	$(BIN)/python -m twinnet.models.build
+	$(BIN)/python -m tools.shipped_tables.make
 
 cards: $(VENV)/.test
-	$(BIN)/python -m twinnet.models.build --cards
+	$(BIN)/python -m tools.shipped_tables.make --cards
 
 # torch comes first and alone: with it in place no other package pulls another build of it.
 $(VENV)/.torch: constraints.txt

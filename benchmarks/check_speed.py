@@ -44,7 +44,7 @@ import sys, numpy as np
 from twinnet.recording import compare, record
 x = np.random.RandomState(1).rand(1, 3, 640, 640).astype("float32")
 for side, spec in (("a", "onnxruntime?opt=off"), ("b", "onnxruntime")):
-    record(sys.argv[1], {"x": x}, out=f"{sys.argv[2]}/{side}", as_spec=spec)
+    record(sys.argv[1], {"x": x}, out=f"{sys.argv[2]}/{side}", reference=spec)
 print(compare(f"{sys.argv[2]}/a", f"{sys.argv[2]}/b").verdict)
 """
 

@@ -67,7 +67,7 @@ def _row(name: str, network: Any, inputs: Any, spec: str) -> Bar:
     import twinnet
     from twinnet.result import Result
 
-    found = twinnet.check(network, inputs, spec, keep="none", threads=1)
+    found = twinnet.check(network, inputs, spec, keep="none", limits=twinnet.Limits(threads=1))
     assert isinstance(found, Result)
     what = f"{name} on {spec}"
     real = isinstance(network, str)

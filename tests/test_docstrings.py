@@ -8,11 +8,16 @@ from importlib import import_module
 
 import pytest
 
+import tools
 import twinnet
 from tests.needs import absent
 from twinnet.errors import EngineError, MissingExtra
 
-_FOUND = (m.name for m in pkgutil.walk_packages(twinnet.__path__, "twinnet."))
+_FOUND = (
+    module.name
+    for package in (twinnet, tools)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+)
 # Native parts are libraries for ctypes that only look like modules.
 MODULES = ["twinnet", *(name for name in _FOUND if not name.endswith(("native._engine", "native._fit")))]
 

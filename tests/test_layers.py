@@ -24,11 +24,6 @@ EXCEPTIONS = {
     ("engines/_plan_judge.py", "judge"): "a judgement is a Born",
     ("engines/_plan_judge.py", "blame"): "its context is blame's",
     ("engines/_table_patch.py", "judge"): "what lies behind a tensor",
-    # A check asks for causes while its tensors are there.
-    ("judge/keep.py", "blame"): "cause and impact, loaded when something fails",
-    # A recording is an engine, and the noun stands beside its verbs.
-    ("engines/recording.py", "recording"): "the noun",
-    ("engines/recording.py", "check"): "which engine runs a network",
 }
 """Upward imports that are there, by file and folder, each with its reason. The list only gets shorter."""
 

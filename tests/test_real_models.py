@@ -97,6 +97,13 @@ def test_classic_networks_and_their_expected_outputs(name: str, tmp_path: Path) 
     ramp = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) / np.float32(np.prod(shape))
     found = _check(str(path), {value.name: ramp}, "onnxruntime?opt=all", keep="all", out=tmp_path / "run")
     assert found.verdict == "PASS", repr(found)
-    expected = _check(str(path), {value.name: ramp}, lambda *_: wanted, rtol=1e-3, atol=1e-5)
+    expected = _check(
+        str(path), {value.name: ramp}, lambda *_: wanted, tolerance=twinnet.Tolerance(rtol=1e-3, atol=1e-5)
+    )
     assert expected.verdict == "PASS", repr(expected)
-    assert _check(str(path), {value.name: ramp}, lambda *_: wanted * 1.01, rtol=1e-3).verdict == "FAIL"
+    assert (
+        _check(
+            str(path), {value.name: ramp}, lambda *_: wanted * 1.01, tolerance=twinnet.Tolerance(rtol=1e-3)
+        ).verdict
+        == "FAIL"
+    )

@@ -15,8 +15,10 @@ from torch import nn
 
 import twinnet
 from tests.onnx_edit import make_model, node_of, save, scale_channel
+from twinnet.checking.compare import compare
+from twinnet.checking.record import record
 from twinnet.errors import UsageError
-from twinnet.recording import compare, load_recording, read_name_map, record
+from twinnet.recording import load_recording, read_name_map
 from twinnet.result import Result
 
 RNG = np.random.default_rng(0)
@@ -49,7 +51,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ("faulty", "bad", "onnxruntime?opt=off", "intermediates"),
         ("outputs", "good", "onnxruntime?opt=off", "outputs"),
     ):
-        record(str(found[file]), SAMPLES, out=root / name, as_spec=spec, level=level)
+        record(str(found[file]), SAMPLES, out=root / name, reference=spec, level=level)
         found[name] = root / name
     return found
 
@@ -90,8 +92,11 @@ def test_outputs_only(files: dict[str, Path]) -> None:
 
 
 def test_tolerances_hold_here_too(files: dict[str, Path]) -> None:
-    assert _compare(files["here"], files["faulty"], atol=1.0).verdict == "PASS"
-    assert _compare(files["here"], files["board"], ulp=0, atol=0).verdict in ("PASS", "FAIL")
+    assert _compare(files["here"], files["faulty"], tolerance=twinnet.Tolerance(atol=1.0)).verdict == "PASS"
+    assert _compare(files["here"], files["board"], tolerance=twinnet.Tolerance(ulp=0, atol=0)).verdict in (
+        "PASS",
+        "FAIL",
+    )
 
 
 def test_a_check_takes_a_recording_as_its_twin(files: dict[str, Path]) -> None:
@@ -141,7 +146,7 @@ def test_two_folders_of_arrays(files: dict[str, Path], tmp_path: Path, kind: str
     assert _compare(a, b).verdict == "PASS"
     found = _compare(a, c)
     assert found.verdict == "FAIL" and {p.status for p in found.pairs} == {"fail"}
-    assert _compare(a, c, atol=0.3).verdict == "PASS"
+    assert _compare(a, c, tolerance=twinnet.Tolerance(atol=0.3)).verdict == "PASS"
 
 
 def test_arrays_of_another_shape_fail(tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ import torch
 
 from benchmarks.faults.edit import INJECTORS, Edit, Fault
 from benchmarks.faults.networks import Subject
-from twinnet.check import CheckOptions
+from twinnet.checking.case import Case
+from twinnet.checking.options import Options
+from twinnet.checking.run import run_case
+from twinnet.checking.sides import Sides
 from twinnet.engines import parse_spec
 from twinnet.errors import TwinnetError
-from twinnet.judge.judgement import Judgement
 from twinnet.layers import evaluate, evaluate_with_error
 from twinnet.network.arrays import to_tensor
 from twinnet.onnx.read import read_onnx
@@ -117,11 +119,12 @@ def twin_of(path: Path, kind: str, subject: Subject) -> Any:
 def judged(subject: Subject, twin: Any) -> Result:
     """The check itself, beside the kept reference run."""
     feed = SimpleNamespace(samples=[subject.sample], notes=(), info=InputsInfo(1, "benchmark", False))
-    judgement = Judgement(subject.network, feed, subject.session, twin, CheckOptions(keep="none"))
+    case = Case.of(subject.network, feed, twin, Options(keep="none"), reference=subject.session)
+    sides = Sides(case)
     try:
-        return judgement.result()
+        return run_case(case, sides).result
     finally:
-        judgement.close()
+        sides.close()
 
 
 def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str, folder: Path) -> Outcome:

@@ -14,18 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinnet.check import check
+    from twinnet.checking.compare import compare
+    from twinnet.checking.options import Advise, Limits
+    from twinnet.checking.record import record
     from twinnet.errors import EngineError, TwinnetError, UsageError
-    from twinnet.recording import compare, record
+    from twinnet.judge.tolerance import Tolerance
     from twinnet.result import Result, ResultSet, StagedResult
     from twinnet.shrink.make import repro
     from twinnet.stages import stages
     from twinnet.structure import diff
 
 __all__ = [
+    "Advise",
     "EngineError",
+    "Limits",
     "Result",
     "ResultSet",
     "StagedResult",
+    "Tolerance",
     "TwinnetError",
     "UsageError",
     "__version__",
@@ -40,16 +46,19 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Advise": "twinnet.checking.options",
     "EngineError": "twinnet.errors",
+    "Limits": "twinnet.checking.options",
     "Result": "twinnet.result",
     "ResultSet": "twinnet.result",
     "StagedResult": "twinnet.result",
+    "Tolerance": "twinnet.judge.tolerance",
     "TwinnetError": "twinnet.errors",
     "UsageError": "twinnet.errors",
     "check": "twinnet.check",
-    "compare": "twinnet.recording",
+    "compare": "twinnet.checking.compare",
     "diff": "twinnet.structure",
-    "record": "twinnet.recording",
+    "record": "twinnet.checking.record",
     "repro": "twinnet.shrink.make",
     "stages": "twinnet.stages",
 }

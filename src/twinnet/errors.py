@@ -8,8 +8,20 @@ else that escapes is a bug in twinnet and shows its stack trace.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
-__all__ = ["EngineError", "MissingExtra", "TwinnetError", "UsageError", "failed"]
+__all__ = [
+    "EngineError",
+    "MissingExtra",
+    "TwinnetError",
+    "UsageError",
+    "failed",
+    "foreign",
+    "foreign_as",
+    "guarded",
+]
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 """What a library adds to its words for a terminal."""
@@ -53,6 +65,50 @@ class EngineError(TwinnetError):
         super().__init__(what, hint=hint)
         self.stage = stage
         self.log = log
+
+
+@contextmanager
+def foreign_as(become: Callable[[BaseException], TwinnetError]) -> Iterator[None]:
+    """Call code of others inside: a user's function, an engine, a converter. It may raise anything, even SystemExit,
+    and whatever it raises becomes the error that `become` makes of it.
+
+    This is the only place where an unnamed exception is caught. Keep the block to the foreign call itself: an
+    AttributeError of ours is a bug, and must not come out as somebody else's.
+
+    >>> with foreign_as(lambda error: UsageError(f"not a number: {error}")):
+    ...     float("x")
+    Traceback (most recent call last):
+    ...
+    twinnet.errors.UsageError: not a number: could not convert string to float: 'x'
+    """
+    try:
+        yield
+    except TwinnetError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise become(error) from error
+
+
+def foreign(stage: str, engine: str) -> AbstractContextManager[None]:
+    """Call an engine inside: whatever it raises becomes an `EngineError` with its own words.
+
+    >>> with foreign("load the network", "toy"):
+    ...     raise KeyError("weights")
+    Traceback (most recent call last):
+    ...
+    twinnet.errors.EngineError: toy could not load the network: 'weights'
+    """
+    return foreign_as(lambda error: failed(stage, engine, error))
+
+
+def guarded(function: Callable[..., Any], stage: str, engine: str) -> Callable[..., Any]:
+    """A function of an engine, or a user's module, every call of which is `foreign`."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with foreign(stage, engine):
+            return function(*args, **kwargs)
+
+    return call
 
 
 def failed(stage: str, engine: str, error: BaseException, *, hint: str | None = None) -> EngineError:

@@ -29,7 +29,7 @@ def importing(package: str) -> Iterator[bool]:
         return
 
     def load() -> None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(ImportError, OSError):
             importlib.import_module(package)
 
     thread = threading.Thread(target=load, name=f"import {package}")

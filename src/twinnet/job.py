@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
+from twinnet.progress import Report, silent
 
 __all__ = ["Arrays", "Job"]
 
@@ -30,7 +32,11 @@ class Job:
     ir_folder: Path | None = None
     """Where an engine that compiles is to write its intermediate representation; None: nowhere."""
     timings: dict[str, float] = field(default_factory=dict)
-    progress: Callable[[str], None] = lambda step: None
+    report: Report = silent
+
+    def progress(self, step: str, share: float | None = None) -> None:
+        """Say what is being done, and how much of it is done where that is known."""
+        self.report(step, share)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:

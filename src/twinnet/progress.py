@@ -6,10 +6,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Report", "progress"]
+__all__ = ["Report", "progress", "silent"]
 
 Report = Callable[[str, float | None], None]
 """Called with what is being done, and the share of it that is done; None where nobody knows."""
+
+
+def silent(step: str, share: float | None) -> None:
+    """Report nothing."""
 
 
 @contextmanager
@@ -20,7 +24,7 @@ def progress(*, quiet: bool = False) -> Iterator[Report]:
     ...     report("tables", 0.5)
     """
     if quiet or not sys.stderr.isatty():
-        yield lambda step, share: None
+        yield silent
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, foreign_as
 
 __all__ = ["call_user", "folder_of", "is_reference", "kind_words", "load_attribute", "split_reference"]
 
@@ -88,13 +88,12 @@ def call_user(
     """
     title = f"{what} {name or getattr(function, '__name__', '') or type(function).__name__}"
     source = _source_file(function)
-    try:
-        with _importable(source.parent if source else None):
-            return function(*args, **kwargs)
-    except UsageError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"{_place(error, source)}{title} raised {_text(error)}") from error
+
+    def refused(error: BaseException) -> UsageError:
+        return UsageError(f"{_place(error, source)}{title} raised {_text(error)}")
+
+    with _importable(source.parent if source else None), foreign_as(refused):
+        return function(*args, **kwargs)
 
 
 def folder_of(function: Any) -> Path | None:
@@ -110,14 +109,12 @@ def _import_file(path: Path, what: str) -> ModuleType:
     if known and known[:2] == stamp:
         return known[2]
     root, dotted = _package_root(path)
-    with _importable(root), _imports(path, what, path):
+    with _importable(root):
         _forget_namesakes(root)
-        if "." in dotted:
-            if known:
-                sys.modules.pop(dotted, None)
-            module = importlib.import_module(dotted)
-        else:
-            module = _exec(path, dotted)
+        if "." in dotted and known:
+            sys.modules.pop(dotted, None)
+        with _imports(path, what, path):
+            module = importlib.import_module(dotted) if "." in dotted else _exec(path, dotted)
     _loaded[path] = (*stamp, module)
     return module
 
@@ -146,19 +143,21 @@ def _exec(path: Path, stem: str) -> ModuleType:
 
 def _import_module(place: str, what: str) -> ModuleType:
     with _importable(Path.cwd()):
-        try:
-            found = importlib.util.find_spec(place) is not None
-        except ModuleNotFoundError as error:
-            if error.name is None or not (place == error.name or place.startswith(f"{error.name}.")):
-                raise UsageError(f"{place} could not be imported: {_text(error)}") from error
-            found = False
-        except Exception as error:
-            raise UsageError(f"{_place(error, None)}{place} could not be imported: {_text(error)}") from error
-        if not found:
-            raise UsageError(
-                f"no module named {place!r} (for the {what})",
-                hint="a file is named by its path, as in models/net.py:build",
-            )
+        absent = UsageError(
+            f"no module named {place!r} (for the {what})",
+            hint="a file is named by its path, as in models/net.py:build",
+        )
+
+        def refused(error: BaseException) -> UsageError:
+            if isinstance(error, ModuleNotFoundError):
+                itself = error.name is not None and f"{place}.".startswith(f"{error.name}.")
+                return absent if itself else UsageError(f"{place} could not be imported: {_text(error)}")
+            return UsageError(f"{_place(error, None)}{place} could not be imported: {_text(error)}")
+
+        with foreign_as(refused):  # it imports the packages above
+            found = importlib.util.find_spec(place)
+        if found is None:
+            raise absent
         with _imports(place, what, None):
             return importlib.import_module(place)
 
@@ -242,17 +241,13 @@ def _importable(folder: Path | None) -> Iterator[None]:
             sys.path.remove(entry)
 
 
-@contextlib.contextmanager
-def _imports(shown: str | Path, what: str, source: Path | None) -> Iterator[None]:
-    try:
-        yield
-    except UsageError:
-        raise
-    except (Exception, SystemExit) as error:
-        name = shown.name if isinstance(shown, Path) else shown
-        raise UsageError(
-            f"{_place(error, source)}importing {name} for its {what} raised {_text(error)}"
-        ) from error
+def _imports(shown: str | Path, what: str, source: Path | None) -> contextlib.AbstractContextManager[None]:
+    name = shown.name if isinstance(shown, Path) else shown
+
+    def refused(error: BaseException) -> UsageError:
+        return UsageError(f"{_place(error, source)}importing {name} for its {what} raised {_text(error)}")
+
+    return foreign_as(refused)
 
 
 def _text(error: BaseException) -> str:

@@ -8,25 +8,23 @@ of names where they differ.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.result import InputsInfo, Result, SideInfo
+from twinnet.result import InputsInfo, SideInfo
 from twinnet.site import Site
-from twinnet.store import TensorFile, atomic_write, write_tensors
-from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
+from twinnet.store import TensorFile
+from twinnet.trace import Trace
 
-if TYPE_CHECKING:
-    from twinnet.check import CheckOptions
-
-__all__ = ["Recording", "Sample", "compare", "load_recording", "read_name_map", "record"]
+__all__ = ["SCHEMA", "Recording", "Sample", "load_recording", "read_name_map"]
 
 SCHEMA = 1
+"""Version of recording.json."""
 
 
 class Sample(dict[str, np.ndarray]):
@@ -69,104 +67,6 @@ class Recording:
             else:
                 arrays.update(_numpy_file(path))
         return Trace(arrays, files=files)
-
-
-def record(
-    network: Any,
-    inputs: Any = None,
-    *,
-    out: str | Path,
-    as_spec: str | None = None,
-    level: str = "intermediates",
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    preprocess: Any = None,
-    seed: int = 0,
-    samples: int | None = None,
-    threads: int | None = None,
-    memory: int | None = None,
-    time_limit: float | None = None,
-    progress: Callable[[str, float | None], None] = lambda step, share: None,
-) -> Recording:
-    """Run one side and write what it computes to the folder `out`, which must not exist or be a recording already."""
-    from twinnet.check import CheckOptions, modes_kept
-
-    folder = Path(out)
-    if folder.exists() and any(folder.iterdir()) and not (folder / "recording.json").exists():
-        raise UsageError(f"{folder} exists and is not a recording", hint="choose another --out")
-    settings = CheckOptions(
-        as_spec=as_spec,
-        level=level,
-        shapes=shapes,
-        preprocess=preprocess,
-        seed=seed,
-        samples=samples,
-        threads=threads,
-        memory=memory,
-        time_limit=time_limit,
-        progress=progress,
-    )
-    with modes_kept(network):
-        _record(network, inputs, folder, settings)
-    return load_recording(folder)
-
-
-def _record(network: Any, inputs: Any, folder: Path, settings: CheckOptions) -> None:
-    from twinnet.check import default_spec, read_network
-    from twinnet.engines import find_engine, parse_spec
-    from twinnet.environment import environment
-    from twinnet.job import Job
-
-    loaded, feed = read_network(network, inputs, settings)
-    spec = parse_spec(settings.as_spec or default_spec(loaded))
-    job = Job(
-        feed.samples[0],
-        feed.samples,
-        threads=settings.threads,
-        time_limit=settings.time_limit,
-        memory=settings.memory,
-        progress=lambda step: settings.progress(step, None),
-    )
-    session = find_engine(spec.engine).open(loaded, spec.options, spec.file, job)
-    try:
-        if not session.output_tensors:  # known only after a run
-            session.run(feed.samples[0])
-        inner = settings.level == "intermediates"
-        sites = tuple(s for s in session.sites if inner or s.role == "output")
-        watch = {s.tensor for s in sites} if inner else set(session.output_tensors)
-        # The old index goes first and the new one comes last: a folder without it is no recording.
-        (folder / "recording.json").unlink(missing_ok=True)
-        for number, sample in enumerate(feed.samples):
-            settings.progress(f"sample {number + 1} of {len(feed.samples)}", number / len(feed.samples))
-            target = folder / f"{number:04d}"
-            target.mkdir(parents=True, exist_ok=True)
-            for stale in target.iterdir():
-                stale.unlink()
-            write_tensors(target / "inputs.safetensors", {k: np.asarray(v) for k, v in sample.items()})
-            session.trace(sample, watch, TraceBuilder(settings.memory or DEFAULT_MEMORY, target))
-        side = SideInfo(
-            loaded.name,
-            spec.engine,
-            str(spec),
-            session.version,
-            loaded.format,
-            loaded.parameters,
-            sites=len(sites),
-            precision=session.precision,
-        )
-        index = {
-            "schema": SCHEMA,
-            "side": asdict(side),
-            "level": settings.level,
-            "inputs": dict(session.inputs),
-            "outputs": list(session.output_tensors),
-            "samples": len(feed.samples),
-            "info": asdict(feed.info),
-            "sites": [asdict(s) for s in sites],
-            "environment": environment(),
-        }
-        atomic_write(folder / "recording.json", [json.dumps(index, indent=1).encode()])
-    finally:
-        session.close()
 
 
 def load_recording(folder: str | Path) -> Recording:
@@ -262,58 +162,3 @@ def read_name_map(path: str | Path) -> dict[str, str]:
             f"{path}: a name map has one text per name", hint='{"network tensor": "twin tensor"}'
         )
     return table
-
-
-def compare(
-    first: str | Path,
-    second: str | Path,
-    *,
-    network: Any = None,
-    names: Mapping[str, str] | str | Path | None = None,
-    out: str | Path | None = None,
-    command: str = "",
-    **options: Any,
-) -> Result:
-    """Compare two recordings; `first` is the reference. With `network` its layers judge every site by the born test.
-
-    Without it only the recorded numbers are known: outputs are judged by the size of their difference, or by the
-    tolerances given (`rtol`, `atol`, ... as in `check`).
-    """
-    from twinnet.check import CheckOptions, run_judgement
-    from twinnet.engines.recording import RecordedSession, recorded_feed, recorded_network
-    from twinnet.judge.judgement import Judgement
-
-    if isinstance(names, str | Path):
-        names = read_name_map(names)
-    settings = CheckOptions(names=names, **options)
-    ours, theirs = load_recording(first), load_recording(second)
-    if len(ours.samples) != len(theirs.samples):
-        raise UsageError(
-            f"{first} has {len(ours.samples)} samples, {second} has {len(theirs.samples)}",
-            hint="record both on the same inputs",
-        )
-    _same_inputs(ours, theirs)
-    loaded, graph = recorded_network(ours, network)
-    sides = RecordedSession(ours, graph=graph, names=names), RecordedSession(theirs, names=names, second=True)
-    judgement = Judgement(loaded, recorded_feed(ours), sides[0], sides[1], settings)
-    return run_judgement(judgement, settings, Path(out) if out is not None else None, command)
-
-
-def _same_inputs(ours: Recording, theirs: Recording) -> None:
-    """Refuse recordings of different data; the same data prepared otherwise is a finding."""
-    from twinnet.judge.inputs import input_cause, inputs_differ
-
-    for index in range(len(ours.samples)):
-        a, b = ours.sample(index), theirs.sample(index)
-        mine, yours = list(a.values()), list(b.values())
-        if len(mine) != len(yours):
-            continue
-        for name, x, y in zip(a, mine, yours, strict=True):
-            if not inputs_differ(x, y):
-                continue
-            cause, reason = input_cause(name, x, y)
-            if cause is None and "same picture" not in reason:
-                raise UsageError(
-                    f"sample {index}: input {name} is not the same in both recordings",
-                    hint="record both sides on the same inputs (the same --inputs, --shape and --seed)",
-                )

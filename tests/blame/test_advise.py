@@ -21,8 +21,8 @@ from twinnet.cli.main import app
 from twinnet.result import Advice, Difference, Result
 
 
-def _advice(network: object, image: torch.Tensor, twin: Any, **options: Any) -> Advice:
-    result = twinnet.check(network, image, twin, advise=True, **options)
+def _advice(network: object, image: torch.Tensor, twin: Any, **asked: Any) -> Advice:
+    result = twinnet.check(network, image, twin, advise=twinnet.Advise(**asked))
     assert isinstance(result, Result) and result.advice is not None
     return result.advice
 
@@ -41,7 +41,7 @@ def test_more_in_float_is_nearer_and_was_run(narrow: Files, twin: str) -> None:
 @pytest.mark.parametrize("network", ["module", "file"])
 def test_everything_in_float_is_the_network(narrow: Files, network: str) -> None:
     subject = narrow.module if network == "module" else str(narrow.network)
-    advice = _advice(subject, narrow.image, f"onnxruntime?opt=off:{narrow.int8}", advise_target=115.0)
+    advice = _advice(subject, narrow.image, f"onnxruntime?opt=off:{narrow.int8}", target=115.0)
     # Weights are the network's own again, also where a norm was folded into them.
     assert advice.reached and advice.chosen.snr > 115
     assert advice.steps[0].snr < 60
@@ -50,16 +50,16 @@ def test_everything_in_float_is_the_network(narrow: Files, network: str) -> None
 def test_the_target_is_reached_with_as_few_as_possible(narrow: Files) -> None:
     plain = _advice(narrow.module, narrow.image, str(narrow.int8))
     goal = plain.steps[0].snr + 3
-    advice = _advice(narrow.module, narrow.image, str(narrow.int8), advise_target=goal)
+    advice = _advice(narrow.module, narrow.image, str(narrow.int8), target=goal)
     assert advice.reached and advice.chosen.snr >= goal
     assert all(s.snr < goal for s in advice.steps if s.kept < advice.best)
-    never = _advice(narrow.module, narrow.image, "torch?dtype=bfloat16", advise_target=500.0)
+    never = _advice(narrow.module, narrow.image, "torch?dtype=bfloat16", target=500.0)
     assert not never.reached
 
 
 def test_the_improved_file_is_what_was_promised(narrow: Files, tmp_path: Path) -> None:
     out = tmp_path / "new" / "better.onnx"
-    advice = _advice(narrow.module, narrow.image, str(narrow.int8), advise_out=str(out))
+    advice = _advice(narrow.module, narrow.image, str(narrow.int8), out=str(out))
     assert advice.file == str(out) and [f.name for f in out.parent.iterdir()] == ["better.onnx"]
     onnx.checker.check_model(onnx.load(out))
     before, after = (twinnet.check(narrow.module, narrow.image, str(file)) for file in (narrow.int8, out))
@@ -90,7 +90,7 @@ def test_a_twin_that_cannot_be_changed_is_simulated_and_that_is_said() -> None:
     module = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 8)).eval()
     image = torch.randn(4, 16)
     run = _rounding(module)
-    advice = _advice(module, image, run, advise_target=80.0)
+    advice = _advice(module, image, run, target=80.0)
     assert advice.how == "simulated" and "callable" in advice.note
     # With nothing kept it is the twin itself.
     with torch.no_grad():
@@ -100,7 +100,7 @@ def test_a_twin_that_cannot_be_changed_is_simulated_and_that_is_said() -> None:
     assert advice.steps[0].snr == pytest.approx(float(snr), abs=0.1)
     assert advice.reached and advice.chosen.kept >= 1
     with pytest.raises(twinnet.UsageError, match="cannot be written"):
-        twinnet.check(module, image, run, advise_out="x.onnx", advise=True)
+        twinnet.check(module, image, run, advise=twinnet.Advise(out="x.onnx"))
 
 
 def test_without_gain_the_search_ends() -> None:

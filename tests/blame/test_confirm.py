@@ -24,6 +24,7 @@ from tests.needs import need_engine
 from tests.onnx_edit import make_model, node_of, save, scale_channel
 from twinnet import lut
 from twinnet.blame.confirm import ALONE, CONTEXT, Confirmer
+from twinnet.checking.record import record
 from twinnet.engines import BUILT_IN, find_engine
 from twinnet.errors import EngineError
 from twinnet.job import Job
@@ -31,7 +32,6 @@ from twinnet.judge.verdicts import Born
 from twinnet.lut.file import LutFile, write
 from twinnet.network import load_network
 from twinnet.pairing import Pair
-from twinnet.recording import record
 from twinnet.result import Result
 from twinnet.trace import TraceBuilder
 

@@ -11,7 +11,7 @@ from torch import nn
 
 import twinnet
 from tests.narrow import Files
-from twinnet.judge import keep
+from twinnet.blame import collect
 from twinnet.result import Result
 
 
@@ -106,16 +106,16 @@ def test_a_contributor_of_the_last_sample_is_not_missed() -> None:
 
 
 def test_advice_tries_what_matters_on_any_sample() -> None:
-    every = _checked([*QUIET, LOUD], advise=True)
+    every = _checked([*QUIET, LOUD], advise=twinnet.Advise())
     assert every.advice is not None and every.advice.samples == 3
     (one,) = (step for step in every.advice.steps if step.kept == 1)
     assert one.tensors == (every.contributors[0].site.tensor,)
-    first = _checked(QUIET[:1], advise=True)
+    first = _checked(QUIET[:1], advise=twinnet.Advise())
     assert first.advice is not None and one.tensors[0] not in first.advice.steps[-1].tensors
 
 
 def test_ranking_ends_in_time_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keep, "_RANKING", 0.0)
+    monkeypatch.setattr(collect, "_RANKING", 0.0)
     result = _checked([*QUIET, LOUD])
     assert "contributors are ranked by the first 1 of 3 samples" in [g.message for g in result.guards]
     assert not _of(result, "rare")

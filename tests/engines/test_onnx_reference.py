@@ -41,7 +41,7 @@ def test_every_value_is_seen(file: Path) -> None:
 
 
 def test_it_agrees_with_onnxruntime_at_every_site(file: Path) -> None:
-    found = twinnet.check(str(file), X, "onnx-reference,onnxruntime?opt=all", as_spec="onnxruntime?opt=off")
+    found = twinnet.check(str(file), X, "onnx-reference,onnxruntime?opt=all", reference="onnxruntime?opt=off")
     assert found.verdict == "PASS", found
 
 
@@ -50,7 +50,7 @@ def test_the_time_limit_is_an_engine_error(file: Path) -> None:
     session = find_engine("onnx-reference").open(load_network(str(file)), {}, None, job)
     with pytest.raises(EngineError, match=r"exceeded the time limit of 0 s after 0 of 4 nodes"):
         session.run(X)
-    found = twinnet.check(str(file), X, "onnx-reference", time_limit=0.0)
+    found = twinnet.check(str(file), X, "onnx-reference", limits=twinnet.Limits(time_limit=0.0))
     assert isinstance(found, Result) and found.verdict == "ERROR" and "time limit" in found.error
 
 

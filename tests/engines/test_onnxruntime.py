@@ -149,7 +149,7 @@ def test_a_second_sample_runs_the_same_pieces(file: Path) -> None:
 
 
 def test_a_check_with_little_memory_passes(file: Path) -> None:
-    found = twinnet.check(str(file), X, "onnxruntime", memory=1 << 20)
+    found = twinnet.check(str(file), X, "onnxruntime", limits=twinnet.Limits(memory=1 << 20))
     assert isinstance(found, Result) and found.verdict == "PASS" and found.coverage.share > 0.4
 
 
@@ -250,7 +250,7 @@ def test_control_flow_is_one_site(tmp_path: Path) -> None:
     path = save(make_model(nodes, {"x": (1, 3, 48, 40)}, ["y"], weights), tmp_path / "if.onnx")
     found = twinnet.check(str(path), X, "onnxruntime")
     assert isinstance(found, Result) and found.verdict == "PASS", found
-    whole = twinnet.check(str(path), X, "onnxruntime?opt=off", memory=1 << 20)
+    whole = twinnet.check(str(path), X, "onnxruntime?opt=off", limits=twinnet.Limits(memory=1 << 20))
     assert isinstance(whole, Result) and whole.verdict == "PASS"
     assert [p.site.tensor for p in whole.pairs] == ["h", "s", "cond", "i", "y"]
     assert {p.site.tensor: p.status for p in whole.pairs}["i"] == "pass"

@@ -97,7 +97,7 @@ def test_automatic_again_changes_nothing() -> None:
 def test_rules_for_inner_sites(tmp_path: Path) -> None:
     rules = tmp_path / "tolerance.toml"
     rules.write_text('[[rule]]\nmodule = "first"\natol = 1e-2\n[[rule]]\nmodule = "second"\natol = 1e-4\n')
-    fresh = _check(_twin(first=5e-3, second=1e-3), tolerance_file=str(rules))
+    fresh = _check(_twin(first=5e-3, second=1e-3), tolerance=str(rules))
     assert [p.site.module for p in fresh.pairs if p.status == "fail"] == ["second"]
     automatic = _check(_twin(first=5e-3, second=1e-3))
     assert [f.site.module for f in automatic.findings] == ["first", "second"]
@@ -118,7 +118,7 @@ def test_a_run_that_is_an_error_cannot_be_judged() -> None:
 
 
 def test_saved_and_loaded_it_judges_alike(tmp_path: Path) -> None:
-    run = _check(_twin(second=1e-3), atol=1.0)
+    run = _check(_twin(second=1e-3), tolerance=twinnet.Tolerance(atol=1.0))
     assert run.verdict == "PASS"
     write_run(run, tmp_path)
     loaded = Result.load(tmp_path)

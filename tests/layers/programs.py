@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
-from torch.utils import _pytree as pytree
 
 from twinnet.layers import Graph, evaluate, evaluate_with_error
+from twinnet.torch_versions import export, pytree
 
 __all__ = ["UNIT", "assert_equal_in_double", "assert_rounding_is_bounded", "doubled", "exported", "run_nodes"]
 
@@ -22,7 +22,7 @@ def exported(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
 ) -> ExportedProgram:
     """The functional program that `read_fx` takes."""
-    return torch.export.export(module, args, kwargs or {}).run_decompositions({})
+    return export(module, args, kwargs or {}).run_decompositions({})
 
 
 def doubled(tree: Any) -> Any:

@@ -8,10 +8,10 @@ from twinnet.report.words import next_command
 from twinnet.result import InputsInfo, Result, SideInfo
 
 
-def _error(command: str, stage: str, description: str, log: str = "") -> Result:
+def _error(given: str, stage: str, description: str, log: str = "", command: str = "") -> Result:
     return Result(
         verdict="ERROR",
-        network=SideInfo("a", "onnxruntime"),
+        network=SideInfo("a", "onnxruntime", given=given),
         twin=SideInfo("onnxruntime", "onnxruntime", description=description),
         inputs=InputsInfo(1, "synthetic", True),
         error="they are not the same network",
@@ -25,13 +25,12 @@ def _error(command: str, stage: str, description: str, log: str = "") -> Result:
     ("result", "said"),
     [
         (
-            _error("twinnet check 'my a.onnx' --twin b.onnx", "pair", "b.onnx"),
+            _error("my a.onnx", "pair", "b.onnx"),
             "twinnet diff 'my a.onnx' b.onnx",
         ),
-        (_error("twinnet check a.onnx --twin onnxruntime", "pair", ""), "twinnet env"),
-        (_error("twinnet check --twin b.onnx a.onnx", "pair", "b.onnx"), "twinnet env"),
+        (_error("a.onnx", "pair", ""), "twinnet env"),
         (
-            _error("twinnet check a.onnx --twin b.onnx", "load", "b.onnx", "said"),
+            _error("a.onnx", "load", "b.onnx", "said", "twinnet check a.onnx --twin b.onnx"),
             "twinnet check a.onnx --twin b.onnx -v",
         ),
         (_error("", "pair", "b.onnx"), "twinnet env"),

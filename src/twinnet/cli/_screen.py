@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,9 @@ if TYPE_CHECKING:
 __all__ = ["answer", "command_line", "exit_code", "write_repro"]
 
 
-def command_line() -> str:
-    """The command as it was typed, fit to be pasted."""
-    return shlex.join(["twinnet", *sys.argv[1:]])
+def command_line() -> tuple[str, ...]:
+    """The command as it was typed, word by word."""
+    return ("twinnet", *sys.argv[1:])
 
 
 def answer(

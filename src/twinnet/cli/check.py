@@ -111,40 +111,39 @@ def command(
 
     Example: twinnet check model.py:build --twin onnxruntime --inputs photos/
     """
-    from twinnet.check import check, run_folder
+    from twinnet.check import check_with, run_folder
+    from twinnet.checking.options import Advise
     from twinnet.cli._screen import command_line, write_repro
     from twinnet.progress import progress
     from twinnet.recording import read_name_map
 
+    staged = stages or bool(stage)
     folder = run_folder(network, twin) if out is None else out
-    verb = check
-    if stages or stage:
-        from twinnet.stages import following
-
-        verb = following(stage or ())
-        folder = f"{folder}-stages" if out is None else out
+    if staged and out is None:
+        folder = f"{folder}-stages"
+    asked = advise or advise_target is not None or advise_out is not None
     with progress(quiet=answer.silent) as report:
-        result = verb(
-            network,
-            running.inputs,
-            twin,
-            out=folder,
-            command=command_line(),
-            **running.keywords(),
-            **stated.keywords(),
+        options = running.options(
             watch=tuple(watch or ()),
             skip=tuple(skip or ()),
             level=level,
+            tolerance=stated.tolerances(),
             metric=metric,
             baseline=baseline,
             names=read_name_map(names) if names else None,
             keep=keep,
             debug_ir=debug_ir,
-            advise=advise or advise_target is not None or advise_out is not None,
-            advise_target=advise_target,
-            advise_out=advise_out,
+            advise=Advise(advise_target, advise_out) if asked else None,
             progress=report,
         )
+        given = (options, network, running.inputs, twin)
+        if staged:
+            from twinnet.stages import read_stage_files, stages_with
+
+            files = read_stage_files(stage or ())
+            result = stages_with(*given, files=files, out=folder, argv=command_line())
+        else:
+            result = check_with(*given, out=folder, argv=command_line())
     answer.give(result, unmatched=unmatched)
     if repro and result.verdict != "PASS":
         write_repro(result, silent=answer.silent)

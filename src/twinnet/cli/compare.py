@@ -42,9 +42,9 @@ def command(
     difference.
     """
     from twinnet.check import run_folder
+    from twinnet.checking.compare import compare
     from twinnet.cli._screen import command_line
     from twinnet.progress import progress
-    from twinnet.recording import compare
 
     folder = run_folder(first.name, second.name) if out is None else out
     with progress(quiet=answer.silent) as report:
@@ -54,8 +54,8 @@ def command(
             network=network,
             names=names,
             out=folder,
-            command=command_line(),
-            **stated.keywords(),
+            argv=command_line(),
+            tolerance=stated.tolerances(),
             progress=report,
         )
     answer.give(result)

@@ -30,7 +30,7 @@ def command(
 
     Example: twinnet debug model.py:build --twin onnxruntime:model.onnx --inputs photo.png
     """
-    from twinnet.check import CheckOptions, run_folder
+    from twinnet.check import run_folder
     from twinnet.progress import progress
 
     folder = run_folder(network, twin) if out is None else out
@@ -39,7 +39,7 @@ def command(
     from twinnet.debugger.start import stop_at_check
 
     with progress(quiet=quiet) as report:
-        options = CheckOptions(**running.keywords(), progress=report)
+        options = running.options(progress=report)
         stopped = stop_at_check(network, running.inputs, twin, folder=folder, options=options)
     if not quiet:
         typer.echo(repr(stopped.result))

@@ -22,11 +22,9 @@ def command(
 ) -> None:
     """Judge a finished run under other tolerances, or against a baseline, without running anything."""
     from twinnet.judge.again import against_baseline, judge_again, stages_again
-    from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
     from twinnet.result import Result, ResultSet, StagedResult
 
-    rules = read_rules(stated.tolerance) if stated.tolerance else ()
-    tolerances = Tolerances.of(Tolerance(**stated.limits()), rules)
+    tolerances = stated.tolerances()
 
     def again(one: Result) -> Result:
         if one.verdict == "ERROR":

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import typer
 
 if TYPE_CHECKING:
+    from twinnet.checking.options import Limits, Options
     from twinnet.debugger.settings import Settings
+    from twinnet.judge.tolerance import Tolerances
     from twinnet.result import Result, ResultSet
 
 __all__ = [
@@ -118,18 +120,25 @@ class Running:
         ),
     ] = None
 
-    def keywords(self) -> dict[str, Any]:
-        """As `check` and `record` take them; `inputs` stand on their own there."""
-        return {
-            "shapes": shapes(self.shape),
-            "preprocess": self.preprocess,
-            "samples": self.samples,
-            "seed": self.seed,
-            "as_spec": self.as_spec,
-            "threads": self.threads,
-            "memory": parse_memory(self.max_memory),
-            "time_limit": self.time_limit,
-        }
+    def options(self, **more: Any) -> Options:
+        """As a check takes them; `inputs` stand on their own there."""
+        from twinnet.checking.options import Options
+
+        return Options(
+            reference=self.as_spec,
+            shapes=shapes(self.shape),
+            preprocess=self.preprocess,
+            samples=self.samples,
+            seed=self.seed,
+            limits=self.limits(),
+            **more,
+        )
+
+    def limits(self) -> Limits:
+        """Threads, memory and time."""
+        from twinnet.checking.options import Limits
+
+        return Limits(self.threads, parse_memory(self.max_memory), self.time_limit)
 
 
 @dataclass(frozen=True)
@@ -161,13 +170,12 @@ class Stated:
         ),
     ] = None
 
-    def limits(self) -> dict[str, float | None]:
-        """All but the file, by name."""
-        return {name: value for name, value in vars(self).items() if name != "tolerance"}
+    def tolerances(self) -> Tolerances:
+        """All of them, in the order in which they hold."""
+        from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
 
-    def keywords(self) -> dict[str, Any]:
-        """As `check` and `compare` take them."""
-        return {**self.limits(), "tolerance_file": self.tolerance}
+        limits = {name: value for name, value in vars(self).items() if name != "tolerance"}
+        return Tolerances.of(Tolerance(**limits), read_rules(self.tolerance) if self.tolerance else ())
 
 
 @dataclass(frozen=True)

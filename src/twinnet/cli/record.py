@@ -26,12 +26,12 @@ def command(
 
     Example: twinnet record model.onnx --as onnxruntime --out here/, then twinnet compare reference/ here/
     """
+    from twinnet.checking.record import record_with
     from twinnet.progress import progress
-    from twinnet.recording import record
     from twinnet.report.figures import count
 
     with progress(quiet=quiet) as report:
-        made = record(network, running.inputs, out=out, level=level, **running.keywords(), progress=report)
+        made = record_with(running.options(level=level, progress=report), network, running.inputs, out)
     if quiet:
         return
     size = sum(f.stat().st_size for f in made.folder.rglob("*") if f.is_file())

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from twinnet.blame.collect import Blamed, context_of
 from twinnet.blame.context import Context
+from twinnet.checking.case import Case
+from twinnet.checking.sides import Sides
 from twinnet.engines.base import Session
-from twinnet.judge.judgement import Judgement
-from twinnet.judge.seen import Seen
+from twinnet.judge.plan import Plan
+from twinnet.judge.sample import Seen
 from twinnet.judge.verdicts import Born
-from twinnet.lut.plan import Plan
+from twinnet.lut.plan import Plan as TablePlan
 from twinnet.pairing import Pair
 from twinnet.result import PairResult
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
@@ -20,36 +22,36 @@ from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 __all__ = ["Held"]
 
 
-class Held(Judgement):
-    """One check whose sessions and traces outlive its answer; `kept` is the sample that shows most."""
+class Held:
+    """Both sides of a check, open, and the sample that shows most, which it keeps by listening to the check."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.watch_all = True
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.sides = Sides(case)
+        self.plan: Plan | None = None
         self.kept: tuple[Seen, tuple[PairResult, ...]] | None = None
-        self.plans: tuple[Plan, Plan] | None = None
+        self.blamed = Blamed()
+        self.plans: tuple[TablePlan, TablePlan] | None = None
         self._traces_again: list[Trace] = []
 
-    def _done(self, seen: Seen, judged: Sequence[PairResult]) -> None:
-        """The sample with the largest born error stays, else the one with the largest difference."""
+    def judged(self, plan: Plan, seen: Seen, pairs: Sequence[PairResult], blamed: Blamed) -> bool:
+        """Keep the sample with the largest born error, else the one with the largest difference."""
+        self.plan, self.blamed = plan, blamed
         before = self.kept
-        if before is None or _telling(judged) > _telling(before[1]):
-            self.kept = (seen, tuple(judged))
-            if before is None:
-                return
-            seen, judged = before
-        super()._done(seen, judged)
-
-    def close(self) -> None:
-        """Not yet: `release` does."""
+        if before is not None and _telling(pairs) <= _telling(before[1]):
+            return False
+        self.kept = (seen, tuple(pairs))
+        if before is not None:
+            before[0].close()
+        return True
 
     def release(self) -> None:
         """Free traces and sessions."""
         if self.kept is not None:
-            super()._done(*self.kept)
+            self.kept[0].close()
         for trace in self._traces_again:
             trace.close()
-        super().close()
+        self.sides.close()
 
     @property
     def sessions(self) -> dict[str, Session]:
@@ -60,13 +62,13 @@ class Held(Judgement):
 
     def born(self, seen: Seen, pair: Pair) -> Born:
         """The born test of one pair."""
-        if seen.test is None:
+        if self.plan is None or self.plan.test is None:
             return Born("not judged", reason="the network's layers cannot be evaluated")
-        return seen.test.on(seen.sample, seen.trace, seen.twin_trace)(pair)
+        return self.plan.test.on(seen.sample, seen.trace, seen.twin_trace)(pair)
 
     def context(self, seen: Seen) -> Context | None:
         """What blame may look at."""
-        return self.keeper.context(seen)
+        return None if self.plan is None else context_of(self.plan, seen)
 
     def retrace(
         self, side: str, sample: Mapping[str, np.ndarray], patches: Mapping[str, np.ndarray]
@@ -74,7 +76,7 @@ class Held(Judgement):
         """One more run of a side with other tensors at some of its sites."""
         session = self.sessions[side]
         watch = {site.tensor for site in session.sites}
-        trace = session.retrace(sample, patches, watch, TraceBuilder(self.settings.memory or DEFAULT_MEMORY))
+        trace = session.retrace(sample, patches, watch, TraceBuilder(self.case.job.memory or DEFAULT_MEMORY))
         self._traces_again.append(trace)
         return trace
 

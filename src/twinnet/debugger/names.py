@@ -82,7 +82,7 @@ def names_of(stopped: Stopped, given: Mapping[str, Any]) -> dict[str, Any]:
     found["inputs"] = Inputs(stopped) if stopped.inputs or "inputs" not in given else given["inputs"]
     held = stopped.held
     if held is not None:
-        found["network"] = getattr(held.network, "module", held.network)
+        found["network"] = getattr(held.case.network, "module", held.case.network)
         found["twin"] = held.sides.twin
         if stopped.unit == "pixels":
             outputs = stopped.outputs[0]

@@ -24,7 +24,8 @@ _DEEPEST = 6
 
 def explain_layers(stopped: Stopped, row: PairResult, index: tuple[int, ...]) -> Told:
     """The layers of the site's segment at this element, last one first: taps of a convolution, operands of others."""
-    graph = stopped.seen.graph if stopped.seen is not None else None
+    plan = None if stopped.held is None else stopped.held.plan
+    graph = None if plan is None else plan.graph
     if graph is None or row.site.tensor not in graph.producer:
         return [], {}
     lines: list[str] = []

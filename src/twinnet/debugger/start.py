@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from twinnet.check import CheckOptions, default_spec, modes_kept, prepare, run_judgement
+from twinnet.checking.case import Case, modes_kept, read_network, read_twins
+from twinnet.checking.options import Options
+from twinnet.checking.run import run_case
 from twinnet.debugger.held import Held
 from twinnet.debugger.stopped import Stopped, why_not
-from twinnet.engines import parse_spec
-from twinnet.errors import EngineError, UsageError
+from twinnet.errors import UsageError
 from twinnet.job import Job
 from twinnet.judge.metrics import compare
 from twinnet.pairing import Pair
@@ -28,7 +30,7 @@ def stop_at_check(
     twin: Any = "onnxruntime",
     *,
     folder: Path = Path("runs") / "debugger",
-    options: CheckOptions | None = None,
+    options: Options | None = None,
 ) -> Stopped:
     """Run a check and stop before its tensors go.
 
@@ -39,28 +41,27 @@ def stop_at_check(
     ['linear', 'relu']
     >>> stopped.close()
     """
-    settings = options or CheckOptions()
+    options = options or Options()
     with modes_kept(network):
-        loaded, feed, specs = prepare(network, inputs, _named(twin), settings)
-        if len(specs) != 1:
+        loaded, feed = read_network(network, inputs, options)
+        twins = read_twins(_named(twin), inputs)
+        if len(twins) != 1:
             raise UsageError("the debugger takes one twin at a time", hint="name a single --twin")
-        reference = parse_spec(settings.as_spec or default_spec(loaded, specs[0]))
-        chosen = _session(twin, feed) or specs[0]
-        held = Held(loaded, feed, reference, chosen, settings)
+        case = Case.of(loaded, feed, twins[0], options, given=network, watch_all=True)
+        chosen = _session(twin, feed)
+        held = Held(case if chosen is None else replace(case, twin=chosen))
         try:
-            result = run_judgement(held, settings, None, "")
+            result = run_case(held.case, held.sides, [held]).result
         except BaseException:
             held.release()
             raise
-    if held.kept is None:
-        held.release()
-        raise EngineError(result.error, stage=result.stage, log=result.log)
+    assert held.kept is not None and held.plan is not None
     seen, judged = held.kept
     return Stopped(
         trace=seen.trace,
         twin_trace=seen.twin_trace,
         rows=judged,
-        pairs={pair.site.tensor: pair for pair in seen.pairing.pairs},
+        pairs={pair.site.tensor: pair for pair in held.plan.pairing.pairs},
         inputs=seen.sample,
         unit="pixels" if is_lut(held) else "",
         result=result,

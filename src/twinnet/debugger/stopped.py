@@ -19,7 +19,7 @@ from twinnet.result import Difference, PairResult, Result
 
 if TYPE_CHECKING:
     from twinnet.debugger.held import Held
-    from twinnet.judge.seen import Seen
+    from twinnet.judge.sample import Seen
 
 __all__ = ["Side", "Stopped", "differences", "why_not"]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from twinnet.errors import EngineError, UsageError, failed
+from twinnet.errors import guarded
 from twinnet.job import Arrays
 from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.site import Site
+from twinnet.torch_versions import TorchDispatchMode
 from twinnet.trace import Trace, TraceBuilder
 
 __all__ = ["eager_sites", "eager_trace"]
@@ -78,11 +78,7 @@ def _observe(
     watcher = _Watcher(module, patches or {})
     try:
         with torch.no_grad(), watcher:
-            outputs = network.call(tensors, module=module)
-    except Exception as error:
-        if isinstance(error, EngineError | UsageError):
-            raise
-        raise failed("run the network", "torch", error) from error
+            outputs = network.call(tensors, module=guarded(module, "run the network", "torch"))
     finally:
         watcher.remove()
     return watcher, outputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -126,7 +127,5 @@ class _There:
         return self._home.run(self._number, names, feeds)
 
     def __del__(self) -> None:
-        try:
+        with contextlib.suppress(EngineError):  # the child has gone: so has the session
             self._home.ask({"do": "drop", "session": self._number}, "free a session")
-        except Exception:  # the child has gone: so has the session
-            return

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
-from torch.utils._pytree import tree_map
 
+from twinnet.errors import foreign
 from twinnet.network.arrays import to_numpy
+from twinnet.torch_versions import pytree
 from twinnet.trace import Trace, TraceBuilder
 
 __all__ = ["Walk", "cast", "nodes_between", "values_read"]
@@ -108,7 +109,7 @@ class Walk:
                         values[node] = patches[node.name]
                     elif node.name in self.kept:
                         wide[node] = self._call_wide(node, values, wide)
-                        values[node] = tree_map(lambda t: cast(t, self.dtype), wide[node])
+                        values[node] = pytree.tree_map(lambda t: cast(t, self.dtype), wide[node])
                     else:
                         values[node] = self._call(node, values)
                     if node.name in wanted and isinstance(values[node], torch.Tensor):
@@ -124,7 +125,7 @@ class Walk:
         args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
         if self.dtype is not None and kwargs.get("dtype") in _FLOATS:
             kwargs = {**kwargs, "dtype": self.dtype}
-        return node.target(*args, **kwargs)  # type: ignore[operator]
+        return _result(node, args, kwargs)
 
     def _call_wide(self, node: Node, values: Mapping[Node, Any], wide: Mapping[Node, Any]) -> Any:
         """One operator in the network's own precision."""
@@ -134,10 +135,10 @@ class Walk:
                 return wide[used]
             if used.op == "placeholder" and used.name not in self.placeholders:
                 return self._lifted(used.name)
-            return tree_map(lambda t: cast(t, self.own), values[used])
+            return pytree.tree_map(lambda t: cast(t, self.own), values[used])
 
         args, kwargs = map_arg((node.args, node.kwargs), operand)
-        return node.target(*args, **kwargs)  # type: ignore[operator]
+        return _result(node, args, kwargs)
 
     def _placeholder(self, name: str, tensors: Mapping[str, Any]) -> Any:
         return tensors[name] if name in tensors else cast(self._lifted(name), self.dtype)
@@ -154,6 +155,11 @@ class Walk:
             return None
         value = self.program.state_dict.get(target)
         return value if value is not None else self.program.constants[target]
+
+
+def _result(node: Node, args: Any, kwargs: Any) -> Any:
+    with foreign("run the exported graph", "torch"):
+        return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
 def _last_uses(graph: Any) -> dict[Node, list[Node]]:

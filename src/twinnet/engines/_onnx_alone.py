@@ -19,6 +19,7 @@ def typed_model(
     those of `feeds` where `static`; functions are inlined; outputs have types.
     """
     import onnx
+    import onnx.checker
     import onnx.inliner
     import onnx.shape_inference
     import onnx.version_converter
@@ -27,15 +28,18 @@ def typed_model(
     own.CopyFrom(model)
     if own.functions:
         own = onnx.inliner.inline_local_functions(own)
+    # What onnx's own C++ raises.
+    refused = (
+        *(RuntimeError, ValueError, IndexError, onnx.checker.ValidationError),
+        *(onnx.shape_inference.InferenceError, onnx.version_converter.ConvertError),
+    )
     own_opset = max((o.version for o in own.opset_import if o.domain in ("", "ai.onnx")), default=0)
     converted = 0
     if 0 < own_opset < oldest:
         try:
             own = onnx.version_converter.convert_version(own, opset)
             converted = own_opset
-        except (
-            Exception
-        ):  # without a conversion it goes in as it is, and the compiler says what it thinks of it
+        except refused:  # it goes in as it is, and the compiler says what it thinks of it
             converted = 0
     graph = own.graph
     if static:
@@ -52,7 +56,7 @@ def typed_model(
             info.type.tensor_type.ClearField("shape")
     try:
         inferred = onnx.shape_inference.infer_shapes(own, data_prop=True).graph
-    except Exception:  # an inconsistent model: the compiler has the better words for it
+    except refused:  # an inconsistent model: the compiler has the better words for it
         inferred = graph
     untold = (onnx.TensorProto.STRING, onnx.TensorProto.UNDEFINED)
     known = {

@@ -11,13 +11,14 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.errors import UsageError, failed
+from twinnet.errors import UsageError, foreign
 from twinnet.job import Job
 
 if TYPE_CHECKING:
@@ -89,18 +90,18 @@ def quantised(artefact: OnnxArtefact, way: Quantise, job: Job) -> OnnxArtefact:
     model = artefact.network.complete()
     # The tools change shapes of weights and believe the old ones that stand here.
     del model.graph.value_info[:]
-    try:
-        with (
-            job.step("quantise"),
-            _quiet(),
-            tempfile.TemporaryDirectory(prefix="twinnet-quantise-") as folder,
-        ):
-            made = _MAKERS[way.how](model, way, artefact, job, Path(folder))
-    except UsageError:
-        raise
-    except Exception as error:
-        raise failed("quantise the network", "onnxruntime", error) from error
+    with (
+        job.step("quantise"),
+        _quiet(),
+        tempfile.TemporaryDirectory(prefix="twinnet-quantise-") as folder,
+    ):
+        made = _MAKERS[way.how](model, way, artefact, job, Path(folder))
     return replace(artefact, network=OnnxNetwork(made, name=artefact.network.name))
+
+
+def _tools() -> AbstractContextManager[None]:
+    """What ONNX Runtime's own tools raise."""
+    return foreign("quantise the network", "onnxruntime")
 
 
 def _static(
@@ -121,18 +122,20 @@ def _static(
         def get_next(self) -> Any:
             return next(self.left, None)
 
-    tools.quantize_static(
-        source,
-        target,
-        Reader(),
-        quant_format=tools.QuantFormat.QDQ,
-        per_channel=way.per_channel,
-        reduce_range=way.reduce_range,
-        activation_type=getattr(tools.QuantType, TYPES[way.activations]),
-        weight_type=getattr(tools.QuantType, TYPES[way.weights]),
-        calibrate_method=getattr(tools.CalibrationMethod, CALIBRATIONS[way.calibrate]),
-        nodes_to_exclude=_unbounded(model, samples),
-    )
+    unbounded = _unbounded(model, samples)
+    with _tools():
+        tools.quantize_static(
+            source,
+            target,
+            Reader(),
+            quant_format=tools.QuantFormat.QDQ,
+            per_channel=way.per_channel,
+            reduce_range=way.reduce_range,
+            activation_type=getattr(tools.QuantType, TYPES[way.activations]),
+            weight_type=getattr(tools.QuantType, TYPES[way.weights]),
+            calibrate_method=getattr(tools.CalibrationMethod, CALIBRATIONS[way.calibrate]),
+            nodes_to_exclude=unbounded,
+        )
     return onnx.load(str(target))
 
 
@@ -147,13 +150,14 @@ def _dynamic(
     onnx.save(model, str(source))
     # ONNX Runtime has no ConvInteger of signed weights.
     kind = "uint8" if any(n.op_type == "Conv" for n in model.graph.node) else way.weights
-    tools.quantize_dynamic(
-        source,
-        target,
-        per_channel=way.per_channel,
-        reduce_range=way.reduce_range,
-        weight_type=getattr(tools.QuantType, TYPES[kind]),
-    )
+    with _tools():
+        tools.quantize_dynamic(
+            source,
+            target,
+            per_channel=way.per_channel,
+            reduce_range=way.reduce_range,
+            weight_type=getattr(tools.QuantType, TYPES[kind]),
+        )
     return onnx.load(str(target))
 
 
@@ -214,7 +218,8 @@ def _half(
 ) -> onnx.ModelProto:
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
-    made = convert_float_to_float16(model, keep_io_types=True)
+    with _tools():
+        made = convert_float_to_float16(model, keep_io_types=True)
     _sort(made)
     return made
 

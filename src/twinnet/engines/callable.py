@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from twinnet.engines.base import Abilities, Engine, Session, read_options
-from twinnet.errors import EngineError, UsageError, failed
+from twinnet.errors import EngineError, UsageError, failed, foreign_as
 from twinnet.job import Arrays, Job
 from twinnet.precision import dtype_class
 from twinnet.signature import Signature, TensorSpec
@@ -109,12 +109,14 @@ class CallableSession(Session):
         return self._sites
 
     def _call(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        try:
-            with self._job.step("run"):
-                results = self._function(*(np.array(a) for a in inputs.values()))
-        except Exception as error:
-            name = getattr(self._function, "__name__", "the function")
-            raise failed(f"run {name}()", "callable", error, hint=_about_arrays(error)) from error
+        name = getattr(self._function, "__name__", "the function")
+        given = [np.array(a) for a in inputs.values()]
+
+        def refused(error: BaseException) -> EngineError:
+            return failed(f"run {name}()", "callable", error, hint=_about_arrays(error))
+
+        with self._job.step("run"), foreign_as(refused):
+            results = self._function(*given)
         if isinstance(results, Mapping):
             named = dict(results)
         else:
@@ -161,7 +163,7 @@ def _array(name: Any, value: Any) -> np.ndarray:
     return array
 
 
-def _about_arrays(error: Exception) -> str | None:
+def _about_arrays(error: BaseException) -> str | None:
     """What to do where the function expected tensors of PyTorch."""
     said = str(error)
     if "numpy.ndarray" not in said and "'numpy" not in said:

@@ -19,7 +19,7 @@ from twinnet.engines._plan_judge import PlanJudge
 from twinnet.engines._plan_like import plan_like
 from twinnet.engines._table_view import TableView, planes_of
 from twinnet.engines.base import Abilities, Engine, Session, read_options
-from twinnet.errors import EngineError, TwinnetError, UsageError, failed
+from twinnet.errors import EngineError, UsageError
 from twinnet.job import Arrays, Job
 from twinnet.lut.plan import INPUT, Plan, Stage, Table
 from twinnet.lut.plan import sites as plan_sites
@@ -154,12 +154,7 @@ class TableSession(Session):
         self._job = job
         self.signature = Signature(())
         self._inputs = {name: name for name in job.inputs}
-        try:
-            self._runner = TorchTables(plan) if executor == "torch" else make(plan, executor, threads)
-        except TwinnetError:
-            raise
-        except Exception as error:
-            raise failed("load the tables", self.engine, error) from error
+        self._runner = TorchTables(plan) if executor == "torch" else make(plan, executor, threads)
 
     @property
     def inputs(self) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from twinnet.engines.base import Abilities, Engine, Session, Standalone, read_options
 from twinnet.engines.onnx_session import OnnxSession
-from twinnet.errors import EngineError, MissingExtra, failed
+from twinnet.errors import EngineError, MissingExtra, foreign
 from twinnet.job import Arrays, Job
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -84,11 +84,8 @@ class OnnxReferenceSession(OnnxSession):
             model = onnx.ModelProto()
             model.CopyFrom(artefact.model)
             onnx.load_external_data_for_model(model, str(artefact.base_dir))
-        try:
-            with job.step("load"):
-                self._evaluator = ReferenceEvaluator(model)
-        except Exception as error:
-            raise failed("load the network", "onnx-reference", error) from error
+        with job.step("load"), foreign("load the network", "onnx-reference"):
+            self._evaluator = ReferenceEvaluator(model)
 
     @property
     def sites(self) -> tuple[Site, ...]:
@@ -119,8 +116,10 @@ class OnnxReferenceSession(OnnxSession):
     def run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
         from onnx.reference import ReferenceEvaluator
 
+        with foreign("load the network", "onnx-reference"):
+            evaluator = ReferenceEvaluator(model)
         found: dict[str, Any] = {}
-        self._walk(ReferenceEvaluator(model), feeds, {}, found.__setitem__)
+        self._walk(evaluator, feeds, {}, found.__setitem__)
         return {o.name: found[o.name] for o in model.graph.output}
 
     def _walk(self, evaluator: Any, feeds: Arrays, patches: Arrays, made: Callable[[str, Any], None]) -> None:
@@ -137,12 +136,9 @@ class OnnxReferenceSession(OnnxSession):
                         hint="use smaller inputs or a larger --time-limit",
                     )
                 context = {"context": values} if node.need_context() else {}
-                try:
-                    results = node.run(*(values[n] for n in node.input), **context)
-                except Exception as error:
-                    raise failed(
-                        f"run node {node.output[0]} ({node.op_type})", "onnx-reference", error
-                    ) from error
+                given = [values[n] for n in node.input]
+                with foreign(f"run node {node.output[0]} ({node.op_type})", "onnx-reference"):
+                    results = node.run(*given, **context)
                 for name, result in zip(node.output, results, strict=False):
                     result = patches.get(name, result)
                     values[name] = result

@@ -28,7 +28,7 @@ from twinnet.engines.base import (
     switch,
 )
 from twinnet.engines.onnx_session import Runner, TappedSession
-from twinnet.errors import EngineError, MissingExtra, failed
+from twinnet.errors import EngineError, MissingExtra, foreign
 from twinnet.job import Arrays, Job
 from twinnet.site import Site
 
@@ -185,14 +185,11 @@ class OnnxRuntimeSession(TappedSession):
             "profile_to": None if profile_to is None else str(profile_to),
         }
         source = str(model) if isinstance(model, str | Path) else model.SerializeToString()
-        try:
-            with self._job.step("load"):
-                make = make_session if elsewhere is None else elsewhere.load
-                return make(source, settings)
-        except EngineError:
-            raise
-        except Exception as error:
-            raise failed("load the network", "onnxruntime", error) from error
+        with self._job.step("load"):
+            if elsewhere is not None:
+                return elsewhere.load(source, settings)
+            with foreign("load the network", "onnxruntime"):
+                return make_session(source, settings)
 
     @cached_property
     def _survivors(self) -> tuple[str, ...]:
@@ -294,14 +291,9 @@ class _Loaded:
         self._job = job
 
     def __call__(self, feeds: Arrays) -> list[np.ndarray]:
-        try:
-            with self._job.step("run"):
-                run = _run_bfloat16 if self._narrow else type(self.session).run
-                return run(self.session, self.outputs, dict(feeds))
-        except EngineError:
-            raise
-        except Exception as error:
-            raise failed("run the network", "onnxruntime", error) from error
+        run = _run_bfloat16 if self._narrow else type(self.session).run
+        with self._job.step("run"), foreign("run the network", "onnxruntime"):
+            return run(self.session, self.outputs, dict(feeds))
 
 
 def _run_bfloat16(session: Any, outputs: Sequence[str], feeds: Arrays) -> list[np.ndarray]:

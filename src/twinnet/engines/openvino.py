@@ -6,6 +6,7 @@ import contextlib
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,7 +25,7 @@ from twinnet.engines.base import (
 )
 from twinnet.engines.floats import own_floats
 from twinnet.engines.onnx_session import Runner, TappedSession
-from twinnet.errors import EngineError, MissingExtra
+from twinnet.errors import EngineError, MissingExtra, foreign_as
 from twinnet.job import Arrays, Job
 from twinnet.site import Site
 
@@ -144,6 +145,11 @@ def _refused(stage: str, error: BaseException) -> EngineError:
     return EngineError(f"openvino could not {stage}: {words[:400]}", stage=stage, log=text[-4000:])
 
 
+def _openvino_to(stage: str) -> AbstractContextManager[None]:
+    """A call into OpenVINO."""
+    return foreign_as(lambda error: _refused(stage, error))
+
+
 class OpenVinoSession(TappedSession):
     """One model under one set of properties. Tapped models are compiled when first needed."""
 
@@ -205,25 +211,20 @@ class OpenVinoSession(TappedSession):
     def _read(self, model: Any) -> Any:
         import onnx
 
-        try:
-            with self._job.step("import"):
-                if not isinstance(model, onnx.ModelProto):
-                    return self._core.read_model(str(model))
-                if self._artefact.base_dir is not None:
-                    whole = onnx.ModelProto()
-                    whole.CopyFrom(model)
-                    onnx.load_external_data_for_model(whole, str(self._artefact.base_dir))
-                    model = whole
-                return self._core.read_model(model.SerializeToString())
-        except Exception as error:
-            raise _refused("load the network", error) from error
+        with self._job.step("import"):
+            if isinstance(model, onnx.ModelProto) and self._artefact.base_dir is not None:
+                whole = onnx.ModelProto()
+                whole.CopyFrom(model)
+                onnx.load_external_data_for_model(whole, str(self._artefact.base_dir))
+                model = whole
+            source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
+            with _openvino_to("load the network"):
+                return self._core.read_model(source)
 
     def _compile(self, model: Any, names: Sequence[str], **config: Any) -> _Compiled:
-        try:
-            with self._job.step("compile"), own_floats():
-                compiled = self._core.compile_model(model, "CPU", {**self._config, **config})
-        except Exception as error:
-            raise _refused("load the network", error) from error
+        settings = {**self._config, **config}
+        with self._job.step("compile"), own_floats(), _openvino_to("load the network"):
+            compiled = self._core.compile_model(model, "CPU", settings)
         return _Compiled(compiled, names, self._job)
 
     @cached_property
@@ -306,12 +307,7 @@ class _Compiled:
 
     def __call__(self, feeds: Arrays) -> list[np.ndarray]:
         openvino = _openvino()
-        try:
-            with self._job.step("run"), own_floats():
-                taken = {
-                    n: openvino.Tensor(np.array(a, order="C")) for n, a in feeds.items() if n in self.inputs
-                }
-                self.request.infer(taken)
-                return [np.array(self.request.get_output_tensor(i).data) for i in range(len(self.outputs))]
-        except Exception as error:
-            raise _refused("run the network", error) from error
+        given = {n: np.array(a, order="C") for n, a in feeds.items() if n in self.inputs}
+        with self._job.step("run"), own_floats(), _openvino_to("run the network"):
+            self.request.infer({n: openvino.Tensor(a) for n, a in given.items()})
+            return [np.array(self.request.get_output_tensor(i).data) for i in range(len(self.outputs))]

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from twinnet.engines.base import Abilities, Engine, Session, read_options
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Arrays, Job
-from twinnet.recording import Recording, Sample, load_recording
+from twinnet.recording import Recording, load_recording
 from twinnet.signature import Signature, TensorSpec
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
-    from twinnet.inputs import Inputs
     from twinnet.layers import Graph
     from twinnet.network import Network
 
-__all__ = ["RecordedSession", "RecordingEngine", "recorded_feed", "recorded_network"]
+__all__ = ["RecordedSession", "RecordingEngine"]
 
 
 class RecordingEngine(Engine):
@@ -39,7 +38,7 @@ class RecordingEngine(Engine):
         read_options(self, options)
         if file is None:
             raise UsageError("the recording engine needs a folder", hint="recording:DIR")
-        return RecordedSession(load_recording(file), fallback=job.inputs)
+        return RecordedSession(load_recording(file))
 
 
 class RecordedSession(Session):
@@ -55,7 +54,6 @@ class RecordedSession(Session):
         graph: Graph | None = None,
         names: Mapping[str, str] | None = None,
         second: bool = False,
-        fallback: Arrays | None = None,
     ) -> None:
         self.recording = recording
         self.version = recording.side.version
@@ -65,7 +63,6 @@ class RecordedSession(Session):
         self._names = names or {}
         self._second = second
         self.signature = Signature(tuple(TensorSpec(n) for n in recording.inputs))
-        del fallback
 
     @property
     def inputs(self) -> Mapping[str, str]:
@@ -116,35 +113,3 @@ class RecordedSession(Session):
 
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
         return self.recording.trace(self._index(inputs))
-
-
-def recorded_feed(recording: Recording) -> Inputs:
-    """The samples of a recording, as inputs of a check."""
-    from twinnet.inputs import Inputs
-
-    samples: list[Any] = [recording.sample(i) for i in range(len(recording.samples))]
-    return Inputs(samples, recording.info, Signature(tuple(TensorSpec(n) for n in recording.inputs)))
-
-
-def recorded_network(recording: Recording, network: Any) -> tuple[Network, Graph | None]:
-    """The network of a recording: as recorded, with its canonical layers if the network itself is at hand."""
-    from twinnet.check import default_spec
-    from twinnet.engines import find_engine, parse_spec
-    from twinnet.network import Network, load_network
-
-    signature = Signature(tuple(TensorSpec(n) for n in recording.inputs))
-    if network is None:
-        plain = Network(recording.side.name, signature, parameters=recording.side.parameters or 0)
-        plain.format = recording.side.format  # type: ignore[misc]
-        return plain, None
-    loaded = load_network(network)
-    sample: Sample = recording.sample(0)
-    job = Job({n: np.asarray(v) for n, v in sample.items()})
-    spec = parse_spec(default_spec(loaded))
-    session = find_engine(spec.engine).open(loaded, spec.options, spec.file, job)
-    graph = session.graph()
-    session.close()
-    known = set(graph.producer) if graph is not None else set()
-    if graph is not None and not known & {s.tensor for s in recording.sites}:
-        raise UsageError(f"the recording {recording.folder} was not made from the network {loaded.name}")
-    return loaded, graph

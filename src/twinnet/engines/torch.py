@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from twinnet.engines.base import Abilities, Engine, Session, one_of, positive, read_options, switch
-from twinnet.errors import EngineError, UsageError, failed
+from twinnet.errors import EngineError, UsageError, guarded
 from twinnet.job import Arrays, Job
 from twinnet.signature import by_position
 from twinnet.site import Site
@@ -217,14 +217,10 @@ class TorchSession(Session):
         if self._kept:
             trace = self.trace(inputs, (), TraceBuilder())
             return {name: trace[name] for name in self._output_nodes}
-        try:
-            with self._job.step("run"), _threads(self._threads):
-                results = self.network.call(self._tensors(self._mine(inputs)), module=self._callable)
-        except Exception as error:
-            if isinstance(error, EngineError | UsageError):
-                raise
-            what = "compile and run the network" if self._compiled else "run the network"
-            raise failed(what, "torch", error) from error
+        what = "compile and run the network" if self._compiled else "run the network"
+        with self._job.step("run"), _threads(self._threads):
+            module = guarded(self._callable, what, "torch")
+            results = self.network.call(self._tensors(self._mine(inputs)), module=module)
         # A copy: an output may be a view of a parameter or of an input.
         return {name: np.array(to_numpy(t)) for name, t in results.items()}
 
@@ -249,11 +245,8 @@ class TorchSession(Session):
 
         only = nodes_between(self._program, [tensor], known)
         given = {n: np.asarray(values[n]) for n in values_read(self._program, only) if n in known}
-        try:
-            with self._job.step("run"), _threads(self._threads):
-                return self._walk({}, {tensor}, TraceBuilder(), given, only)[tensor]
-        except Exception as error:
-            raise failed("run it", "torch", error) from error
+        with self._job.step("run"), _threads(self._threads):
+            return self._walk({}, {tensor}, TraceBuilder(), given, only)[tensor]
 
     def _traced(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
@@ -275,13 +268,8 @@ class TorchSession(Session):
                 builder,
                 self._tensors(patches),
             )
-        try:
-            with self._job.step("run"), _threads(self._threads):
-                return self._walk(inputs, {*watch, *self._output_nodes}, builder, patches)
-        except Exception as error:
-            if isinstance(error, EngineError | UsageError):
-                raise
-            raise failed("run the exported graph", "torch", error) from error
+        with self._job.step("run"), _threads(self._threads):
+            return self._walk(inputs, {*watch, *self._output_nodes}, builder, patches)
 
     def _walk(
         self,

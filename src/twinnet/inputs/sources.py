@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, foreign_as
 from twinnet.inputs.fit import as_array
 from twinnet.network.shapes import format_shape
 from twinnet.pyfile import call_user
@@ -53,27 +53,27 @@ class Source(Protocol):
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a .npy (under the name ""), .npz or .safetensors file; nothing in it is unpickled."""
-    try:
+    from safetensors import safe_open
+
+    def refused(error: BaseException) -> UsageError:
+        text = str(error)
+        if isinstance(error, FileNotFoundError):
+            return UsageError(f"no such file: {path}")
+        if "pickle" in text.lower() or "Python objects" in text:
+            return UsageError(
+                f"{path} holds Python objects; only arrays of numbers are read", hint="save plain arrays"
+            )
+        return UsageError(f"{path} cannot be read as {path.suffix} data: {text or type(error).__name__}")
+
+    # A damaged file makes these libraries raise almost anything.
+    with foreign_as(refused):
         if path.suffix == ".npy":
             return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
-        from safetensors import safe_open
-
         with safe_open(path, framework="np") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except FileNotFoundError as error:
-        raise UsageError(f"no such file: {path}") from error
-    except Exception as error:
-        text = str(error)
-        if "pickle" in text.lower() or "Python objects" in text:
-            raise UsageError(
-                f"{path} holds Python objects; only arrays of numbers are read", hint="save plain arrays"
-            ) from error
-        raise UsageError(
-            f"{path} cannot be read as {path.suffix} data: {text or type(error).__name__}"
-        ) from error
 
 
 @dataclass

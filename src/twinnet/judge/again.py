@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from twinnet.errors import UsageError
-from twinnet.judge.aggregate import findings_of, verdict_of
+from twinnet.judge.aggregate import evidence_of, findings_of, verdict_of
 from twinnet.judge.tolerance import Tolerances, by_tolerance
 from twinnet.result import Judged, PairResult, Result, ResultSet, StagedResult, Step
 
@@ -32,7 +32,6 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
     tied = {s.tensor for f in result.findings if f.site.tensor in failing_sites for s in f.also}
     findings = tuple(known.get(f.site.tensor, f) for f in found if f.site.tensor not in tied)
     counted = sum(p.status in ("pass", "fail", "excused") for p in pairs)
-    weak = failing == "PASS" and any(g.weakens for g in result.guards)
     return replace(
         result,
         verdict=failing,
@@ -40,7 +39,7 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
         outputs=outputs,
         findings=findings,
         coverage=replace(result.coverage, judged=counted),
-        evidence="weak" if weak else "strong",
+        evidence=evidence_of(failing, result.guards),
         tolerance=str(tolerances),
         known=(),
     )

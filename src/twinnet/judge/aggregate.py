@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from twinnet.judge.metrics import hull_of
 from twinnet.layers.graph import Graph
-from twinnet.result import Difference, Finding, PairResult, Verdict
-
-if TYPE_CHECKING:
-    from twinnet.blame.groups import Group
+from twinnet.result import Difference, Finding, Guard, PairResult, Verdict
 
 __all__ = [
     "VISIBLE",
     "downstream",
+    "evidence_of",
     "findings_of",
     "inherited",
     "merge",
     "verdict_of",
     "visible",
-    "with_merged",
-    "with_tied",
     "worst_figures",
 ]
 
@@ -136,35 +132,6 @@ def findings_of(
     )
 
 
-def with_tied(findings: Sequence[Finding], groups: Sequence[tuple[str, ...]]) -> list[Finding]:
-    """Findings that share one faulty weight, or one term of tables, as one that names all places."""
-    known = {f.site.tensor: f for f in findings}
-    leader = {t: group[0] for group in groups for t in group if all(m in known for m in group)}
-    merged: list[Finding] = []
-    for finding in findings:
-        tensor = finding.site.tensor
-        first = leader.get(tensor, tensor)
-        if first != tensor:
-            continue
-        others = [known[t] for t, at in leader.items() if at == tensor and t != tensor]
-        if others:
-            reach = max([finding.inherited_by, *(f.inherited_by for f in others)])
-            finding = replace(finding, also=tuple(f.site for f in others), inherited_by=reach)
-        merged.append(finding)
-    return merged
-
-
-def with_merged(
-    findings: Sequence[Finding], group: Group | None, pairs: Sequence[PairResult]
-) -> list[Finding]:
-    """The first finding with the segments that explain the output error only together with it."""
-    if group is None or not findings:
-        return list(findings)
-    labels = {p.site.tensor: p.site.label for p in pairs}
-    names = tuple(labels[t] for t in group.tensors if t in labels)
-    return [replace(findings[0], merged=names, explained=group.explains), *findings[1:]]
-
-
 def _creates(pair: PairResult) -> bool:
     if pair.rule in ("noise floor", "structure", "plain", "inputs") or pair.ratio is None:
         return pair.status == "fail"
@@ -175,3 +142,8 @@ def verdict_of(pairs: Sequence[PairResult], known: Mapping[str, float] | None = 
     """FAIL if any pair fails that is not known from a baseline."""
     known = known or {}
     return "FAIL" if any(p.status == "fail" and p.site.tensor not in known for p in pairs) else "PASS"
+
+
+def evidence_of(verdict: Verdict, guards: Iterable[Guard]) -> Literal["strong", "weak"]:
+    """Weak for a PASS that some guard says proves little."""
+    return "weak" if verdict == "PASS" and any(g.weakens for g in guards) else "strong"

@@ -19,7 +19,7 @@ import torch
 from twinnet.errors import EngineError
 from twinnet.judge.bridge import Bridges, Span
 from twinnet.judge.flips import Flipped
-from twinnet.judge.sides import dims
+from twinnet.judge.plan import dims
 from twinnet.judge.sizes import TINY_HALF, Sizes, as_real, class_of, nonfinite
 from twinnet.judge.verdicts import BEYOND_STEPS, LIMIT, TOO_LARGE, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds

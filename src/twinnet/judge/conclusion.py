@@ -4,51 +4,72 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from twinnet.engines.base import Session
+from twinnet.job import Arrays
 from twinnet.judge import guards
-from twinnet.judge.aggregate import findings_of, verdict_of, visible, with_merged, with_tied
+from twinnet.judge.aggregate import evidence_of, findings_of, verdict_of, visible
+from twinnet.judge.inputs import OtherInput
 from twinnet.judge.metrics import compare
-from twinnet.judge.sides import dims
-from twinnet.judge.task import mean_metric
+from twinnet.judge.plan import Plan, dims
 from twinnet.judge.verdicts import CHANGED
-from twinnet.layers.graph import Graph
-from twinnet.pairing import Pairing
 from twinnet.precision import dtype_class
-from twinnet.result import Coverage, Finding, Guard, PairResult, Result, SideInfo
+from twinnet.result import Coverage, Finding, Guard, PairResult, Result
 from twinnet.site import Site
 from twinnet.store import dtype_name
 
-if TYPE_CHECKING:
-    from twinnet.judge.judgement import Judgement
-
-__all__ = ["Conclusion"]
+__all__ = ["Outcome", "conclude", "null_baseline"]
 
 _FAR = 64.0
 """Times the network's own rounding at an output that no rounding of a twin explains."""
 
 
 @dataclass(frozen=True)
-class Conclusion:
-    """What a check says, from everything it saw. `seen` are the network's outputs on each sample."""
+class Outcome:
+    """What judging all samples gave: the worst of every pair, and the outputs of both sides.
 
-    check: Judgement
-    net: Session
-    twin: Session
-    graph: Graph | None
-    pairing: Pairing
-    pairs: list[PairResult]
-    plain: Mapping[str, np.ndarray]
-    twin_plain: Mapping[str, np.ndarray]
-    seen: Sequence[Mapping[str, np.ndarray]]
+    `sample` is the first one, `plain` and `twin_plain` are what both sides make of it unwatched; `outputs` are the
+    network's on every sample. `inputs` are those that the twin prepares otherwise, by tensor. `cheap` says that one
+    more evaluation of the network in float64 is a matter of a second.
+    """
 
-    def result(self, found: list[Guard]) -> Result:
-        """The answer; `found` are the guards that spoke before."""
-        check, net, pairs, plain = self.check, self.net, self.pairs, self.plain
+    pairs: Sequence[PairResult]
+    sample: Arrays
+    plain: Arrays
+    twin_plain: Arrays
+    outputs: Sequence[Arrays]
+    inputs: Mapping[str, OtherInput] = field(default_factory=dict)
+    cheap: bool = True
+
+
+def conclude(plan: Plan, outcome: Outcome, said: Result) -> Result:
+    """The answer, without causes. `said` holds what is known beside the numbers: sides, inputs, earlier guards."""
+    return _Conclusion(plan, outcome).result(said)
+
+
+def null_baseline(plan: Plan, outcome: Outcome, result: Result, other: Arrays | None) -> Result:
+    """The answer with the null baseline: `other` are the network's outputs on a different input, if it was run."""
+    seen = outcome.outputs
+    other = seen[1] if len(seen) > 1 else other
+    if other is None:
+        return result
+    # Judged exactly, site by site: how far the outputs are apart weakens nothing.
+    pairs = () if plan.by_network else zip(seen[0], result.outputs, strict=False)
+    said = guards.null_baseline(seen[0], other, {n: p.difference.max_abs for n, p in pairs})
+    together = (*result.guards, *said)
+    return replace(result, guards=together, evidence=evidence_of(result.verdict, together))
+
+
+@dataclass(frozen=True)
+class _Conclusion:
+    plan: Plan
+    outcome: Outcome
+
+    def result(self, said: Result) -> Result:
+        plan, outcome = self.plan, self.outcome
+        pairs = list(outcome.pairs)
         verdict = verdict_of(pairs)
         # Judged unwatched: the deployed outputs themselves must agree, whatever the tapped run showed.
         outputs = self._outputs(failed=verdict == "FAIL")
@@ -59,53 +80,48 @@ class Conclusion:
         visibly = [p for p in pairs if self._visible(p)]
         untested = [p for p in pairs if p.status == "untested" and p.site.role != "output"]
         inner = sum(p.site.role != "output" for p in pairs)
-        by_tensor = dict(zip(net.output_tensors, plain.values(), strict=False))
+        by_tensor = dict(zip(plan.net.output_tensors, outcome.plain.values(), strict=False))
         judged_outputs = [p for p in pairs if p.site.role == "output"]
-        found += guards.degenerate_data(judged_outputs, by_tensor, len(untested), inner)
-        if verdict == "PASS":
-            found += self._baseline(outputs)
-        found += guards.changed_by_watching(pairs)
-        found += guards.constant_inputs([check.first])
-        found += self._training_mode()
         coverage = self._coverage()
-        found += guards.coverage_guard(coverage)
-        weak = verdict == "PASS" and any(g.weakens for g in found)
-        first = visibly[0].site if visibly else None
-        return Result(
+        found: list[Guard] = [
+            *said.guards,
+            *guards.degenerate_data(judged_outputs, by_tensor, len(untested), inner),
+            *guards.changed_by_watching(pairs),
+            *guards.constant_inputs([outcome.sample]),
+            *guards.coverage_guard(coverage),
+        ]
+        found_at = findings_of(pairs, plan.lineage, [p.site.tensor for p in visibly])
+        return replace(
+            said,
             verdict=verdict,
-            network=check.sides.network_info(),
-            twin=self._twin_info(),
-            inputs=check.feed.info,
             coverage=coverage,
             guards=tuple(found),
-            evidence="weak" if weak else "strong",
+            evidence=evidence_of(verdict, found),
             outputs=tuple(outputs),
             pairs=tuple(pairs),
             failing=len(visibly),
-            first_failing=first,
-            findings=self._with_causes(
-                findings_of(pairs, self.check.lineage, [p.site.tensor for p in visibly])
-            ),
+            first_failing=visibly[0].site if visibly else None,
+            findings=tuple(self._with_input_cause(f) for f in found_at),
             contributors=self._contributors(),
-            advice=check.keeper.advice,
-            metrics=mean_metric(check.scores),
-            tolerance=str(check.tolerances),
-            timings=dict(check.timings),
+            tolerance=str(plan.tolerances),
         )
 
     def _visible(self, pair: PairResult) -> bool:
         """Whether a tensor plainly differs; what only watching does to it is no difference."""
         if pair.reason.startswith(CHANGED):
             return False
-        return visible(pair.difference, self.check.plain_unit, pair.site.op)
+        return visible(pair.difference, self.plan.units.plain, pair.site.op)
 
     def _inputs(self) -> list[PairResult]:
         """Inputs that the twin prepared otherwise, as pairs that fail."""
         found = []
-        for tensor, (name, ours, theirs, _, reason) in self.check.inputs_found.items():
+        for tensor, other in self.outcome.inputs.items():
+            name, ours, theirs = other.name, other.ours, other.theirs
             same = ours.shape == theirs.shape and dtype_class(ours.dtype) == dtype_class(theirs.dtype)
             site = Site(tensor, name, "input", shape=tuple(ours.shape), dtype=dtype_name(ours.dtype))
-            base = PairResult(site, Site(name, name, "input"), "fail", "input", rule="inputs", reason=reason)
+            base = PairResult(
+                site, Site(name, name, "input"), "fail", "input", rule="inputs", reason=other.reason
+            )
             if same:
                 difference = compare(ours, theirs)
                 base = replace(
@@ -115,12 +131,8 @@ class Conclusion:
         return found
 
     def _with_input_cause(self, finding: Finding) -> Finding:
-        found = self.check.inputs_found.get(finding.site.tensor)
-        return finding if found is None else replace(finding, cause=found[3])
-
-    def _twin_info(self) -> SideInfo:
-        info = self.check.sides.twin_info()
-        return replace(info, precision="int8") if self.check.quantised else info
+        found = self.outcome.inputs.get(finding.site.tensor)
+        return finding if found is None else replace(finding, cause=found.cause)
 
     def _unexplained(self, pairs: list[PairResult], outputs: list[PairResult]) -> list[PairResult]:
         """Outputs that plainly differ although no segment was caught: a slack floor must not hide that.
@@ -144,27 +156,25 @@ class Conclusion:
 
     def _plainly(self, output: PairResult) -> str:
         """How an output differs, although no segment does; empty if rounding may have done it."""
-        check, difference = self.check, output.difference
-        if check.tolerances or check.inputs_found:
+        plan, difference = self.plan, output.difference
+        if plan.tolerances or self.outcome.inputs:
             return ""
         if difference.nonfinite_mismatch:
             count = f"{difference.nonfinite_mismatch} elements"
             return f"NaN or Inf in other places than in the network ({count})"
-        if check.by_network or check.quantised or output.ratio is None or output.ratio <= _FAR:
+        if plan.by_network or plan.units.quantised or output.ratio is None or output.ratio <= _FAR:
             return ""
-        far = visible(difference, 16 * check.plain_unit, output.site.op)
+        far = visible(difference, 16 * plan.units.plain, output.site.op)
         return "plainly different" if far else ""
 
     def _contributors(self) -> tuple[Finding, ...]:
-        """Where the twin differs within its budget, by impact; a table's approximation by its size, worst first."""
-        if not self.check.by_network:
-            return self._ranked()
-        if self.net.engine.startswith("lut"):  # tables beside tables approximate nothing
-            return ()
+        """Where tables approximate the network, worst first; other contributors are ranked by impact, with blame."""
+        if not self.plan.by_network or self.plan.net.engine.startswith("lut"):
+            return ()  # tables beside tables approximate nothing
         ranked = sorted(
             (
                 p
-                for p in self.pairs
+                for p in self.outcome.pairs
                 if p.status == "pass" and p.difference.max_abs > 0 and p.site.op == "unit"
             ),
             key=lambda p: p.difference.mse,
@@ -175,39 +185,14 @@ class Conclusion:
             for p in ranked[:5]
         )
 
-    def _ranked(self) -> tuple[Finding, ...]:
-        by_tensor = {p.site.tensor: p for p in self.pairs if p.status in ("pass", "untested")}
-        ranked = self.check.keeper.ranked
-        return tuple(
-            ranked[tensor].on(
-                Finding(
-                    p.site,
-                    p.twin_site,
-                    p.difference.max_abs,
-                    p.floor or 0.0,
-                    p.ratio or 0.0,
-                    p.born or 0.0,
-                    segment=p.segment,
-                )
-            )
-            for tensor in ranked
-            if (p := by_tensor.get(tensor)) is not None
-        )
-
-    def _with_causes(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        keeper = self.check.keeper
-        blamed = keeper.blamed
-        known = [blamed[f.site.tensor].on(f) if f.site.tensor in blamed else f for f in findings]
-        known = [self._with_input_cause(f) for f in known]
-        return tuple(with_merged(with_tied(known, keeper.tied), keeper.together, self.pairs))
-
     def _outputs(self, *, failed: bool) -> list[PairResult]:
         """The deployed outputs end to end, with what float rounding alone does to them where that is affordable."""
-        by_tensor = {p.site.tensor: p for p in self.pairs}
+        by_tensor = {p.site.tensor: p for p in self.outcome.pairs}
         noise = self._noise(failed=failed)
         found: list[PairResult] = []
-        for row in self.check.aligned:
-            tensor, ours, theirs = row.tensor, self.plain[row.name], self.twin_plain[row.twin_name]
+        for row in self.plan.outputs:
+            tensor = row.tensor
+            ours, theirs = self.outcome.plain[row.name], self.outcome.twin_plain[row.twin_name]
             judged = by_tensor.get(tensor)
             site = judged.site if judged else Site(tensor, tensor, "output", role="output")
             twin_site = judged.twin_site if judged else Site(row.twin_tensor, role="output")
@@ -222,11 +207,11 @@ class Conclusion:
             if judged is not None and judged.difference.max_abs > difference.max_abs:
                 difference, number = judged.difference, judged.sample
             floor = max(
-                noise.get(tensor, 0.0), self.check.plain_unit * max(map(abs, difference.range_reference))
+                noise.get(tensor, 0.0), self.plan.units.plain * max(map(abs, difference.range_reference))
             )
             known = tensor in noise and math.isfinite(floor) and floor > 0
             status = judged.status if judged else "pass"
-            tolerance = self.check.tolerances.find(site, dtype_name(ours.dtype))
+            tolerance = self.plan.tolerances.find(site, dtype_name(ours.dtype))
             if tolerance is not None:
                 status = "fail" if tolerance.complaint(difference) else "pass"
             found.append(
@@ -244,13 +229,14 @@ class Conclusion:
 
     def _noise(self, *, failed: bool) -> dict[str, float]:
         """How far the network in its own precision is from itself in float64, at each output."""
-        graph, net, check = self.graph, self.net, self.check
+        plan, outcome = self.plan, self.outcome
+        graph, net = plan.graph, plan.net
         plainly = any(
-            visible(p.difference, 16 * check.plain_unit, p.site.op)
-            for p in self.pairs
+            visible(p.difference, 16 * plan.units.plain, p.site.op)
+            for p in outcome.pairs
             if p.site.role == "output"
         )
-        if graph is None or not (failed or plainly or check.watched or self._cheap()):
+        if graph is None or not (failed or plainly or plan.observed.watched or outcome.cheap):
             return {}
         import torch
 
@@ -258,19 +244,17 @@ class Conclusion:
         from twinnet.layers.kinds import UnknownLayer
         from twinnet.network.arrays import to_tensor
 
-        check.settings.progress("measuring the network's own rounding", None)
-        sample = check.first
+        sample = outcome.sample
         values = {t: to_tensor(np.asarray(sample[n])) for n, t in net.inputs.items() if n in sample}
         tensors = [t for t in net.output_tensors if t in graph.producer]
         try:
-            with check.job.step("judge"):
-                exact = evaluate(graph, values, keep=tensors)
+            exact = evaluate(graph, values, keep=tensors)
         except UnknownLayer:
             return {}
         found: dict[str, float] = {}
-        for tensor, array in zip(net.output_tensors, self.plain.values(), strict=False):
+        for tensor, array in zip(net.output_tensors, outcome.plain.values(), strict=False):
             # Rounding is how far the watched run is from its own layers; an unwatched one may do other things.
-            array = check.watched.get(tensor, array)
+            array = plan.observed.watched.get(tensor, array)
             value = exact.get(tensor)
             if (
                 value is None
@@ -284,46 +268,17 @@ class Conclusion:
             found[tensor] = float(finite.max()) if finite.numel() else 0.0
         return found
 
-    def _cheap(self) -> bool:
-        """Whether another evaluation of the network in float64 is a matter of a second."""
-        return self.check.timings.get("judge", 0.0) < max(len(self.check.feed.samples), 1)
-
-    def _baseline(self, outputs: Sequence[PairResult]) -> list[Guard]:
-        seen, net, check = self.seen, self.net, self.check
-        differences = {n: p.difference.max_abs for n, p in zip(seen[0], outputs, strict=False)}
-        if check.by_network:  # judged exactly, site by site: how far the outputs are apart weakens nothing
-            differences = {}
-        if len(seen) > 1:
-            other = seen[1]
-        elif net.live:
-            changed = guards.shuffled(check.first, check.settings.seed)
-            if not changed:
-                return []
-            other = net.run(changed)
-        else:
-            return []
-        return guards.null_baseline(seen[0], other, differences)
-
-    def _training_mode(self) -> list[Guard]:
-        if getattr(self.check.network, "was_training", False):
-            return [
-                Guard("training mode", "the module was in training mode; it was set to eval for the check")
-            ]
-        return []
-
     def _coverage(self) -> Coverage:
-        pairs, pairing = self.pairs, self.pairing
+        pairs, pairing = self.outcome.pairs, self.plan.pairing
         judged = sum(p.status in ("pass", "fail", "excused") for p in pairs)
         note = ""
-        if self.graph is None and not self.check.by_network:
+        if self.plan.graph is None and not self.plan.by_network:
             note = (
                 "the network's layers are not known: only outputs are judged, by the size of the difference"
             )
         else:
             longest = max((len(p.segment) for p in pairs), default=0)
-            unknown = [
-                p for p in pairs if p.status == "not judged" and p.reason and not self.check.tolerances
-            ]
+            unknown = [p for p in pairs if p.status == "not judged" and p.reason and not self.plan.tolerances]
             if unknown:
                 note = f"{len(unknown)} pairs could not be judged: {unknown[0].reason}"
             elif longest > 40:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from twinnet.judge.preparations import preparations
 from twinnet.result import Cause
 
-__all__ = ["input_cause", "inputs_differ"]
+__all__ = ["OtherInput", "input_cause", "inputs_differ"]
 
 _CLOSE = 2.0**-18  # of the range: prepared in float32, in another order of operations
 _ENOUGH, _CLEARLY, _STEPS = 0.99, 10.0, 2.01
@@ -21,6 +22,17 @@ _RANGES = {
     (1 / 127.5, -1.0): "[-1,1] where the network takes [0,255]",
     (127.5, 127.5): "[0,255] where the network takes [-1,1]",
 }
+
+
+@dataclass(frozen=True)
+class OtherInput:
+    """An input that the twin prepares otherwise: both arrays, and the cause or the evidence."""
+
+    name: str
+    ours: np.ndarray
+    theirs: np.ndarray
+    cause: Cause | None
+    reason: str
 
 
 def inputs_differ(ours: np.ndarray, theirs: np.ndarray) -> bool:

@@ -26,7 +26,7 @@ from twinnet.errors import UsageError
 from twinnet.result import Difference, Judged
 from twinnet.site import Site
 
-__all__ = ["Rule", "Tolerance", "Tolerances", "by_tolerance", "read_rules"]
+__all__ = ["Rule", "Tolerance", "Tolerances", "by_tolerance", "read_rules", "read_tolerances"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,17 @@ def by_tolerance(tolerances: Tolerances, site: Site, difference: Difference) -> 
         return Judged("not judged", "no tolerance is stated for it", "")
     complaint = tolerance.complaint(difference)
     return Judged("fail" if complaint else "pass", complaint, str(tolerance))
+
+
+def read_tolerances(stated: Tolerance | Tolerances | str | Path | None) -> Tolerances:
+    """Tolerances as a check takes them: limits for the outputs, all rules, or a file of rules.
+
+    >>> str(read_tolerances(Tolerance(atol=0.5)))
+    'atol 0.5'
+    """
+    if stated is None or isinstance(stated, Tolerances):
+        return stated or Tolerances()
+    return Tolerances.of(stated) if isinstance(stated, Tolerance) else Tolerances(read_rules(stated))
 
 
 def read_rules(path: str | Path) -> tuple[Rule, ...]:

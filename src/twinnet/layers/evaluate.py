@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twinnet.errors import EngineError, TwinnetError
+from twinnet.errors import EngineError
 from twinnet.layers.graph import Graph, Layer
 from twinnet.layers.threads import few_threads
 
@@ -198,9 +198,7 @@ def run(layer: Layer, kind: Any, inputs: tuple[Any, ...], widen: bool = True) ->
     try:
         with torch.no_grad():
             outputs = kind.evaluate(layer.attrs, *inputs)
-    except TwinnetError:
-        raise
-    except Exception as error:
+    except (RuntimeError, ValueError, IndexError) as error:  # torch's words for operands that do not fit
         place = " ".join(p for p in (layer.op, layer.node and repr(layer.node)) if p) or layer.kind
         raise EngineError(
             f"layer {place} (kind {layer.kind}) could not be evaluated: {error}", stage="evaluate"

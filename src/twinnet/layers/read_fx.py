@@ -21,6 +21,7 @@ from twinnet.errors import UsageError
 from twinnet.layers.fx import Call, Const, Form, Out, Place, Symbolic, opaque, place, qualified, rules, spoken
 from twinnet.layers.fx.complex import fit_for_complex, is_complex
 from twinnet.layers.graph import Graph, Layer
+from twinnet.torch_versions import is_operator
 
 __all__ = ["read_fx"]
 
@@ -81,7 +82,7 @@ class _Reader:
                 self.shapes[node.name] = tuple(n if isinstance(n, int) else str(n) for n in value.shape)
 
     def read(self, node: Node) -> None:
-        if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+        if is_operator(node.target) and node.target._schema.is_mutable:
             raise UsageError(
                 f"the exported program changes a tensor in place: {node.name} = {node.target}",
                 hint="make it functional first: program.run_decompositions({})",
@@ -99,7 +100,7 @@ class _Reader:
 
     def _canonical(self, node: Node, names: Sequence[str]) -> list[Out] | None:
         """One output of a form for each wanted result, or None if not all of them have a canonical form."""
-        rule = rules.get(qualified(node)) if isinstance(node.target, torch._ops.OpOverload) else None
+        rule = rules.get(qualified(node)) if is_operator(node.target) else None
         if rule is None:
             return None
         try:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, foreign_as
 
 __all__ = ["read_pth"]
 
@@ -111,13 +111,10 @@ def read_pth(path: str | Path) -> dict[str, np.ndarray]:
     source = Path(path)
     if not source.is_file():
         raise UsageError(f"no such file: {source}")
-    try:
+    # A damaged archive or pickle can fail in any way.
+    with foreign_as(lambda error: UsageError(f"{source} is not a readable PyTorch file: {error}")):
         root, storages = _zipped(source) if zipfile.is_zipfile(source) else _legacy(source)
-        tensors = {name: _resolve(tensor, storages) for name, tensor in _walk(root, "", 0)}
-    except UsageError:
-        raise
-    except Exception as error:  # a damaged pickle can fail in any way
-        raise UsageError(f"{source} is not a readable PyTorch file: {error}") from error
+    tensors = {name: _resolve(tensor, storages) for name, tensor in _walk(root, "", 0)}
     if not tensors:
         raise UsageError(f"{source} holds no tensors")
     return tensors
@@ -178,7 +175,10 @@ def _walk(thing: Any, prefix: str, depth: int) -> Iterator[tuple[str, _Tensor]]:
 
 
 def _resolve(tensor: _Tensor, storages: dict[str, bytes]) -> np.ndarray:
-    data = np.frombuffer(storages[tensor.storage.key], tensor.storage.dtype)
+    raw, size = storages.get(tensor.storage.key), np.dtype(tensor.storage.dtype).itemsize
+    if raw is None or len(raw) % size:
+        raise UsageError("a tensor has no data, or only a part of it")
+    data = np.frombuffer(raw, tensor.storage.dtype)
     if (
         len(tensor.shape) != len(tensor.strides)
         or min((*tensor.shape, *tensor.strides, tensor.offset), default=0) < 0

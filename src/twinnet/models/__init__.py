@@ -1,7 +1,7 @@
 """Tables that come with the package: `twinnet lut run photo.png --task sr --scale 4 --quality strong -o out.png`.
 
 Every model is a folder here with its tables, a card (data, terms, recipe, scores) and the log of its making;
-`python -m twinnet.models.build` makes them again. This module imports nothing heavy.
+`make models` makes them again. This module imports nothing heavy.
 
 >>> name_of("sr", scale=4, quality="fast")
 'sr-x4-fast'
@@ -92,6 +92,6 @@ def file_of(name: str) -> Path:
         raise UsageError(
             f"no tables named {name} come with this twinnet",
             hint=f"there are: {', '.join(same or available()) or 'none'}; or name a file with --table; "
-            f"`python -m twinnet.models.build {name}` makes them from images",
+            f"`python -m tools.shipped_tables.make {name}` makes them from images, in a checkout of twinnet",
         )
     return path

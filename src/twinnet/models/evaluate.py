@@ -7,7 +7,6 @@ from pathlib import Path
 
 from twinnet.errors import UsageError
 from twinnet.models import available
-from twinnet.models.board import board_of, task_of_board
 from twinnet.restore.benchmarks import benchmarks_in
 from twinnet.restore.candidates import Candidate, tables_candidate
 from twinnet.restore.comparing import comparisons
@@ -15,8 +14,33 @@ from twinnet.restore.evaluate import Evaluation, score
 from twinnet.restore.filters import classical
 from twinnet.restore.results import write_results
 from twinnet.restore.screen import watching
+from twinnet.restore.tasks import Task
+from twinnet.restore.tasks.deblock import Deblock
+from twinnet.restore.tasks.denoise import Denoise
+from twinnet.restore.tasks.sr import SuperResolution
 
-__all__ = ["evaluate_shipped"]
+__all__ = ["board_of", "evaluate_shipped", "task_of_board"]
+
+
+def board_of(name: str) -> str:
+    """The board a model belongs to.
+
+    >>> board_of("sr-x4-strong"), board_of("denoise-25")
+    ('sr-x4', 'denoise-25')
+    """
+    return "-".join(name.split("-")[:2])
+
+
+def task_of_board(board: str) -> Task:
+    """What is done there.
+
+    >>> task_of_board("sr-x3").describe(), task_of_board("deblock-40").describe()
+    ('sr x3, bicubic matlab', 'deblock JPEG quality 40')
+    """
+    kind, _, level = board.partition("-")
+    if kind == "sr":
+        return SuperResolution(int(level[1:]))
+    return Denoise(float(level)) if kind == "denoise" else Deblock(int(level))
 
 
 def evaluate_shipped(

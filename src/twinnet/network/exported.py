@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
 from twinnet.errors import UsageError
 from twinnet.network.arrays import dtype_name, tensor_bytes, to_tensor
@@ -18,6 +17,7 @@ from twinnet.network.base import Network
 from twinnet.network.pt2 import load_pt2
 from twinnet.network.torch_network import Example, input_placeholders, leaf_names, name_tensors, output_nodes
 from twinnet.signature import Signature, TensorSpec
+from twinnet.torch_versions import pytree
 
 __all__ = ["ExportedNetwork"]
 

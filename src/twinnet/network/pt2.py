@@ -23,7 +23,8 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, foreign_as
+from twinnet.torch_versions import formula_functions, is_higher_order, is_operator
 
 __all__ = ["load_pt2"]
 
@@ -54,17 +55,16 @@ def load_pt2(path: Path) -> ExportedProgram:
             _inspect(archive, path)
     except (zipfile.BadZipFile, OSError, EOFError) as error:
         raise UsageError(f"{path} is not a readable exported program: {error}") from error
-    except (KeyError, AttributeError, TypeError) as error:
-        raise UsageError(f"{path} is damaged: its parts do not fit together ({error})") from error
-    try:
-        with warnings.catch_warnings(), _quiet("torch.export", "torch._export"):
-            warnings.simplefilter("ignore")
-            return torch.export.load(path)
-    except Exception as error:
-        raise UsageError(
+
+    def refused(error: BaseException) -> UsageError:
+        return UsageError(
             f"{path} cannot be loaded by PyTorch {torch.__version__}: {str(error) or type(error).__name__}",
             hint="an exported program is tied to the PyTorch that wrote it: save it again with this one",
-        ) from error
+        )
+
+    with warnings.catch_warnings(), _quiet("torch.export", "torch._export"), foreign_as(refused):
+        warnings.simplefilter("ignore")
+        return torch.export.load(path)
 
 
 def _inspect(archive: zipfile.ZipFile, path: Path) -> None:
@@ -91,26 +91,29 @@ def _inspect(archive: zipfile.ZipFile, path: Path) -> None:
 
 def _check_payloads(archive: zipfile.ZipFile, members: dict[str, str], member: str, path: Path) -> None:
     folder = member.rpartition("/")[0]
-    for entry in (_json(archive.read(members[member]), path, member).get("config") or {}).values():
+    config = _json(archive.read(members[member]), path, member).get("config") or {}
+    for entry in config.values() if isinstance(config, dict) else [None]:
+        if not isinstance(entry, dict):
+            raise UsageError(f"{path} is damaged: {member} does not list payloads")
         file = str(entry.get("path_name", "")).lower()
         if "/" in file or ".." in file:
             raise _refused(path, f"names a payload outside its folder ({file})")
         if file.startswith(("custom_obj", "opaque_obj")):
             raise _refused(path, f"holds a pickled object ({folder}/{file})")
         if entry.get("use_pickle"):
+            if f"{folder}/{file}" not in members:
+                raise UsageError(f"{path} is damaged: {folder}/{file} is missing")
             _check_pickle(archive.read(members[f"{folder}/{file}"]), path, f"{folder}/{file}")
 
 
 def _check_pickle(data: bytes, path: Path, name: str) -> None:
     if not data:
         return
-    try:
+    with foreign_as(lambda _: _refused(path, f"needs unrestricted unpickling ({name})")):
         torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
-    except Exception as error:
-        raise _refused(path, f"needs unrestricted unpickling ({name})") from error
 
 
-def _check_program(program: Any, path: Path) -> None:
+def _check_program(program: dict[str, Any], path: Path) -> None:
     for key, value in _strings(program):
         if key == "target" and _looks_like_code(value) and not _is_operator(value):
             raise _refused(path, f"calls {value}, which is not an operator")
@@ -160,9 +163,9 @@ def _is_operator(target: str) -> bool:
         if not hasattr(found, part):
             return True  # an operator that is not installed: torch names it when it loads the program
         found = getattr(found, part)
-    if not isinstance(found, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)):
-        return False
-    return not (isinstance(found, torch._ops.OpOverload) and found._schema.name.split("::")[1] in _FORBIDDEN)
+    if is_operator(found):
+        return found._schema.name.split("::")[1] not in _FORBIDDEN
+    return is_higher_order(found)
 
 
 def _is_arithmetic(text: str) -> bool:
@@ -171,10 +174,10 @@ def _is_arithmetic(text: str) -> bool:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    import torch.utils._sympy.functions as functions
+    functions = formula_functions()
 
     def known(name: str) -> bool:
-        return _FORMULA.fullmatch(name) is not None or name in functions.__all__
+        return _FORMULA.fullmatch(name) is not None or name in functions
 
     # Strings may name a symbol or spell a number; anywhere else sympy would evaluate them in turn.
     texts = set()
@@ -206,11 +209,14 @@ def _is_plain_tree(text: str) -> bool:
     return all(m == "builtins" for m in re.findall(r'default_factory_module\\*"\s*:\s*\\*"([^"\\]*)', text))
 
 
-def _json(data: bytes, path: Path, name: str) -> Any:
+def _json(data: bytes, path: Path, name: str) -> dict[str, Any]:
     try:
-        return json.loads(data)
+        found = json.loads(data)
     except ValueError as error:
         raise UsageError(f"{path} is damaged: {name} is not valid JSON") from error
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} is damaged: {name} is not a JSON object")
+    return found
 
 
 def _refused(path: Path, why: str) -> UsageError:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
-from twinnet.errors import UsageError
+from twinnet.errors import TwinnetError, UsageError, foreign
 from twinnet.network.arrays import dtype_name, tensor_bytes, to_tensor
 from twinnet.network.base import Network
 from twinnet.network.tree import forward_parameters, name_inputs, name_outputs, name_tree, normalise_example
 from twinnet.signature import Signature, TensorSpec
+from twinnet.torch_versions import export, pytree
 
 __all__ = ["TorchNetwork", "hash_module", "input_placeholders", "leaf_names", "name_tensors", "output_nodes"]
 
@@ -169,12 +169,12 @@ class TorchNetwork(Network):
 
     def _export(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram | None:
         try:
-            with torch.no_grad(), warnings.catch_warnings():
+            with torch.no_grad(), warnings.catch_warnings(), foreign("export the network", "torch.export"):
                 warnings.simplefilter("ignore")  # advice on how to write modules, not on what is computed
-                program = torch.export.export(self.module, args, kwargs, strict=False)
-                return program.run_decompositions({})
-        except Exception as error:
-            self.export_error = f"{type(error).__name__}: {error}"
+                return export(self.module, args, kwargs).run_decompositions({})
+        except TwinnetError as error:
+            said = error.__cause__ or error
+            self.export_error = f"{type(said).__name__}: {said}"
             return None
 
     def placeholders(self, program: ExportedProgram) -> dict[str, str]:

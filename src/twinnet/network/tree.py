@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, foreign_as
+from twinnet.torch_versions import pytree
 
 __all__ = [
     "forward_parameters",
@@ -70,14 +70,13 @@ def register_dataclasses(tree: Any) -> None:
             return
         for kind in new:
             seen.add(kind)
-            try:
-                torch.export.register_dataclass(
-                    kind, serialized_type_name=f"{kind.__module__}.{kind.__qualname__}"
-                )
-            except Exception as error:
-                raise UsageError(
-                    f"the dataclass {kind.__qualname__} cannot hold inputs or outputs: {error}"
-                ) from error
+            name = kind.__qualname__
+
+            def refused(error: BaseException, name: str = name) -> UsageError:
+                return UsageError(f"the dataclass {name} cannot hold inputs or outputs: {error}")
+
+            with foreign_as(refused):
+                torch.export.register_dataclass(kind, serialized_type_name=f"{kind.__module__}.{name}")
 
 
 def name_inputs(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.cache import cached_folder, content_key
-from twinnet.errors import EngineError, MissingExtra, UsageError, failed
+from twinnet.errors import EngineError, MissingExtra, UsageError, foreign
 from twinnet.job import Job
 from twinnet.precision import UNITS
 from twinnet.signature import Signature, by_position
@@ -257,11 +257,9 @@ def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Pat
     for logger in noisy:
         logger.setLevel(logging.CRITICAL)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), foreign("convert the network to ONNX", "torch.onnx"):
             warnings.simplefilter("ignore")
             exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
-    except Exception as error:
-        raise failed("convert the network to ONNX", "torch.onnx", error) from error
     finally:
         for logger, level in zip(noisy, levels, strict=True):
             logger.setLevel(level)
@@ -318,22 +316,24 @@ def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[
     """
     import operator
 
+    from twinnet.torch_versions import name_of_origin, operator_family
+
     getitems = {
         (n.args[0].name, n.args[1]): n.name for n in program.graph.nodes if n.target is operator.getitem
     }
-    kinds = {n.name: _family(n) for n in program.graph.nodes}
+    kinds = {n.name: operator_family(n.target) for n in program.graph.nodes}
     last: dict[str, str] = {}
     found: dict[str, str] = {}
     for node in decomposed.graph.nodes:
         if node.op == "placeholder":
             continue
-        origin = node.meta.get("from_node")
-        source = origin[-1].name if origin else node.name
+        source = name_of_origin(node)
         if source not in kinds:
             continue
         if node.target is operator.getitem:
             # The parts of a result: by index, for an operator that is itself taken over whole.
-            whole = last.get(source) == node.args[0].name and _family(node.args[0]) == kinds.get(source)
+            taken = node.args[0]
+            whole = last.get(source) == taken.name and operator_family(taken.target) == kinds.get(source)
             part = getitems.get((source, node.args[1])) if whole else None
             if part is not None:
                 found[node.name] = part
@@ -342,9 +342,3 @@ def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[
     several = {source for source, _ in getitems}
     found.update({name: source for source, name in last.items() if source not in several})
     return found
-
-
-def _family(node: Any) -> str:
-    """What an operator is at heart: "split" of split and of split_with_sizes."""
-    packet = getattr(node.target, "_overloadpacket", node.target)
-    return getattr(packet, "__name__", str(packet)).strip("_").partition("_")[0]

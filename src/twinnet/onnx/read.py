@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 import torch
 
-from twinnet.errors import UsageError
+from twinnet.errors import EngineError, UsageError
 from twinnet.layers.evaluate import evaluate
 from twinnet.layers.graph import Graph, Layer
 from twinnet.layers.kinds import get
@@ -142,7 +142,7 @@ def _fold(scope: Scope, start: int) -> None:
         elif _foldable(scope, layer):
             try:
                 values = _exactly(scope, layer)
-            except Exception:  # evaluation will say what is wrong, if it is ever needed
+            except EngineError:  # evaluation will say what is wrong, if it is ever needed
                 values = None
         if values is None:
             kept.append(layer)

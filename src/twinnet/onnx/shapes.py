@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
+from twinnet.errors import EngineError, foreign
+
 __all__ = ["infer"]
 
 _SMALL = 4096
@@ -27,9 +29,11 @@ def infer(
     >>> [d.dim_value for d in graph.value_info[-1].type.tensor_type.shape.dim]
     [2, 5]
     """
+    light = _light(model, shapes)
     try:
-        return onnx.shape_inference.infer_shapes(_light(model, shapes), data_prop=True).graph
-    except Exception:  # a model that inference rejects may still run
+        with foreign("infer shapes", "onnx"):
+            return onnx.shape_inference.infer_shapes(light, data_prop=True).graph
+    except EngineError:  # a model that inference rejects may still run
         return None
 
 

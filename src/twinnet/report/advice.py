@@ -71,11 +71,8 @@ def advice_rows(advice: Advice) -> list[tuple[str, str, str, str, str]]:
 def next_with_advice(result: Result) -> tuple[str, str]:
     """The command that makes the advised twin, or checks it once it is there."""
     advice = result.advice
-    if advice is None or not advice.best or not result.command or result.findings:
-        return "", ""
-    try:
-        typed = shlex.split(result.command)
-    except ValueError:  # not what a shell was given
+    typed = result.argv
+    if advice is None or not advice.best or not typed or result.findings:
         return "", ""
     if advice.file:
         said: list[str] = []

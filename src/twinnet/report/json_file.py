@@ -81,6 +81,9 @@ def load_result(path: str | Path) -> Result | ResultSet:
     file = path / FILE_NAME if path.is_dir() else path
     data = _read(file)
     several = "results" in data
+    for one in data["results"] if several and isinstance(data["results"], list) else [data]:
+        if isinstance(one, dict):
+            one.pop("seeds", None)  # held in memory only: whoever writes them into a file means no good
     staged = several and "stages" in data
     adapter = _adapters()[2 if staged else 1 if several else 0]
     kept = [f.name for f in fields(StagedResult if staged else ResultSet)]
@@ -135,7 +138,8 @@ def _laid_out(data: dict[str, Any], indent: str = "") -> str:
 
 
 def _result(result: Result) -> dict[str, Any]:
-    data = plain(result)
+    data = plain(replace(result, seeds=()))
+    del data["seeds"]
     return {key: data[key] for key in (*_FIRST, *(k for k in data if k not in _FIRST))}
 
 

@@ -317,11 +317,10 @@ def next_command(result: Result) -> tuple[str, str]:
     """The command to type next, and what it does."""
     run = shlex.quote(clean(result.folder)) if result.folder else ""
     if result.verdict == "ERROR":
-        if run and (getattr(result, "_seeds", ()) or (Path(result.folder) / "seeds").is_dir()):
+        if run and (result.seeds or (Path(result.folder) / "seeds").is_dir()):
             return f"twinnet repro {run}", "writes the smallest network that gives the same error"
-        network = _network_of(result.command) if result.stage == "pair" and result.twin.description else ""
-        if network:
-            pair = shlex.join([clean(network), clean(result.twin.description)])
+        if result.stage == "pair" and result.network.given and result.twin.description:
+            pair = shlex.join([clean(result.network.given), clean(result.twin.description)])
             return f"twinnet diff {pair}", "lists everything that differs"
         if result.command and result.log:
             return f"{clean(result.command)} -v", "shows the engine's whole log"
@@ -336,15 +335,6 @@ def next_command(result: Result) -> tuple[str, str]:
     if site is None:
         return f"twinnet show {run} --open", "opens the report"
     return f"twinnet show {run} {shlex.quote(clean(site.tensor))}", "draws the difference there"
-
-
-def _network_of(command: str) -> str:
-    """The network that a check was called with, where that is the first thing it was given; else empty."""
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a result may come from anywhere, and say anything
-        return ""
-    return words[2] if words[1:2] == ["check"] and len(words) > 2 and not words[2].startswith("-") else ""
 
 
 def total_time(result: Result) -> float | None:

@@ -1,24 +1,21 @@
 """What needs neither tables nor a network: the resampling and the filters of OpenCV, to stand beside them.
 
-The settings of the filters are those with the best PSNR on the validation images (CID22), found by `tune`; no test set
-was looked at. Between the levels listed they are interpolated.
+The settings of the filters are those with the best PSNR on the validation images (CID22), found by
+`tools/shipped_tables/filter_tuning.py`; no test set was looked at. Between the levels listed they are interpolated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import product
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from twinnet.restore.candidates import Candidate, unable
-from twinnet.restore.metrics import psnr
 from twinnet.restore.tasks import Image, Task, pixels
 from twinnet.restore.tasks.deblock import Deblock
 from twinnet.restore.tasks.denoise import Denoise
 
-__all__ = ["FILTERS", "GRIDS", "TUNED", "classical", "level_of", "settings_at", "tune"]
+__all__ = ["FILTERS", "TUNED", "classical", "level_of", "settings_at"]
 
 Filter = Callable[..., np.ndarray]
 
@@ -43,16 +40,6 @@ def _means(image: np.ndarray, h: float) -> np.ndarray:
 
 FILTERS: dict[str, Filter] = {"Gaussian": _gaussian, "bilateral": _bilateral, "non-local means": _means}
 """By name; parameters by keyword. `sigma` and `space` are pixels, `range` and `h` grey levels."""
-
-GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
-    "Gaussian": {"sigma": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.6, 1.8, 2.0)},
-    "bilateral": {
-        "range": (5, 8, 12, 18, 25, 35, 50, 65, 80, 100, 130, 160, 200, 250),
-        "space": (0.7, 1.0, 1.4, 1.8, 2.4, 3.0),
-    },
-    "non-local means": {"h": (2, 3, 4, 6, 8, 10, 13, 16, 20, 25, 30, 36, 42, 50)},
-}
-"""What `tune` tries."""
 
 TUNED: dict[str, dict[int, dict[str, dict[str, float]]]] = {
     "denoise": {
@@ -157,26 +144,3 @@ def _resampled(scale: int, kind: int) -> Callable[[Image], np.ndarray]:
 
 def _filtered(run: Filter, settings: dict[str, float]) -> Callable[[Image], np.ndarray]:
     return lambda low: run(pixels(low), **settings)
-
-
-def tune(
-    task: Task, images: Sequence[np.ndarray], watch: Callable[[str, float], None] | None = None
-) -> dict[str, dict[str, float]]:
-    """The settings of every filter with the best mean PSNR on gray images, out of `GRIDS`.
-
-    >>> noisy = tune(Denoise(25), [np.tile(np.uint8([90, 110]).repeat(16), (32, 1))])
-    >>> sorted(noisy)
-    ['Gaussian', 'bilateral', 'non-local means']
-    """
-    pairs = [(pixels(low), good) for low, good in map(task.degrade, images)]
-    found: dict[str, dict[str, float]] = {}
-    for name, run in FILTERS.items():
-        grid: dict[str, Any] = GRIDS[name]
-        tried = [dict(zip(grid, values)) for values in product(*grid.values())]
-        scores = []
-        for number, settings in enumerate(tried, start=1):
-            scores.append(float(np.mean([psnr(run(low, **settings), good) for low, good in pairs])))
-            if watch is not None:
-                watch(f"{task.describe()}: {name}", number / len(tried))
-        found[name] = tried[int(np.argmax(scores))]
-    return found

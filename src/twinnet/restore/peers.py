@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.errors import EngineError, MissingExtra, UsageError, foreign_as
 from twinnet.restore.bicubic import enlarge
 from twinnet.restore.candidates import Candidate
 from twinnet.restore.tasks import Image, Task, pixels
@@ -108,10 +108,8 @@ def _onnx(path: Path) -> tuple[Run, int, int]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    try:
+    with foreign_as(lambda error: UsageError(f"{path} is not an ONNX model that runs: {_first(error)}")):
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise UsageError(f"{path} is not an ONNX model that runs: {str(error).splitlines()[0]}") from error
     (first, *more) = session.get_inputs()
     if more or len(first.shape) != 4:
         raise UsageError(f"{path} does not take one image: {[i.name for i in session.get_inputs()]}")
@@ -122,14 +120,16 @@ def _onnx(path: Path) -> tuple[Run, int, int]:
 
     def run(image: np.ndarray) -> np.ndarray:
         given = np.moveaxis(image, 1, -1) if last else image
-        try:
+        with foreign_as(lambda error: EngineError(f"{path} does not run: {_first(error)}")):
             return np.asarray(session.run(None, {first.name: np.ascontiguousarray(given)})[0])
-        except Exception as error:
-            raise EngineError(f"{path} does not run: {str(error).splitlines()[0]}") from error
 
     weights = onnx.load(path).graph.initializer
     floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16)
     return run, int(channels), sum(int(np.prod(w.dims)) for w in weights if w.data_type in floats)
+
+
+def _first(error: BaseException) -> str:
+    return str(error).partition("\n")[0]
 
 
 class _Same:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import random
 import re
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, foreign_as
 from twinnet.restore.experiment import write_whole
 
 __all__ = ["Checkpoint", "checkpoints", "newest", "prune", "random_state", "read", "restore_random", "write"]
@@ -69,20 +70,24 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
 
 def read(path: Path) -> Checkpoint:
     """Read a checkpoint; only tensors and plain data are ever unpickled."""
-    try:
+
+    def refused(error: BaseException) -> UsageError:
+        first = str(error).partition("\n")[0] or type(error).__name__
+        return UsageError(f"{path} is not a readable checkpoint: {first}")
+
+    if not path.is_file():
+        raise UsageError(f"no such checkpoint: {path}")
+    with foreign_as(refused):
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise UsageError(f"no such checkpoint: {path}") from None
-    except Exception as error:
-        raise UsageError(f"{path} is not a readable checkpoint: {str(error).splitlines()[0]}") from error
     if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
         raise UsageError(f"{path} is no checkpoint of an experiment")
     if (version := content.pop("version", None)) != _VERSION:
         raise UsageError(f"{path} has version {version}; this twinnet reads {_VERSION}")
     try:
-        return Checkpoint(**content)
+        inspect.signature(Checkpoint).bind(**content)
     except TypeError as error:
         raise UsageError(f"{path} is damaged: {error}") from error
+    return Checkpoint(**content)
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:

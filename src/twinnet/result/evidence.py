@@ -28,7 +28,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class SideInfo:
-    """One side of the comparison, in words and numbers."""
+    """One side of the comparison, in words and numbers; `given` is what the user called it, where it was a name."""
 
     name: str
     engine: str
@@ -39,6 +39,7 @@ class SideInfo:
     description: str = ""
     sites: int = 0
     precision: str = "float32"
+    given: str = ""
 
 
 @dataclass(frozen=True, slots=True)

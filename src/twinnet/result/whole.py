@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from twinnet.result.evidence import Coverage, Guard, InputsInfo, SideInfo, TaskMetric
 from twinnet.result.finding import Advice, Finding
@@ -34,7 +34,8 @@ class Result:
     """The answer of one check. Its `repr` is the one-screen report.
 
     `evidence` is "weak" when the data could not have shown a fault (the guard says why). `error` is set for the
-    verdict ERROR only: what could not run, in the engine's words, and at which `stage`.
+    verdict ERROR only: what could not run, in the engine's words, and at which `stage`. `argv` are the words of
+    the command line that asked for the check, `command` the same as one text.
     """
 
     verdict: Verdict
@@ -62,6 +63,9 @@ class Result:
     folder: str = ""
     schema: int = SCHEMA
     advice: Advice | None = None
+    argv: tuple[str, ...] = ()
+    seeds: tuple[Any, ...] = field(default=(), compare=False)
+    """What repros of the findings start from, in memory; a run folder keeps them in files of their own."""
 
     @property
     def exit_code(self) -> int:

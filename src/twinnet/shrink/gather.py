@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines import Spec, find_engine
+from twinnet.engines import Spec, find_engine, standalone_of
 from twinnet.engines._plan_judge import PlanJudge
-from twinnet.engines.alone import SIDES
-from twinnet.engines.base import Session, SiteJudge
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.job import Job
 from twinnet.judge.aggregate import VISIBLE
@@ -22,7 +20,7 @@ from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.onnx.cut import between, build
 from twinnet.onnx.export import OnnxArtefact, onnx_artefact
 from twinnet.onnx.graph import OnnxGraph
-from twinnet.pairing import IDENTITY, Pair, Pairing, Transform
+from twinnet.pairing import IDENTITY, Pair, Transform
 from twinnet.precision import UNITS
 from twinnet.result import PairResult
 from twinnet.shrink.seed import LARGEST, Link, Place, Runner, Seed
@@ -32,8 +30,9 @@ from twinnet.shrink.trial import Bench, Candidate, Outcome, exact_values, run
 if TYPE_CHECKING:
     import onnx
 
-    from twinnet.judge.judgement import Judgement
-    from twinnet.layers import Graph
+    from twinnet.judge.plan import Plan
+    from twinnet.judge.sample import Seen
+    from twinnet.shrink.collect import Source
 
 __all__ = ["Gatherer", "error_seed"]
 
@@ -45,27 +44,17 @@ _PATIENCE = 5.0
 class Gatherer:
     """Makes seeds of the failing pairs of one sample. `seeds` of earlier samples give way to worse ones."""
 
-    def __init__(
-        self,
-        judgement: Judgement,
-        sides: tuple[Session, Session],
-        graph: Graph | None,
-        test: SiteJudge | None,
-        pairing: Pairing,
-        traces: tuple[Mapping[str, np.ndarray], Mapping[str, np.ndarray]],
-        sample: Mapping[str, np.ndarray],
-        unit: float,
-    ) -> None:
-        self._judgement = judgement
-        self._net, self._twin = sides
-        self._graph = graph
+    def __init__(self, plan: Plan, source: Source, seen: Seen) -> None:
+        self._source = source
+        self._net, self._twin = plan.net, plan.twin
+        self._graph = plan.graph
         # A network with a judge of its own has steps of its own.
-        self._test = test if isinstance(test, BornTest) else None
-        self._tables = test if isinstance(test, PlanJudge) else None
-        self._pairs = {p.site.tensor: p for p in pairing.pairs}
-        self._trace, self._twin_trace = traces
-        self._sample = sample
-        self._unit = unit
+        self._test = plan.test if isinstance(plan.test, BornTest) else None
+        self._tables = plan.test if isinstance(plan.test, PlanJudge) else None
+        self._pairs = {p.site.tensor: p for p in plan.pairing.pairs}
+        self._trace, self._twin_trace = seen.trace, seen.twin_trace
+        self._sample = seen.sample
+        self._unit = plan.units.born
 
     def add(self, judged: Sequence[PairResult], seeds: dict[str, Seed]) -> None:
         """Seeds for the first failing pairs and for the worst ones."""
@@ -78,7 +67,7 @@ class Gatherer:
                 continue
             try:
                 seed = self._seed(pair)
-            except Exception:  # a repro is an extra: the verdict stands without it
+            except TwinnetError:  # a repro is an extra: the verdict stands without it
                 continue
             held = sum(s.nbytes for s in seeds.values())
             if seed is not None and held + seed.nbytes <= LARGEST:
@@ -89,16 +78,14 @@ class Gatherer:
     def _seed(self, result: PairResult) -> Seed | None:
         pair = _in_parts(self._pairs[result.site.tensor])
         observed = np.array(pair.transform.to_network(self._twin_trace[pair.twin_site.tensor]))
-        spec = self._judgement.sides.reference
+        spec = self._source.reference
         base = Seed(
             kind="stored",
             place=Place(
                 result.site.tensor, result.site.label, result.site.module, result.site.source, result.segment
             ),
             network_side=Runner(self._net.engine, self._options(spec), self._net.version),
-            twin_side=Runner(
-                self._twin.engine, self._options(self._judgement.sides.twin_spec), self._twin.version
-            ),
+            twin_side=Runner(self._twin.engine, self._options(self._source.twin), self._twin.version),
             output=result.site.tensor,
             unit=self._unit,
             limit=result.limit,
@@ -111,7 +98,7 @@ class Gatherer:
         if self._graph is None or self._test is None or result.site.tensor not in self._graph.producer:
             return self._recorded(base, result)
         values, expected, allowed = self._exact(pair, base)
-        twin = self._twin.artefact if self._twin.engine in SIDES else None
+        twin = self._twin.artefact if standalone_of(self._twin.engine) is not None else None
         network = self._network_artefact()
         if twin is not None:
             live = self._live(base, pair, network, twin, expected, allowed) if network is not None else None
@@ -124,20 +111,19 @@ class Gatherer:
         return self._with_network(found, network, values)
 
     def _options(self, spec: Any) -> dict[str, str]:
-        threads = self._judgement.settings.threads
-        return ({"threads": str(threads)} if threads else {}) | _options(spec, self._judgement.job)
+        threads = self._source.job.threads
+        return ({"threads": str(threads)} if threads else {}) | _options(spec, self._source.job)
 
     def _network_artefact(self) -> OnnxArtefact | None:
         """The network as ONNX: itself, or what it is exported to."""
         if self._net.artefact is not None:
             return self._net.artefact
-        spec = self._judgement.sides.twin_spec
-        if isinstance(spec, Spec) and self._judgement.sides.derived and self._twin.artefact is not None:
+        if isinstance(self._source.twin, Spec) and self._source.derived and self._twin.artefact is not None:
             return self._twin.artefact
-        if not hasattr(self._judgement.network, "exported") or self._twin.engine not in SIDES:
+        if not hasattr(self._source.network, "exported") or standalone_of(self._twin.engine) is None:
             return None
         try:
-            return onnx_artefact(self._judgement.network, None, self._judgement.job)
+            return onnx_artefact(self._source.network, None, self._source.job)
         except TwinnetError:
             return None
 
@@ -201,7 +187,7 @@ class Gatherer:
         target = links.get(pair.site.tensor)
         if target is None:
             return None
-        own = network is self._net.artefact and self._net.engine in SIDES
+        own = network is self._net.artefact and standalone_of(self._net.engine) is not None
         base = replace(
             base, network_side=base.network_side if own else Runner(), kind="live", output=target[0]
         )
@@ -300,9 +286,10 @@ class Gatherer:
         }
         model = build(theirs, nodes, feeds, [pair.twin_site.tensor], twin.network.weights())
         try:
-            got = pair.transform.to_network(run(base.twin_side, model, feeds)[pair.twin_site.tensor])
-        except Exception:  # the part cannot be run alone: the stored values remain
+            alone = run(base.twin_side, model, feeds)[pair.twin_site.tensor]
+        except EngineError:  # the part cannot be run alone: the stored values remain
             return None
+        got = pair.transform.to_network(alone)
         if got.shape != expected.shape or not _beyond(got, expected, allowed):
             return None
         return replace(
@@ -322,7 +309,7 @@ class Gatherer:
         self, seed: Seed, network: OnnxArtefact | None, values: Mapping[str, np.ndarray]
     ) -> Seed:
         """With the network's part beside the stored values, where it is ONNX."""
-        if network is None or network is not self._net.artefact or self._net.engine not in SIDES:
+        if network is None or network is not self._net.artefact or standalone_of(self._net.engine) is None:
             return replace(seed, network_side=Runner())
         graph = OnnxGraph(network.model)
         try:
@@ -350,15 +337,15 @@ def _in_parts(pair: Pair) -> Pair:
     return replace(pair, transform=IDENTITY) if pair.transform == Transform(pairs=True) else pair
 
 
-def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
+def error_seed(source: Source, error: EngineError, *, opened: bool) -> Seed | None:
     """The ONNX network that an engine refused, as a seed; None where the refusal came from elsewhere."""
-    spec: Any = judgement.sides.reference if judgement.sides.net is None else judgement.sides.twin_spec
+    spec: Any = source.twin if opened else source.reference
     refused = bool(error.log) and error.stage.startswith(("load", "import", "compile", "run"))
-    if not refused or not isinstance(spec, Spec) or spec.engine not in SIDES:
+    if not refused or not isinstance(spec, Spec) or standalone_of(spec.engine) is None:
         return None
     try:
         file = spec.file if find_engine(spec.engine).file_is_network else None
-        artefact = onnx_artefact(judgement.network, file, judgement.job)
+        artefact = onnx_artefact(source.network, file, source.job)
         if sum(f.stat().st_size for f in artefact.network.external) > LARGEST:
             return None
         model: onnx.ModelProto = artefact.network.complete()
@@ -366,11 +353,11 @@ def error_seed(judgement: Judgement, error: EngineError) -> Seed | None:
         return None
     seed = Seed(
         kind="error",
-        place=Place("", judgement.network.name),
+        place=Place("", source.network.name),
         network_side=Runner(),
-        twin_side=Runner(spec.engine, _options(spec, judgement.job), find_engine(spec.engine).version()),
+        twin_side=Runner(spec.engine, _options(spec, source.job), find_engine(spec.engine).version()),
         twin=model,
-        inputs={n: np.array(a) for n, a in artefact.feeds(judgement.first).items()},
+        inputs={n: np.array(a) for n, a in artefact.feeds(source.job.inputs).items()},
         unit=UNITS["float32"],
         error=error.log or error.what,
     )

@@ -138,7 +138,7 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, str]]:
         result, folder = loaded, Path(run) if Path(run).is_dir() else Path(run).parent
     if result.verdict == "PASS":
         raise UsageError("this run passed: there is nothing to reproduce")
-    seeds = getattr(result, "_seeds", ()) or (load_seeds(folder) if folder is not None else ())
+    seeds = result.seeds or (load_seeds(folder) if folder is not None else ())
     if not seeds:
         why = (
             f"the ERROR came from {result.stage or 'elsewhere'}, before an engine had an ONNX network to refuse"

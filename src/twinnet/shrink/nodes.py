@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from twinnet.errors import TwinnetError
+from twinnet.errors import EngineError, TwinnetError
 from twinnet.onnx.cut import between, build
 from twinnet.onnx.graph import OnnxGraph
 from twinnet.onnx.read import read_onnx
@@ -86,7 +86,7 @@ def _all_values(model: onnx.ModelProto, graph: OnnxGraph, whole: Candidate) -> d
     tapped = graph.with_outputs(names)
     try:
         found = run_as_written(tapped, whole.feeds)
-    except Exception:  # an operator that only another engine knows: parts are then fed from the ends only
+    except EngineError:  # an operator that only another engine knows: parts are then fed from the ends only
         return {}
     return {n: v for n, v in found.items() if isinstance(v, np.ndarray) and v.dtype != object}
 
@@ -135,7 +135,7 @@ def _folded(bench: Bench, candidate: Candidate) -> Candidate:
     try:
         network = fold_static(candidate.network)
         twin = network if candidate.same_file else fold_static(candidate.twin)
-    except Exception:  # an engine that cannot compute it: it stays
+    except EngineError:  # an engine that cannot compute it: it stays
         return candidate
     if network is None and twin is None:
         return candidate

@@ -10,9 +10,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from twinnet.errors import TwinnetError, UsageError
+from twinnet.errors import EngineError, TwinnetError, UsageError
 from twinnet.onnx.cut import between, build, set_inputs
 from twinnet.onnx.graph import OnnxGraph
+from twinnet.onnx.shapes import infer
 from twinnet.shrink.ddmin import ddmin
 from twinnet.shrink.script import normalised
 from twinnet.shrink.seed import Runner, Seed
@@ -61,8 +62,9 @@ class _Bench:
         """What the engine says when it refuses; empty when it runs."""
         try:
             run(self.side, model, feeds)
-        except Exception as error:  # this is what is looked for
-            return str(error).strip() or type(error).__name__
+        except EngineError as error:  # this is what is looked for
+            said = error.__cause__ or error
+            return str(said).strip() or type(said).__name__
         return ""
 
     def declared(self, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> onnx.ModelProto:
@@ -172,10 +174,8 @@ def _values(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], side: Runne
     """A tensor for every value: as far as the canonical layers go their own, else of the inferred shape."""
     found = {n: np.asarray(a) for n, a in feeds.items()}
     found.update(_evaluated(model, feeds))
-    copy = _declared(model, feeds)
-    try:
-        inferred = onnx.shape_inference.infer_shapes(copy, data_prop=True).graph
-    except Exception:  # a network that inference refuses: what was evaluated must do
+    inferred = infer(_declared(model, feeds))
+    if inferred is None:  # a network that inference refuses: what was evaluated must do
         return found
     for info in (*inferred.value_info, *inferred.output):
         tensor = info.type.tensor_type

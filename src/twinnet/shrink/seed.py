@@ -21,6 +21,8 @@ __all__ = ["Link", "Place", "Runner", "Seed", "load_seeds", "save_seeds"]
 
 SCHEMA = 1
 FOLDER = "seeds"
+_KEYS = {"schema", "kind", "output", "unit", "limit", "ratio", "error", "note", "same_file", "place"}
+_KEYS |= {"network_side", "twin_side", "links"}
 LARGEST = 128 << 20
 """Bytes the seeds of a run may have together; a finding in a larger part of a network gets none."""
 
@@ -159,46 +161,51 @@ def load_seeds(folder: str | Path) -> tuple[Seed, ...]:
 
 
 def _load(path: Path) -> Seed:
-    import onnx
-
     folder = path.parent
+    index, models = _read(path)
+    tensors = TensorFile(folder / "tensors.safetensors")
+    arrays = {name: np.array(tensors[name]) for name in tensors.keys()}  # noqa: SIM118 - not a mapping
+    return Seed(
+        kind=index["kind"],
+        place=Place(**{**index["place"], "layers": tuple(index["place"]["layers"])}),
+        network_side=Runner(**index["network_side"]),
+        twin_side=Runner(**index["twin_side"]),
+        network=models["network"],
+        twin=models["network"] if index["same_file"] else models["twin"],
+        links=tuple(Link(k["network"], k["twin"], _transform(k["transform"])) for k in index["links"]),
+        inputs={n.removeprefix("input:"): a for n, a in arrays.items() if n.startswith("input:")},
+        output=index["output"],
+        observed=arrays.get("observed"),
+        expected=arrays.get("expected"),
+        allowed=arrays.get("allowed"),
+        unit=float(index["unit"]),
+        limit=float(index["limit"]),
+        ratio=float(index["ratio"]),
+        error=index["error"],
+        note=index["note"],
+        steps=index.get("steps", {}),
+        arrays={n.removeprefix("array:"): a for n, a in arrays.items() if n.startswith("array:")},
+    )
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, onnx.ModelProto | None]]:
+    """The index of a seed and the models beside it."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
     try:
-        index: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if index["schema"] > SCHEMA:
-            raise UsageError(f"{path} was written by a newer twinnet (schema {index['schema']})")
-        models: dict[str, Any] = {}
-        for name in ("network", "twin"):
-            file = folder / f"{name}.onnx"
-            models[name] = onnx.load(str(file), load_external_data=False) if file.exists() else None
-        if index["same_file"]:
-            models["twin"] = models["network"]
-        tensors = TensorFile(folder / "tensors.safetensors")
-        arrays = {name: np.array(tensors[name]) for name in tensors.keys()}  # noqa: SIM118 - not a mapping
-        return Seed(
-            kind=index["kind"],
-            place=Place(**{**index["place"], "layers": tuple(index["place"]["layers"])}),
-            network_side=Runner(**index["network_side"]),
-            twin_side=Runner(**index["twin_side"]),
-            network=models["network"],
-            twin=models["twin"],
-            links=tuple(Link(k["network"], k["twin"], _transform(k["transform"])) for k in index["links"]),
-            inputs={n.removeprefix("input:"): a for n, a in arrays.items() if n.startswith("input:")},
-            output=index["output"],
-            observed=arrays.get("observed"),
-            expected=arrays.get("expected"),
-            allowed=arrays.get("allowed"),
-            unit=float(index["unit"]),
-            limit=float(index["limit"]),
-            ratio=float(index["ratio"]),
-            error=index["error"],
-            note=index["note"],
-            steps=index.get("steps", {}),
-            arrays={n.removeprefix("array:"): a for n, a in arrays.items() if n.startswith("array:")},
-        )
-    except UsageError:
-        raise
-    except Exception as error:
-        raise UsageError(f"{folder} is not a readable seed of a repro: {error}") from None
+        index = json.loads(path.read_text(encoding="utf-8"))
+        files = {name: path.parent / f"{name}.onnx" for name in ("network", "twin")}
+        models = {
+            n: onnx.load(str(f), load_external_data=False) if f.exists() else None for n, f in files.items()
+        }
+    except (OSError, ValueError, DecodeError) as error:
+        raise UsageError(f"{path.parent} is not a readable seed of a repro: {error}") from None
+    if not isinstance(index, dict) or not set(index) >= _KEYS:
+        raise UsageError(f"{path.parent} is not a readable seed of a repro: {path.name} is incomplete")
+    if index["schema"] > SCHEMA:
+        raise UsageError(f"{path} was written by a newer twinnet (schema {index['schema']})")
+    return index, models
 
 
 def _transform(fields: Mapping[str, Any]) -> Transform:

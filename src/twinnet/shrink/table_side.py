@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines.alone import SIDES
+from twinnet.engines import standalone_of
 from twinnet.engines.floats import own_floats
 from twinnet.layers.graph import Layer
 from twinnet.lut.plan import INPUT, Requant
@@ -172,12 +172,13 @@ def onnx_feeds(inputs: Mapping[str, tuple[str, int]], given: Values) -> Values:
 
 def onnx_side(spec: dict[str, Any], model: onnx.ModelProto) -> Side:
     """A part of an ONNX model under the engine that `spec` names."""
-    content = model.SerializeToString()
+    content, alone = model.SerializeToString(), standalone_of(spec["engine"])
+    assert alone is not None
 
     def run(given: Values) -> np.ndarray:
         feeds = onnx_feeds(spec["inputs"], given)
         with own_floats():
-            found = np.asarray(SIDES[spec["engine"]](content, spec["options"], feeds)[spec["output"]])
+            found = np.asarray(alone.run(content, spec["options"], feeds)[spec["output"]])
         return (found.transpose(0, 3, 1, 2) if spec["payload_last"] else found) * (1.0 / spec["denominator"])
 
     return Side(spec, (), run, {}, model)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twinnet.engines import find_engine, standalone_of
 from twinnet.engines._table_view import TableView
-from twinnet.engines.alone import SIDES
 from twinnet.errors import EngineError
 from twinnet.layers.read_plan import read_plan
 from twinnet.lut.onnx import PAYLOAD_LAST
@@ -101,7 +101,11 @@ def _twin_side(tensor: str, twin: Any, values: Values) -> Side | None:
         if not indices or any(n not in values for n in frontier):
             return None
         return steps_side([graph.layers[i] for i in indices])
-    if isinstance(twin, TableView) and twin.twin.artefact is not None and twin.engine in SIDES:
+    if (
+        isinstance(twin, TableView)
+        and twin.twin.artefact is not None
+        and standalone_of(twin.engine) is not None
+    ):
         return _onnx_side(tensor, twin, values)
     return None
 
@@ -142,7 +146,7 @@ def _onnx_side(site: str, twin: TableView, values: Values) -> Side | None:
         "kind": "onnx",
         "file": "twin.onnx",
         "engine": twin.engine,
-        "options": {"opt": "off"} if twin.engine == "onnxruntime" else {},
+        "options": dict(find_engine(twin.engine).as_written),
         "inputs": inputs,
         "output": target,
         "payload_last": target.endswith(PAYLOAD_LAST),

@@ -13,7 +13,7 @@ import torch
 
 from twinnet.engines import engine_for_format, known_engine, standalone_of
 from twinnet.engines.floats import own_floats
-from twinnet.errors import EngineError
+from twinnet.errors import EngineError, foreign
 from twinnet.judge.born import BornTest
 from twinnet.judge.sizes import as_real
 from twinnet.judge.verdicts import Born
@@ -155,7 +155,7 @@ class Bench:
         self.ran += 1
         try:
             found = self.judge(candidate)
-        except Exception:  # whatever an engine throws: the trial could not run, so it shows nothing
+        except EngineError:  # the trial could not run, so it shows nothing
             self.failed += 1
             return None
         if found is None or not self._same(found):
@@ -205,12 +205,13 @@ class Bench:
 
 
 def run(side: Runner, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The outputs of a model under an engine."""
-    with own_floats():
-        alone = standalone_of(side.engine)
-        if alone is None:
-            raise EngineError(f"{side.engine} cannot run a part of the network alone", stage="cut")
-        return alone.run(model.SerializeToString(), dict(side.options), dict(feeds))
+    """The outputs of a model under an engine; `EngineError` where it does not run."""
+    alone = standalone_of(side.engine)
+    if alone is None:
+        raise EngineError(f"{side.engine} cannot run a part of the network alone", stage="cut")
+    data = model.SerializeToString()
+    with own_floats(), foreign("run the part", side.engine):
+        return alone.run(data, dict(side.options), dict(feeds))
 
 
 def run_as_written(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:

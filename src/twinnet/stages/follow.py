@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import fields, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twinnet.checking.options import Keep, Level, Limits, Options
 from twinnet.engines import Spec, engine_for_format, find_engine, parse_specs
 from twinnet.errors import EngineError, UsageError
+from twinnet.progress import Report, silent
 from twinnet.result import Result, ResultSet, SideInfo, Stage, StagedResult, Step
 
 if TYPE_CHECKING:
+    from twinnet.engines.spec import Spec
+    from twinnet.judge.tolerance import Tolerance, Tolerances
     from twinnet.network import Network
     from twinnet.stages.forms import Forge, Form
 
-__all__ = ["following", "read_stage_files", "stages"]
+__all__ = ["read_stage_files", "stages", "stages_with"]
 
 _FILES = ("onnx", "optimised", "quantised")
-_ONE_STEP = ("names", "baseline", "watch", "skip", "advise", "advise_target", "advise_out")
+_ONE_STEP = ("names", "baseline", "watch", "skip", "advise")
 
 
 def read_stage_files(given: Iterable[str]) -> dict[str, str]:
@@ -41,11 +45,6 @@ def read_stage_files(given: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def following(given: Iterable[str]) -> Callable[..., StagedResult]:
-    """The verb `stages` with the files of `--stage NAME=FILE`."""
-    return partial(stages, files=read_stage_files(given))
-
-
 def stages(
     network: Any,
     inputs: Any = None,
@@ -53,12 +52,23 @@ def stages(
     *,
     files: Mapping[str, str] | None = None,
     out: str | Path | None = None,
-    command: str = "",
-    **options: Any,
+    reference: str | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    preprocess: Any = None,
+    samples: int | None = None,
+    seed: int = 0,
+    level: Level = "intermediates",
+    tolerance: Tolerance | Tolerances | str | Path | None = None,
+    metric: Any = None,
+    keep: Keep = "worst",
+    limits: Limits | None = None,
+    debug_ir: str | Path | None = None,
+    argv: Sequence[str] = (),
+    progress: Report = silent,
 ) -> StagedResult:
     """Follow a network through its stages, and name the one where a difference enters.
 
-    The arguments are those of `twinnet.check`, for one twin. Each stage is judged against the one before it and
+    The keywords are those of `twinnet.check`, for one twin. Each stage is judged against the one before it and
     against the network. `files` gives the ONNX files that a pipeline of your own wrote, by stage ("onnx", "optimised",
     "quantised"); a file in the twin's spec is put where it belongs by what it holds. `entered` of the answer is the
     stage where the difference enters, or None.
@@ -69,19 +79,43 @@ def stages(
     >>> found.verdict, [s.name for s in found.stages if s.state != "skipped"]
     ('PASS', ['eager', 'engine'])
     """
-    from twinnet.check import CheckOptions, modes_kept
+    options = Options(
+        reference=reference,
+        shapes=shapes,
+        preprocess=preprocess,
+        samples=samples,
+        seed=seed,
+        level=level,
+        tolerance=tolerance,
+        metric=metric,
+        keep=keep,
+        limits=limits or Limits(),
+        debug_ir=debug_ir,
+        progress=progress,
+    )
+    return stages_with(options, network, inputs, twin, files=files, out=out, argv=argv)
 
-    known = {f.name for f in fields(CheckOptions)}
-    for name in options:
-        if name not in known:
-            raise UsageError(f"stages has no option {name!r}", hint=f"options: {', '.join(sorted(known))}")
-        if name in _ONE_STEP and options[name]:
-            flag = name.replace("_", "-")
-            raise UsageError(f"--stages takes no --{flag}", hint="it belongs to a single check")
+
+def stages_with(
+    options: Options,
+    network: Any,
+    inputs: Any = None,
+    twin: Any = "onnxruntime",
+    *,
+    files: Mapping[str, str] | None = None,
+    out: str | Path | None = None,
+    argv: Sequence[str] = (),
+) -> StagedResult:
+    """The same with its keywords in one object; those that belong to a single check are refused."""
+    from twinnet.checking.case import modes_kept
+
+    for name in _ONE_STEP:
+        if getattr(options, name):
+            raise UsageError(f"--stages takes no --{name}", hint="it belongs to a single check")
     with modes_kept(network), ExitStack() as stack:
         folder = Path(out) if out is not None else None
         held = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="twinnet-stages-")))
-        walk = _Walk(network, inputs, twin, dict(files or {}), folder, held / "files", command, options)
+        walk = _Walk(network, inputs, twin, dict(files or {}), folder, held / "files", tuple(argv), options)
         result = walk.result()
     if folder is not None:
         from twinnet.report.files import write_set
@@ -101,19 +135,18 @@ class _Walk:
         files: dict[str, str],
         folder: Path | None,
         held: Path,
-        command: str,
-        options: dict[str, Any],
+        argv: tuple[str, ...],
+        options: Options,
     ) -> None:
-        from twinnet.check import CheckOptions, read_network
+        from twinnet.checking.case import read_network
         from twinnet.job import Job
         from twinnet.stages.forms import Forge
 
-        settings = CheckOptions(**options)
         self._options = options
         self._folder = folder
-        self._command = command
-        self._progress = settings.progress
-        self._network, self._feed = read_network(network, inputs, settings)
+        self._argv = argv
+        self._progress = options.progress
+        self._network, self._feed = read_network(network, inputs, options)
         self._twin = _one_twin(twin, self._network)
         self._samples = list(self._feed.samples)
         self._files = self._placed(files)
@@ -121,9 +154,9 @@ class _Walk:
         job = Job(
             inputs=self._samples[0],
             samples=self._samples,
-            threads=settings.threads,
-            time_limit=settings.time_limit,
-            memory=settings.memory,
+            threads=options.limits.threads,
+            time_limit=options.limits.time_limit,
+            memory=options.limits.memory,
         )
         self._twin_engine = find_engine(self._twin.engine) if isinstance(self._twin, Spec) else None
         self._forge: Forge = Forge(self._network, self._samples[0], held, self._files, self._twin, job)
@@ -174,7 +207,7 @@ class _Walk:
             network=self._network_info(),
             twin=_words(self._twin),
             inputs=self._feed.info,
-            command=self._command,
+            command=shlex.join(self._argv),
             folder="" if self._folder is None else str(self._folder),
         )
 
@@ -251,12 +284,12 @@ class _Walk:
 
     def _compare(self, name: str, before: Form, after: Form, folder: str = "") -> Step:
         """The one comparison path: a check of one form against another."""
-        from twinnet.check import check
+        from twinnet.check import check_with
         from twinnet.stages.forms import names_between
 
         number = len(self._stages)
         out = None if self._folder is None else self._folder / (folder or f"{number}-{name}")
-        settings = self._settings(name, before is self._start)
+        options = self._step_options(name, before is self._start)
         samples: Any = [before.feed(s) for s in self._samples]
         network, twin, names = before.network, after.twin, names_between(before, after)
         if name == "exported":
@@ -264,38 +297,39 @@ class _Walk:
             from twinnet.layers.read_fx import read_fx
             from twinnet.stages.eager import eager_twin, module_results
 
-            network, settings["as_spec"] = after.network, None
+            network, options = after.network, replace(options, reference=None)
             samples = [after.feed(s) for s in self._samples]
             twin = eager_twin(before.network, list(after.inputs))
             names = module_results(read_fx(after.network.exported()))
-        result = check(network, samples, twin, out=out, command=self._command, names=names, **settings)
+        options = replace(options, names=names)
+        result = check_with(options, network, samples, twin, out=out, argv=self._argv)
         assert isinstance(result, Result)
         self._results.append(result)
         return replace(_step(before.stage, result), result=len(self._results) - 1)
 
     def _against_start(self, form: Form) -> Step:
         """How far a stage is from the network, at the outputs."""
-        from twinnet.check import check
+        from twinnet.check import check_with
 
-        settings = {**self._settings(form.stage, True), "level": "outputs", "keep": "none"}
-        result = check(self._start.network, self._samples, form.twin, **settings)
+        options = replace(self._step_options(form.stage, True), level="outputs", keep="none")
+        result = check_with(options, self._start.network, self._samples, form.twin)
         assert not isinstance(result, ResultSet)
         return _step(self._start.stage, result)
 
-    def _settings(self, name: str, from_start: bool) -> dict[str, Any]:
+    def _step_options(self, name: str, from_start: bool) -> Options:
         """The options of one step: the samples are made already, the network's own engine is that of the start."""
-        kept = {
-            k: v
-            for k, v in self._options.items()
-            if k not in ("shapes", "preprocess", "samples", "seed", "progress", *_ONE_STEP)
-        }
-        if not from_start:
-            kept["as_spec"] = None
-        if name != "engine":
-            for only in ("metric", "debug_ir"):
-                kept.pop(only, None)
-        kept["progress"] = lambda step, share: self._progress(f"{name}: {step}", share)
-        return kept
+        given = self._options
+        return replace(
+            given,
+            reference=given.reference if from_start else None,
+            shapes=None,
+            preprocess=None,
+            samples=None,
+            seed=0,
+            metric=given.metric if name == "engine" else None,
+            debug_ir=given.debug_ir if name == "engine" else None,
+            progress=lambda step, share: self._progress(f"{name}: {step}", share),
+        )
 
     def _failed(self, name: str, error: EngineError) -> None:
         """A stage that could not be made."""
@@ -309,7 +343,7 @@ class _Walk:
             error=error.what if error.hint is None else f"{error.what}\n  {error.hint}",
             stage=error.stage,
             log=error.log,
-            command=self._command,
+            command=shlex.join(self._argv),
             folder=folder,
         )
         if folder:

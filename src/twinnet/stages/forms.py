@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.engines import find_engine, reference_spec
-from twinnet.errors import EngineError, TwinnetError, UsageError, failed
+from twinnet.errors import EngineError, UsageError, foreign
 from twinnet.job import Job
 
 if TYPE_CHECKING:
@@ -115,14 +115,7 @@ class Forge:
 
     def make(self, stage: str, before: Mapping[str, Form]) -> Form:
         """The form of a stage; EngineError where it cannot be made. `before` are the forms made so far."""
-        try:
-            return getattr(self, f"_{stage}")(before)
-        except TwinnetError:
-            raise
-        except Exception as error:
-            raise failed(
-                f"make the stage {stage}", "torch" if stage in NAMES[:4] else "twinnet", error
-            ) from error
+        return getattr(self, f"_{stage}")(before)
 
     # -- torch ---------------------------------------------------------------------------------------------------
 
@@ -162,10 +155,10 @@ class Forge:
         from twinnet.onnx.export import same_values
 
         trunk = self._program()
-        with torch.no_grad():
-            program = trunk.run_decompositions()
         path = self.folder / "decomposed.pt2"
-        torch.export.save(program, path)
+        with torch.no_grad(), foreign("make the stage decomposed", "torch"):
+            program = trunk.run_decompositions()
+            torch.export.save(program, path)
         network = ExportedNetwork.load(path, name=self.network.name)
         # A file that is read again may number its nodes anew; their order stays.
         made, read = list(program.graph.nodes), list(network.exported().graph.nodes)

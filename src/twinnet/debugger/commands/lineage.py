@@ -19,7 +19,7 @@ def inputs_of(stopped: Stopped, site: str) -> Answer:
     row = stopped.row(site)
     if stopped.held is None or stopped.seen is None:
         raise UsageError("these traces come without a network: what leads to a site is not known")
-    test = stopped.seen.test
+    test = None if stopped.held.plan is None else stopped.held.plan.test
     if test is None:
         raise UsageError("the network's layers are not known, so what leads to a site is not, either")
     names = test.segment(row.site.tensor)[1]
@@ -92,7 +92,7 @@ def cause(stopped: Stopped, site: str) -> Answer:
             f"{row.site.tensor}: {row.status}; nothing is born here that rounding does not explain",
             {"site": row.site.tensor, "cause": None},
         )
-    known = stopped.held.keeper.blamed.get(row.site.tensor) if stopped.first is None else None
+    known = stopped.held.blamed.causes.get(row.site.tensor) if stopped.first is None else None
     if known is None:
         assert stopped.now is not None
         context = stopped.held.context(stopped.now)

@@ -83,9 +83,8 @@ def _listed(stopped: Stopped, rows: Sequence[PairResult], of: int) -> Answer:
     )
     if len(rows) < of:
         lines.append(f"{len(rows)} of {count(of, 'site')}")
-    alone = (
-        0 if stopped.seen is None or len(rows) < len(stopped.rows) else len(stopped.seen.pairing.unmatched)
-    )
+    plan = None if stopped.held is None else stopped.held.plan
+    alone = 0 if plan is None or len(rows) < len(stopped.rows) else len(plan.pairing.unmatched)
     if alone:
         lines.append(
             f"{count(alone, 'site')} of the network without a partner: trace['NAME'] has their tensors"

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from twinnet.torch_versions import is_operator
+
 __all__ = [
     "Call",
     "Const",
@@ -224,7 +226,7 @@ rules = Rules()
 
 def qualified(node: Node) -> str:
     """The operator's name without overload; operators outside ATen keep their namespace."""
-    if isinstance(node.target, torch._ops.OpOverload):
+    if is_operator(node.target):
         return node.target._schema.name.removeprefix("aten::")
     return getattr(node.target, "__name__", str(node.target))
 

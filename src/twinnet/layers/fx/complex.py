@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch.fx import Node
-from torch.utils import _pytree as pytree
 
 from twinnet.layers.fx.call import Call, Form, Out, Result, rules
+from twinnet.torch_versions import pytree
 
 __all__ = ["fit_for_complex", "is_complex"]
 

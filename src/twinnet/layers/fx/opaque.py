@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
-from torch.utils import _pytree as pytree
 
 from twinnet.layers.fx.call import arguments
+from twinnet.torch_versions import is_operator, pytree
 
 __all__ = ["is_random", "opaque"]
 
@@ -37,7 +37,7 @@ def is_random(node: Node, program: torch.nn.Module) -> bool:
 
     An operator that can drop values but is called in eval mode, or with probability 0, draws none.
     """
-    if isinstance(node.target, torch._ops.OpOverload):
+    if is_operator(node.target):
         if torch.Tag.nondeterministic_seeded not in node.target.tags:
             return False
         given = arguments(node)
@@ -99,7 +99,7 @@ def _in_double(branch: GraphModule) -> GraphModule:
 def _wide_arguments(node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments with every narrow float dtype made float64, also where it is only implied (`zeros(4)`)."""
     kwargs = dict(node.kwargs)
-    if isinstance(node.target, torch._ops.OpOverload) and not node.all_input_nodes:
+    if is_operator(node.target) and not node.all_input_nodes:
         result = node.meta.get("val")
         takes_dtype = any(argument.name == "dtype" for argument in node.target._schema.arguments)
         if takes_dtype and kwargs.get("dtype") is None and isinstance(result, torch.Tensor):

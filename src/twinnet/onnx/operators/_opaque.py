@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import torch
 
+from twinnet.errors import foreign_as
 from twinnet.layers.kinds import UnknownLayer
 from twinnet.onnx.operators._node import Node
 from twinnet.onnx.operators._tensors import array_to_torch
@@ -37,7 +38,7 @@ def opaque(node: Node, reason: str, runnable: bool = True) -> None:
         return
     try:
         run = _runner(node, names)
-    except Exception as error:
+    except UnknownLayer as error:
         node.emit(
             "opaque", names, unknown=f"{what} has no canonical form ({reason}) and no reference: {error}"
         )
@@ -59,20 +60,21 @@ def _runner(node: Node, names: list[str | None]) -> Callable[..., tuple[Any, ...
     )
     opsets = [onnx.helper.make_opsetid(d, v) for d, v in node.scope.opsets.items()]
     model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=node.scope.model.ir_version or 8)
-    session = ReferenceEvaluator(model)
+    with foreign_as(lambda error: UnknownLayer(str(error))):
+        session = ReferenceEvaluator(model)
     what = f"{node.op} {proto.name!r}"
     wanted = list(node.outputs)
 
+    def results(values: tuple[Any, ...], floats: Any) -> Any:
+        given = {n: _numpy(v, floats) for n, v in zip(names, values) if n}
+        with foreign_as(lambda error: UnknownLayer(f"{what} cannot be evaluated: {error}")):
+            return session.run(None, given)
+
     def run(*values: Any) -> tuple[Any, ...]:
-        given = {n: _numpy(v, np.float64) for n, v in zip(names, values) if n}
         try:
-            found = session.run(None, given)
-        except Exception:  # some reference operators insist on float32
-            given = {n: _numpy(v, np.float32) for n, v in zip(names, values) if n}
-            try:
-                found = session.run(None, given)
-            except Exception as error:
-                raise UnknownLayer(f"{what} cannot be evaluated: {error}") from error
+            found = results(values, np.float64)
+        except UnknownLayer:  # some reference operators insist on float32
+            found = results(values, np.float32)
         made = iter(found)
         return tuple(_torch(next(made)) if n else None for n in wanted)
 

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError
+from twinnet.judge.plan import dims
 from twinnet.layers.graph import Graph
 from twinnet.pairing.transforms import candidates
 
-__all__ = ["refuse_inputs", "refuse_other"]
+__all__ = ["refuse_inputs", "refuse_other", "refuse_random"]
+
+
+def refuse_random(side: str, session: Session, graph: Graph | None) -> None:
+    """Two runs of a side that draws random numbers cannot be compared."""
+    place = session.random
+    for layer in graph or ():
+        if not place and layer.attrs.get("random"):
+            where = f" ({layer.source})" if layer.source else ""
+            place = f"{layer.module or layer.node} {layer.op}{where}"
+    if place:
+        raise EngineError(
+            f"the {side} draws random numbers in {place}",
+            stage="run",
+            hint="seed it, or make it deterministic: two runs of it cannot be compared",
+        )
 
 
 def refuse_inputs(twin: Session, sample: Mapping[str, np.ndarray]) -> None:
@@ -29,7 +45,7 @@ def refuse_inputs(twin: Session, sample: Mapping[str, np.ndarray]) -> None:
             want == n for want, n in zip(spec.shape, have, strict=True) if isinstance(want, int)
         )
         if not fits:
-            said.append(f"input {spec.name} is {_dims(have)}, the twin takes {_dims(spec.shape)}")
+            said.append(f"input {spec.name} is {dims(have)}, the twin takes {dims(spec.shape)}")
     if said:
         raise EngineError(
             f"the twin does not fit the network: {'; '.join(said)}",
@@ -64,7 +80,7 @@ def refuse_other(
 
             reason = not_the_same(graph, twin_graph)
             if reason:
-                said += [f"output {_dims(b)} where the network has {_dims(a)}" for a, b in apart[:1]]
+                said += [f"output {dims(b)} where the network has {dims(a)}" for a, b in apart[:1]]
                 said.append(f"{reason} (A is the network, B the twin)")
     if said:
         raise EngineError(
@@ -80,7 +96,3 @@ def _sizes_differ(graph: Graph, twin: Graph) -> bool:
         sum(t.numel() for t in g.constants.values() if hasattr(t, "numel")) for g in (graph, twin)
     )
     return abs(ours - theirs) > 0.05 * max(ours, theirs)
-
-
-def _dims(shape: Sequence[int | str]) -> str:
-    return "x".join(map(str, shape)) or "scalar"

@@ -1,4 +1,4 @@
-"""`python -m twinnet.models.build --cards`: scores, cards and the page on shipped tables, without fitting anything."""
+"""Scores, cards and the page on shipped tables, without fitting anything."""
 
 from __future__ import annotations
 
@@ -7,40 +7,48 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.shipped_tables.board import fill
+from tools.shipped_tables.cards import card
+from tools.shipped_tables.docs_page import rendered
+from tools.shipped_tables.recipes import RECIPES
+from tools.shipped_tables.unusual_inputs import cases, measured
 from twinnet.errors import UsageError
 from twinnet.models import available
-from twinnet.models.board import board_of, fill, task_of_board
-from twinnet.models.cards import card
-from twinnet.models.cases import cases, measured
-from twinnet.models.page import rendered
-from twinnet.models.recipes import RECIPES
+from twinnet.models.evaluate import board_of, task_of_board
 from twinnet.restore.candidates import tables_candidate
 from twinnet.restore.experiment import write_whole
 from twinnet.restore.screen import watching
 
-__all__ = ["read_scores", "refresh", "write_cards"]
+__all__ = ["SCORES", "read_scores", "refresh", "write_cards"]
+
+SCORES = Path(__file__).parent / "scores.json"
 
 
-def read_scores(here: Path) -> dict[str, Any]:
+def read_scores(path: Path = SCORES) -> dict[str, Any]:
     """What `scores.json` holds; nothing yet if it is not there."""
-    path = here / "scores.json"
     return json.loads(path.read_text()) if path.is_file() else {"version": 1, "boards": {}, "models": {}}
 
 
 def refresh(
-    here: Path, data: Path, names: Sequence[str] = (), *, page: Path | None = None, quiet: bool = False
+    here: Path,
+    data: Path,
+    names: Sequence[str] = (),
+    *,
+    kept: Path = SCORES,
+    page: Path | None = None,
+    quiet: bool = False,
 ) -> dict[str, Any]:
     """Score the models in `here` (those named, with all others of their boards) and write everything about them.
 
-    `page` is written, too, once all models have scores. What did not change since the last time is not scored again.
-    Written after every board, so an interrupted refresh loses one board at most.
+    `page` is written, too, once all models have scores. What did not change since the scores in `kept` is not scored
+    again. All is written after every board, so an interrupted refresh loses one board at most.
     """
     from twinnet.environment import environment
 
     found = available(here)
     order = [name for name in RECIPES if name in found]
     wanted = {board_of(name) for name in (names or order)}
-    scores = read_scores(here)
+    scores = read_scores(kept)
     boards = [b for b in dict.fromkeys(map(board_of, order)) if b in wanted]
     if not boards:
         raise UsageError("none of these models is there", hint=f"there are: {', '.join(order) or 'none'}")
@@ -53,7 +61,7 @@ def refresh(
                 scores["models"][name] = _model(name, here, data, filled, scores["models"].get(name))
             _sort(scores, order)
             scores["environment"] = environment()
-            write_whole(here / "scores.json", (json.dumps(scores, indent=1) + "\n").encode())
+            write_whole(kept, (json.dumps(scores, indent=1) + "\n").encode())
             write_cards(here, scores, [name for name in order if board_of(name) == board])
     if page is not None and page.is_file() and len(scores["models"]) == len(found):
         write_whole(page, rendered(page.read_text(), scores).encode())

@@ -4,35 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twinnet.engines.base import SiteJudge
 from twinnet.judge.aggregate import visible
 from twinnet.judge.metrics import compare
 from twinnet.judge.parallel import mapping
-from twinnet.judge.sides import dims
+from twinnet.judge.plan import Plan, dims
 from twinnet.judge.tolerance import by_tolerance
 from twinnet.judge.verdicts import LIMIT, Born
-from twinnet.layers.graph import Graph
-from twinnet.pairing import Pair, Pairing
+from twinnet.pairing import Pair
 from twinnet.precision import dtype_class
+from twinnet.progress import Report, silent
 from twinnet.result import Difference, Judged, PairResult
 from twinnet.store import dtype_name
 from twinnet.trace import Trace
-
-if TYPE_CHECKING:
-    from twinnet.judge.judgement import Judgement
 
 __all__ = ["Seen", "judge_sample"]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What is at hand while one sample is judged: its inputs, both traces, the pairs, and who judges them.
+    """One sample as both sides ran it: its inputs and both traces.
 
-    `unit` is the unit roundoff of the twin's declared precision; `graph` the network's canonical layers, if known;
     `prepared` are inputs that the twin prepared itself, and otherwise than the network's.
     """
 
@@ -40,10 +34,6 @@ class Seen:
     sample: Mapping[str, np.ndarray]
     trace: Trace
     twin_trace: Trace
-    pairing: Pairing
-    graph: Graph | None
-    test: SiteJudge | None
-    unit: float
     prepared: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
@@ -56,27 +46,33 @@ class Seen:
         theirs = pair.transform.to_network(self.twin_trace[pair.twin_site.tensor])
         return self.trace[pair.site.tensor], theirs
 
+    def close(self) -> None:
+        """Free both traces."""
+        self.trace.close()
+        self.twin_trace.close()
 
-def judge_sample(check: Judgement, seen: Seen) -> list[PairResult]:
+
+def judge_sample(plan: Plan, seen: Seen, progress: Report = silent) -> list[PairResult]:
     """Every pair on one sample: plain comparison, born test, status."""
-    return _Judge(check, seen).all()
+    return _Judge(plan, seen).all(progress)
 
 
 class _Judge:
-    def __init__(self, check: Judgement, seen: Seen) -> None:
-        self._check = check
+    def __init__(self, plan: Plan, seen: Seen) -> None:
+        self._plan = plan
         self._seen = seen
         self._born: Callable[[Pair], Born] | None = None
-        if seen.test is not None:
-            self._born = seen.test.on(seen.twin_sample, seen.trace, seen.twin_trace)
+        if plan.test is not None:
+            self._born = plan.test.on(seen.twin_sample, seen.trace, seen.twin_trace)
         self._equal: dict[str, bool] = {}
 
-    def all(self) -> list[PairResult]:
-        check, pairs = self._check, self._seen.pairing.pairs
-        order = {s.tensor: i for i, s in enumerate(self._seen.pairing.sites)}
+    def all(self, progress: Report) -> list[PairResult]:
+        pairing = self._plan.pairing
+        pairs = pairing.pairs
+        order = {s.tensor: i for i, s in enumerate(pairing.sites)}
         judged: list[PairResult] = []
         elements = sum(self._seen.trace[p.site.tensor].size for p in pairs) / max(len(pairs), 1)
-        with check.job.step("judge"), mapping(elements) as over:
+        with mapping(elements) as over:
             compared = list(over(self._plain, pairs))
             for pair, (difference, _) in zip(pairs, compared, strict=True):
                 if difference:
@@ -85,7 +81,7 @@ class _Judge:
             for done, (pair, (difference, problem), born) in enumerate(
                 zip(pairs, compared, found, strict=True)
             ):
-                check.settings.progress("judging", done / len(pairs))
+                progress("judging", done / len(pairs))
                 judged.append(self._status(pair, born, difference, problem, order[pair.site.tensor]))
         return judged
 
@@ -99,7 +95,7 @@ class _Judge:
 
     def _same(self, pair: Pair) -> Born | None:
         """Bit-equal from bit-equal inputs: the twin does what the network does, nothing is left to evaluate."""
-        tensor, graph, test, equal = pair.site.tensor, self._seen.graph, self._seen.test, self._equal
+        tensor, graph, test, equal = pair.site.tensor, self._plan.graph, self._plan.test, self._equal
         if test is None or not equal[tensor] or (graph is not None and tensor not in graph.producer):
             return None
         known = {tensor for tensor, name in test.inputs.items() if name not in self._seen.prepared}
@@ -119,7 +115,7 @@ class _Judge:
         self, pair: Pair, born: Born, difference: Difference | None, problem: str, order: int
     ) -> PairResult:
         array = self._seen.trace[pair.site.tensor]
-        tolerances = self._check.tolerances
+        tolerances = self._plan.tolerances
         site = replace(pair.site, shape=tuple(array.shape), dtype=dtype_name(array.dtype))
         base = PairResult(
             site=site,
@@ -156,9 +152,9 @@ class _Judge:
         """Where the network's layers cannot be evaluated only outputs are judged, by the size of the difference."""
         if base.site.role != "output":
             return Judged("not judged", born.reason, "")
-        spread = self._check.spread.get(base.site.tensor, 0.0)
+        spread = self._plan.observed.spread.get(base.site.tensor, 0.0)
         if (
-            visible(base.difference, self._check.plain_unit * 16, base.site.op)
+            visible(base.difference, self._plan.units.plain * 16, base.site.op)
             and not base.difference.max_abs <= LIMIT * spread
         ):
             reason = "visibly different" + (f" ({born.reason})" if born.reason else "")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.models.board import board_of
-from twinnet.models.recipes import TERMS
-from twinnet.models.tables import board_table, by_metric, markdown
+from tools.shipped_tables.board_markdown import board_table, by_metric, markdown
+from tools.shipped_tables.recipes import TERMS
+from twinnet.models.evaluate import board_of
 from twinnet.restore.results import ratio
 
 __all__ = ["card"]
@@ -36,15 +36,15 @@ def card(log: dict[str, Any], board: dict[str, Any], cases: list[dict[str, Any]]
         + (", then all stages tuned together." if log.get("tuning") else "."),
         "",
         f"- made in {log['cpu_seconds']:.0f} s of CPU ({log['seconds']:.0f} s on the clock of a shared machine); "
-        f"again with `python -m twinnet.models.build --force {name}`",
+        f"again from twinnet's repository with `python -m tools.shipped_tables.make --force {name}`",
         f"- training data: {'; '.join(TERMS)}",
         "- seeds: degradations are drawn with the number of each image, crops for tuning with 0; a fit is not random",
         "- selection: validation part of CID22 (21 images, CC BY-SA 4.0); no test set was used for it",
         f"- held-out images, all planes: {log['validation_psnr']:.2f} dB; without tables "
         f"{log['validation_plain']:.2f} dB",
         "- terms of the tables: CC BY-SA 4.0, with attribution to Cloudinary (CID22)",
-        "- log of the fit: `log.json` beside this card; scores of all models: `scores.json` above it "
-        f"({board_of(name)})",
+        "- log of the fit: `log.json` beside this card; scores of all models: "
+        f"`tools/shipped_tables/scores.json` ({board_of(name)}) in twinnet's repository",
         "",
         "## Recipe",
         "",

@@ -12,18 +12,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tools.shipped_tables.competitors import competitors
 from twinnet.models import available
-from twinnet.models.others import others
+from twinnet.models.evaluate import board_of, task_of_board
 from twinnet.restore.benchmarks import Benchmark, benchmarks_in
 from twinnet.restore.candidates import Candidate, tables_candidate
 from twinnet.restore.evaluate import score
 from twinnet.restore.filters import classical
 from twinnet.restore.tasks import Task
-from twinnet.restore.tasks.deblock import Deblock
-from twinnet.restore.tasks.denoise import Denoise
-from twinnet.restore.tasks.sr import SuperResolution
 
-__all__ = ["Line", "board_of", "content_key", "fill", "lines", "task_of_board"]
+__all__ = ["Line", "content_key", "fill", "lines"]
 
 Watch = Callable[[str, float], None]
 
@@ -53,33 +51,12 @@ class Line:
     """Of ours: the image where the least is gained over doing nothing, and on how many nothing is."""
 
 
-def board_of(name: str) -> str:
-    """The board a model belongs to.
-
-    >>> board_of("sr-x4-strong"), board_of("denoise-25")
-    ('sr-x4', 'denoise-25')
-    """
-    return "-".join(name.split("-")[:2])
-
-
-def task_of_board(board: str) -> Task:
-    """What is done there.
-
-    >>> task_of_board("sr-x3").describe(), task_of_board("deblock-40").describe()
-    ('sr x3, bicubic matlab', 'deblock JPEG quality 40')
-    """
-    kind, _, level = board.partition("-")
-    if kind == "sr":
-        return SuperResolution(int(level[1:]))
-    return Denoise(float(level)) if kind == "denoise" else Deblock(int(level))
-
-
 def lines(board: str, here: Path, data: Path) -> list[tuple[Line, Candidate]]:
     """All candidates of a board, without scores."""
     task = task_of_board(board)
     found = [(Line(task.plain_name, "plain", _key(task.describe())), Candidate(task.plain_name, task.plain))]
     found += [(Line(c.name, "filter", _key(task.describe(), c.name)), c) for c in classical(task)]
-    for other, path, candidate in others(task, data):
+    for other, path, candidate in competitors(task, data):
         found.append((Line(other.name, other.kind, _key(task.describe(), path), other.terms), candidate))
     for name in available(here):
         if board_of(name) == board:
@@ -116,7 +93,7 @@ def fill(
     board: str, here: Path, data: Path, kept: dict[str, Any] | None = None, watch: Watch | None = None
 ) -> dict[str, Any]:
     """The board as plain data. `kept` is what it was before."""
-    from twinnet.models.speed import ratios
+    from tools.shipped_tables.timing import ratios
 
     task = task_of_board(board)
     benches, missing = benchmarks_in(data / "images" / "bench", task)

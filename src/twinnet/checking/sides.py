@@ -1,45 +1,41 @@
-"""The two sides of a check: their sessions, what they are called, and which outputs correspond."""
+"""The two sides of a check: their sessions, and what they are called."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from twinnet.checking.case import Case
 from twinnet.engines import Spec, engine_for_format, find_engine
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError, TwinnetError
-from twinnet.job import Arrays, Job
-from twinnet.layers.graph import Graph
+from twinnet.job import Arrays
 from twinnet.network.base import Network
 from twinnet.result import SideInfo
 
-__all__ = ["OutputPair", "Sides", "align_outputs", "dims", "refuse_random"]
+__all__ = ["Sides"]
 
 
 class Sides:
     """The network and its twin, opened when asked for and closed together."""
 
-    def __init__(self, network: Any, reference: Spec | Session, twin: Any, job: Job) -> None:
-        self.network = network
+    def __init__(self, case: Case) -> None:
         self.net: Session | None = None
         self.twin: Session | None = None
-        self.reference = reference
-        self.twin_spec = twin
-        self._job = job
+        self._case = case
         self._sessions: list[Session] = []
         self._refused: TwinnetError | None = None
 
     @property
     def derived(self) -> bool:
         """Whether the twin is converted from this very network."""
-        spec = self.twin_spec
+        spec = self._case.twin
         return isinstance(spec, Spec) and (spec.file is None or not find_engine(spec.engine).file_is_network)
 
     def open_network(self) -> Session:
         """The network's own session."""
-        self.net = self._open(self.reference, "network")
+        self.net = self._open(self._case.reference, "network")
         return self.net
 
     def open_twin(self) -> Session:
@@ -47,7 +43,7 @@ class Sides:
         if self._refused is not None:
             raise self._refused
         if self.twin is None:
-            twin = self._open(self.twin_spec, "twin")
+            twin = self._open(self._case.twin, "twin")
             self.twin = twin if self.net is None else self.net.view(twin)
         return self.twin
 
@@ -63,17 +59,19 @@ class Sides:
                     session.load_ahead(inputs)
 
     def _open(self, spec: Any, side: str) -> Session:
-        self._job.progress(f"opening the {side}")
+        self._case.job.progress(f"opening the {side}")
         if isinstance(spec, Session):
             session = spec
         elif isinstance(spec, Spec):
-            session = find_engine(spec.engine).open(self.network, spec.options, spec.file, self._job)
+            session = find_engine(spec.engine).open(
+                self._case.network, spec.options, spec.file, self._case.job
+            )
         elif isinstance(spec, Network):
-            session = find_engine(_engine_of(spec)).open(spec, {}, None, self._job)
+            session = engine_for_format(spec.format)().open(spec, {}, None, self._case.job)
         else:
             from twinnet.engines.callable import CallableSession
 
-            session = CallableSession(spec, self.network, self._job)
+            session = CallableSession(spec, self._case.network, self._case.job)
         self._sessions.append(session)
         return session
 
@@ -85,16 +83,16 @@ class Sides:
 
     def network_info(self) -> SideInfo:
         """The network in words and numbers, as far as it is open."""
-        net, spec = self.network, self.reference
+        net, spec = self._case.network, self._case.reference
         if isinstance(spec, Spec):
             info = SideInfo(net.name, spec.engine, str(spec), "", net.format, net.parameters)
         else:
             info = getattr(spec, "side", SideInfo(net.name, spec.engine))
-        return self._with_session(info, self.net)
+        return replace(self._with_session(info, self.net), given=self._case.given)
 
     def twin_info(self) -> SideInfo:
         """The twin likewise."""
-        spec = self.twin_spec
+        spec = self._case.twin
         if isinstance(spec, Spec):
             info = SideInfo(spec.engine, spec.engine, str(spec))
             if spec.file:
@@ -102,13 +100,15 @@ class Sides:
         elif isinstance(spec, Session):
             info = getattr(spec, "side", SideInfo(spec.engine, spec.engine))
         elif isinstance(spec, Network):
-            engine = _engine_of(spec)
+            engine = engine_for_format(spec.format).name
             info = SideInfo(
                 engine, engine, spec.name, "", spec.format, spec.parameters, description=spec.name
             )
         else:
+            from twinnet.engines.callable import CallableSession
+
             name = getattr(spec, "__name__", "function")
-            info = SideInfo(name, "callable", name)
+            info = SideInfo(name, CallableSession.engine, name)
         return self._with_session(info, self.twin)
 
     @staticmethod
@@ -120,50 +120,3 @@ class Sides:
         except EngineError:  # it does not run, so nobody can count
             count = 0
         return replace(info, version=session.version, sites=count, precision=session.precision)
-
-
-def _engine_of(network: Network) -> str:
-    """What runs a twin that was given as a network."""
-    return engine_for_format(network.format).name
-
-
-@dataclass(frozen=True, slots=True)
-class OutputPair:
-    """One output on both sides: its name in a run, and its tensor's name among the sites."""
-
-    name: str
-    tensor: str
-    twin_name: str
-    twin_tensor: str
-
-
-def align_outputs(
-    net: Session, plain: Mapping[str, Any], twin: Session, twin_plain: Mapping[str, Any]
-) -> list[OutputPair]:
-    """Outputs that correspond: by position, or by name where the twin gives only some of them."""
-    ours = list(zip(plain, net.output_tensors, strict=False))
-    theirs = list(zip(twin_plain, twin.output_tensors, strict=False))
-    if len(theirs) < len(ours) and set(twin_plain) <= set(plain):
-        tensors = dict(ours)
-        return [OutputPair(name, tensors[name], name, tensor) for name, tensor in theirs]
-    return [OutputPair(*a, *b) for a, b in zip(ours, theirs, strict=False)]
-
-
-def refuse_random(side: str, session: Session, graph: Graph | None) -> None:
-    """Two runs of a side that draws random numbers cannot be compared."""
-    place = session.random
-    for layer in graph or ():
-        if not place and layer.attrs.get("random"):
-            where = f" ({layer.source})" if layer.source else ""
-            place = f"{layer.module or layer.node} {layer.op}{where}"
-    if place:
-        raise EngineError(
-            f"the {side} draws random numbers in {place}",
-            stage="run",
-            hint="seed it, or make it deterministic: two runs of it cannot be compared",
-        )
-
-
-def dims(shape: Sequence[int]) -> str:
-    """A shape as people write it."""
-    return "x".join(map(str, shape)) or "scalar"

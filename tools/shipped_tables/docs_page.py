@@ -10,15 +10,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tools.shipped_tables.board_markdown import board_table, by_metric, markdown
+from tools.shipped_tables.recipes import RECIPES
 from twinnet.errors import UsageError
-from twinnet.models.board import board_of
-from twinnet.models.recipes import RECIPES
-from twinnet.models.tables import board_table, by_metric, markdown
+from twinnet.models.evaluate import board_of
 from twinnet.restore.results import ratio
 
 __all__ = ["PAGE", "rendered"]
 
-PAGE = Path(__file__).parents[3] / "docs" / "shipped-tables.md"
+PAGE = Path(__file__).parents[2] / "docs" / "shipped-tables.md"
 _PART = re.compile(r"(<!-- scores: (\S+)(?: ([^>]*?))? -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

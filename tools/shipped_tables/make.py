@@ -1,4 +1,4 @@
-"""`python -m twinnet.models.build [NAME ...]`: make the models of the package again, one after the other.
+"""`python -m tools.shipped_tables.make [NAME ...]`: make the models of the package again, one after the other.
 
 A model whose tables are there with the same recipe is left alone; one that was interrupted goes on with the stage it
 had reached. Then all scores, cards and the page on shipped tables are written; `--cards` does only that.
@@ -15,12 +15,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tools.shipped_tables.docs_page import PAGE
+from tools.shipped_tables.recipes import RECIPES, settings
+from tools.shipped_tables.refresh import SCORES, refresh
+from twinnet import models
 from twinnet.errors import TwinnetError, UsageError
-from twinnet.models.recipes import RECIPES, settings
 
 __all__ = ["build", "is_made", "main"]
 
-HERE = Path(__file__).parent
+HERE = Path(models.__file__).parent
+"""Where the models are."""
 
 
 def is_made(name: str) -> bool:
@@ -89,7 +93,7 @@ def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bo
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """All models, or those named."""
-    parser = argparse.ArgumentParser(prog="python -m twinnet.models.build", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.shipped_tables.make", description=__doc__)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(RECIPES)}")
     parser.add_argument(
         "--data", default=os.environ.get("TWINNET_DATA"), help="folder with images/ (TWINNET_DATA)"
@@ -138,12 +142,9 @@ def _make(name: str, place: str, data: Path, given: argparse.Namespace) -> None:
 
 
 def _show(data: Path, given: argparse.Namespace) -> None:
-    from twinnet.models.refresh import refresh
-
     began = time.perf_counter()
-    page = HERE.parents[2] / "docs" / "shipped-tables.md"
     names = [name for name in given.names if (HERE / name).is_dir()]
-    found = refresh(HERE, data, names, page=page, quiet=given.quiet)
+    found = refresh(HERE, data, names, kept=SCORES, page=PAGE, quiet=given.quiet)
     for board in found["boards"].values():
         bench = next(iter(board["benchmarks"]))
         for row in board["rows"]:

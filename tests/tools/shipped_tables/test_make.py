@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tools.shipped_tables.recipes import RECIPES
+from tools.shipped_tables.refresh import read_scores
 
+from tools.shipped_tables import board as board_module
+from tools.shipped_tables import make as building
 from twinnet.lut.model import load
-from twinnet.models import board as board_module
-from twinnet.models import build as building
-from twinnet.models.recipes import RECIPES
-from twinnet.models.refresh import read_scores
 from twinnet.restore.fit import cascade
 from twinnet.restore.sample import scene, write_samples
 
@@ -30,6 +30,9 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         write_samples(images / folder, count, rows=64, columns=64, first=first)
     write_samples(images / "bench" / "classic5", 2, rows=48, columns=48, first=30)
     monkeypatch.setattr(building, "HERE", tmp_path / "shipped")
+    monkeypatch.setattr(building, "SCORES", tmp_path / "scores.json")
+    monkeypatch.setattr(building, "PAGE", tmp_path / "page.md")
+    (tmp_path / "page.md").write_text("<!-- scores: models -->\n<!-- end -->")
     stage = {"patterns": "V", "upscale": 1, "cell": 1, "interval": 5, "band": 0}
     recipe = {"preset": "own", "stages": [stage, stage], "iterations": [3]}
     monkeypatch.setitem(RECIPES, "deblock-20", {"data": {"quality": 20}, "fit": recipe})
@@ -44,12 +47,13 @@ def test_a_model_is_made_once_and_again_when_its_recipe_changes(
     path = small / "shipped" / "deblock-20" / "deblock-20.lut.safetensors"
     told = capsys.readouterr().out
     assert "fitting" in told and "s of CPU" in told and "classic5" in told
-    row = read_scores(small / "shipped")["boards"]["deblock-20"]["rows"]
+    row = read_scores(small / "scores.json")["boards"]["deblock-20"]["rows"]
     assert [r["name"].partition(",")[0] for r in row] == [
         "JPEG", "Gaussian", "bilateral", "non-local means", "deblock-20",
     ]  # fmt: skip
     text = (path.parent / "card.md").read_text()
     assert "`deblock-20`" in text and "PSNR-B" in text and "blocks elsewhere" in text
+    assert "| `deblock-20` |" in (small / "page.md").read_text()
     before = path.stat().st_mtime_ns
     monkeypatch.setattr(board_module, "score", None)  # nothing may be scored again
     assert building.main(words) == 0 and "is there" in capsys.readouterr().out

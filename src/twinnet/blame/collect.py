@@ -1,0 +1,284 @@
+"""Cause and impact of what fails, collected sample by sample while the tensors are at hand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from twinnet.errors import UsageError
+from twinnet.judge.aggregate import VISIBLE, visible
+from twinnet.result import Advice, Finding, Guard, PairResult, Result
+
+if TYPE_CHECKING:
+    from twinnet.blame.advise import Adviser
+    from twinnet.blame.confirm import Confirmer
+    from twinnet.blame.context import Blame, Context
+    from twinnet.blame.groups import Group
+    from twinnet.job import Job
+    from twinnet.judge.plan import Plan
+    from twinnet.judge.sample import Seen
+    from twinnet.pairing import Pair
+
+__all__ = ["Blamed", "Blamer", "context_of"]
+
+_BLAMED = 8
+_RANKED = 16
+_RANKING = 30.0
+"""Seconds after which no further sample is ranked."""
+_SAYS_SOMETHING = 8.0
+_ADVISED = 64
+
+
+@dataclass(frozen=True)
+class Blamed:
+    """What was found out, by network tensor.
+
+    `causes` belong to findings, `ranked` to contributors. `tied` are findings that are one, `together` the segments
+    that explain the output error only together, `notes` what was left out.
+    """
+
+    causes: Mapping[str, Blame] = field(default_factory=dict)
+    ranked: Mapping[str, Blame] = field(default_factory=dict)
+    tied: Sequence[tuple[str, ...]] = ()
+    together: Group | None = None
+    advice: Advice | None = None
+    notes: tuple[str, ...] = ()
+
+    def on(self, result: Result) -> Result:
+        """The answer with causes, contributors and advice."""
+        findings = [
+            self.causes[f.site.tensor].on(f) if f.site.tensor in self.causes else f for f in result.findings
+        ]
+        findings = _with_merged(_with_tied(findings, self.tied), self.together, result.pairs)
+        return replace(
+            result,
+            findings=tuple(findings),
+            contributors=(*result.contributors, *self._contributors(result.pairs)),
+            advice=self.advice,
+            guards=(*result.guards, *(Guard("note", n) for n in self.notes)),
+        )
+
+    def _contributors(self, pairs: Sequence[PairResult]) -> tuple[Finding, ...]:
+        """Where the twin differs within its budget, by impact."""
+        within = {p.site.tensor: p for p in pairs if p.status in ("pass", "untested")}
+        return tuple(
+            blame.on(
+                Finding(
+                    p.site,
+                    p.twin_site,
+                    p.difference.max_abs,
+                    p.floor or 0.0,
+                    p.ratio or 0.0,
+                    p.born or 0.0,
+                    segment=p.segment,
+                )
+            )
+            for tensor, blame in self.ranked.items()
+            if (p := within.get(tensor)) is not None
+        )
+
+
+def _with_tied(findings: Sequence[Finding], groups: Sequence[tuple[str, ...]]) -> list[Finding]:
+    """Findings that share one faulty weight, or one term of tables, as one that names all places."""
+    known = {f.site.tensor: f for f in findings}
+    leader = {t: group[0] for group in groups for t in group if all(m in known for m in group)}
+    merged: list[Finding] = []
+    for finding in findings:
+        tensor = finding.site.tensor
+        first = leader.get(tensor, tensor)
+        if first != tensor:
+            continue
+        others = [known[t] for t, at in leader.items() if at == tensor and t != tensor]
+        if others:
+            reach = max([finding.inherited_by, *(f.inherited_by for f in others)])
+            finding = replace(finding, also=tuple(f.site for f in others), inherited_by=reach)
+        merged.append(finding)
+    return merged
+
+
+def _with_merged(
+    findings: Sequence[Finding], group: Group | None, pairs: Sequence[PairResult]
+) -> list[Finding]:
+    """The first finding with the segments that explain the output error only together with it."""
+    if group is None or not findings:
+        return list(findings)
+    labels = {p.site.tensor: p.site.label for p in pairs}
+    names = tuple(labels[t] for t in group.tensors if t in labels)
+    return [replace(findings[0], merged=names, explained=group.explains), *findings[1:]]
+
+
+class Blamer:
+    """Collects over the samples of one check; a worse sample takes the place of an earlier one.
+
+    With `adviser`, which makes an `Adviser` from a sample's context, segments to keep in float are looked for as well;
+    `target` and `out` are as in `Adviser.advise`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        job: Job,
+        adviser: Callable[[Context], Adviser] | None = None,
+        *,
+        target: float | None = None,
+        out: str | None = None,
+    ) -> None:
+        self._plan = plan
+        self._job = job
+        self._adviser = adviser
+        self._target, self._out = target, out
+        self._found = Blamed()
+        self._merged = False
+        self._confirmer: Confirmer | None = None
+        self._rank_samples, self._rank_seconds = 0, 0.0
+
+    @property
+    def blamed(self) -> Blamed:
+        """What was found out so far."""
+        return self._found
+
+    def add(self, seen: Seen, judged: Sequence[PairResult]) -> None:
+        """Look into what one judged sample shows."""
+        self._blame(seen, judged)
+        if self._plan.units.narrow or self._adviser is not None:
+            self._rank(seen, judged)
+        if self._adviser is not None:
+            # By what all samples show; whether advice can be given at all is known from the first.
+            context = context_of(self._plan, seen)
+            if context is None:
+                raise UsageError(
+                    "no advice can be given for this twin",
+                    hint="--advise needs a network whose layers are known, and a twin whose tensors can be seen",
+                )
+            adviser = self._adviser(context)
+            adviser.refuse(self._out)
+            if seen.number == len(self._job.samples) - 1:
+                self._advise(adviser)
+
+    def _blame(self, seen: Seen, judged: Sequence[PairResult]) -> None:
+        """Cause and impact of the first findings, while the tensors of the sample that shows them are at hand."""
+        narrow = self._plan.units.narrow
+        failed = [p for p in judged if p.status == "fail" and p.rule in ("noise floor", "structure")]
+        known = dict(self._found.causes)
+        worse = [
+            p for p in failed if p.site.tensor not in known or (p.ratio or 0.0) > known[p.site.tensor].ratio
+        ]
+        worse = [p for p in worse if p.site.tensor in known or len(known) < _BLAMED][:_BLAMED]
+        # No segment was caught, and yet the output is plainly different.
+        hidden = not failed and not narrow and not self._plan.tolerances
+        unclear = hidden and self._off(judged, 16 * VISIBLE)
+        if not (worse or unclear) or (context := context_of(self._plan, seen)) is None:
+            return
+        from twinnet.blame.context import blame
+        from twinnet.blame.groups import merge_until_explained, tied
+
+        self._job.progress("looking for the cause")
+        by_tensor = {p.site.tensor: p for p in self._plan.pairing.pairs}
+        together = self._found.together
+        with self._job.step("blame"):
+            found = blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context)
+            before = {t: known.get(t) for t in found}
+            known.update(found)
+            tensors = [p.site.tensor for p in failed]
+            one = tied(tensors, context, known) or self._found.tied
+            # The share of an output error that is itself no more than rounding would say nothing.
+            if not self._merged and self._off(judged, 0.25 if narrow else _SAYS_SOMETHING):
+                self._merged = True
+                within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
+                rest = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
+                together = merge_until_explained(tensors, rest, context, known)
+        for number, (tensor, earlier) in enumerate(before.items()):
+            with self._job.step("confirm"):
+                said = f"running the twin's segment alone, {number + 1} of {len(before)}"
+                self._job.progress(said, number / len(before))
+                yes, why = self._confirm(by_tensor[tensor], context, seen)
+            if yes is None and earlier is not None:  # what an earlier sample told still holds
+                yes, why = earlier.confirmed, earlier.confirmation
+            known[tensor] = replace(known[tensor], confirmed=yes, confirmation=why)
+        self._found = replace(self._found, causes=known, tied=one, together=together)
+
+    def _off(self, judged: Sequence[PairResult], units: float) -> bool:
+        """Whether an output is off by so many units of rounding, relative to its range."""
+        outputs = (p for p in judged if p.site.role == "output")
+        unit = self._plan.units.plain * units / VISIBLE
+        return any(visible(p.difference, unit, p.site.op) for p in outputs)
+
+    def _confirm(self, pair: Pair, context: Context, seen: Seen) -> tuple[bool | None, str]:
+        """Whether the twin's segment alone shows it, and that in words."""
+        from twinnet.blame.confirm import Confirmer
+
+        test = self._plan.test
+        assert test is not None
+        if self._confirmer is None:
+            self._confirmer = Confirmer(self._plan.twin, self._job)
+        judge = lambda p, trace: test.on(seen.twin_sample, seen.trace, trace)(p)  # noqa: E731
+        return self._confirmer.confirm(pair, context, judge)
+
+    def _rank(self, seen: Seen, judged: Sequence[PairResult]) -> None:
+        """Impact of what segments create within their budget, where the twin is coarser than the network."""
+        within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
+        if not within or (context := context_of(self._plan, seen)) is None:
+            return
+        if self._rank_seconds > _RANKING:
+            samples = len(self._job.samples)
+            note = f"contributors are ranked by the first {self._rank_samples} of {samples} samples"
+            self._found = replace(self._found, notes=(note,))
+            return
+        from twinnet.blame.contributors import rank, strongest
+
+        self._job.progress("ranking what contributes to the difference")
+        by_tensor = {p.site.tensor: p for p in self._plan.pairing.pairs}
+        begun = time.monotonic()
+        with self._job.step("rank contributors"):
+            most = _RANKED if self._adviser is None else _ADVISED
+            pairs = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
+            ranked = strongest(self._found.ranked, rank(pairs, context, most=most), most)
+            self._found = replace(self._found, ranked=ranked)
+        self._rank_samples = seen.number + 1
+        self._rank_seconds += time.monotonic() - begun
+
+    def _advise(self, adviser: Adviser) -> None:
+        """What keeping segments in float would give: contributors and findings, by impact."""
+        found = {**self._found.ranked, **self._found.causes}
+        impacts = {t: b.impact for t, b in found.items() if b.impact}
+        ranked = sorted(impacts, key=lambda t: impacts[t] or 0.0, reverse=True)
+        self._job.progress("trying segments in float")
+        with self._job.step("advise"):
+            advice = adviser.advise(ranked, self._job.samples, target=self._target, out=self._out)
+        self._found = replace(self._found, advice=advice)
+
+
+def context_of(plan: Plan, seen: Seen) -> Context | None:
+    """What blame may look at in one sample; None where nobody knows the network's layers."""
+    net, twin, test = plan.net, plan.twin, plan.test
+    outputs = tuple(zip(net.output_tensors, twin.output_tensors, strict=False))
+    own = getattr(test, "context", None)
+    chance = {"varying": plan.observed.varying, "spread": plan.observed.spread}
+    if own is not None:  # a network with a meaning of its own has steps of its own
+        return replace(own(seen.sample, seen.twin_trace, outputs), **chance)
+    if plan.graph is None:
+        return None
+    from twinnet.blame.context import Context
+    from twinnet.judge.born import BornTest
+    from twinnet.network.arrays import to_tensor
+
+    if not isinstance(test, BornTest):
+        return None
+    return Context(
+        plan.graph,
+        plan.pairing.pairs,
+        test.frontiers(seen.twin_sample, seen.trace, seen.twin_trace),
+        seen.trace,
+        seen.twin_trace,
+        {t: to_tensor(np.asarray(seen.sample[n])) for n, t in net.inputs.items() if n in seen.sample},
+        plan.units.born,
+        twin.graph(),
+        plan.twin_inputs,
+        outputs,
+        declared=test.declared,
+        **chance,
+    )

@@ -1,0 +1,168 @@
+"""What is checked against what: from what a person names to a case that can be run."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twinnet.checking.options import Options
+from twinnet.engines import Spec, parse_spec, parse_specs, reference_spec
+from twinnet.engines.spec import file_name
+from twinnet.errors import UsageError
+from twinnet.job import Arrays, Job
+from twinnet.judge.task import load_metric
+from twinnet.judge.tolerance import Tolerances, read_tolerances
+
+if TYPE_CHECKING:
+    from twinnet.engines.base import Session
+    from twinnet.inputs import Inputs
+    from twinnet.network import Network
+
+    Twin = Spec | Session | Network | Callable[..., Any]
+
+__all__ = ["Case", "modes_kept", "read_network", "read_twins", "twin_name"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One network, one twin, the samples and the rules: everything a check starts from.
+
+    `reference` is what runs the network itself. `given` is what the user called the network, where it was a name.
+    `watch_all` also traces tensors without a partner. Make one with `Case.of`.
+    """
+
+    network: Network
+    feed: Inputs
+    reference: Spec | Session
+    twin: Twin
+    options: Options
+    tolerances: Tolerances
+    metric: Callable[..., Any] | None
+    job: Job
+    given: str = ""
+    watch_all: bool = False
+
+    @staticmethod
+    def of(
+        network: Network,
+        feed: Inputs,
+        twin: Twin,
+        options: Options,
+        *,
+        reference: Spec | Session | None = None,
+        given: Any = "",
+        watch_all: bool = False,
+    ) -> Case:
+        """A case; files of rules and metrics that cannot be read are reported before anything has run."""
+        if reference is None:
+            chosen = options.reference
+            reference = parse_spec(chosen) if chosen else reference_spec(network, twin)
+        limits = options.limits
+        job = Job(
+            inputs=feed.samples[0],
+            samples=feed.samples,
+            threads=limits.threads,
+            time_limit=limits.time_limit,
+            memory=limits.memory,
+            ir_folder=_ir_folder(options.debug_ir, network, twin),
+            report=options.progress,
+        )
+        named = str(given) if isinstance(given, str | Path) else ""
+        tolerances, metric = read_tolerances(options.tolerance), load_metric(options.metric)
+        return Case(network, feed, reference, twin, options, tolerances, metric, job, named, watch_all)
+
+    @property
+    def first(self) -> Arrays:
+        """The first sample, which is asked for often; samples are made when asked for."""
+        return self.job.inputs
+
+
+def _ir_folder(root: str | Path | None, network: Network, twin: Any) -> Path | None:
+    """One folder for each case: two twins of a network never share one."""
+    return None if root is None else Path(root) / file_name(f"{network.name}-{twin_name(twin)}").strip("-.")
+
+
+def twin_name(twin: Any) -> str:
+    """A twin as a word for folders.
+
+    >>> twin_name(Spec("onnxruntime", {"opt": "off"})), twin_name(len)
+    ('onnxruntime-opt-off', 'len')
+    """
+    name = getattr(twin, "slug", None) or getattr(twin, "__name__", None) or getattr(twin, "name", "callable")
+    return file_name(name, 80)
+
+
+@contextmanager
+def modes_kept(*networks: Any) -> Iterator[None]:
+    """Modules are set to eval for a check; afterwards they, and each of their parts, are as their owner left them."""
+    modules: list[Any] = [n[0] if isinstance(n, tuple) and n else n for n in networks]
+    parts = [p for m in modules if callable(getattr(m, "modules", None)) for p in m.modules()]
+    modes = [part.training for part in parts]
+    try:
+        yield
+    finally:
+        for part, mode in zip(parts, modes, strict=True):
+            part.training = mode
+
+
+def read_network(network: Any, inputs: Any, options: Options) -> tuple[Network, Inputs]:
+    """The network that a person names, and its samples."""
+    from twinnet.inputs import load_inputs, python_sample
+    from twinnet.network import load_network
+
+    options.progress("reading the network", None)
+    loaded = load_network(network, shape=options.shapes)
+    loaded = loaded.with_example(python_sample(inputs))
+    feed = load_inputs(
+        loaded.signature,
+        inputs,
+        shapes=options.shapes,
+        preprocess=options.preprocess,
+        seed=options.seed,
+        samples=options.samples,
+        bounds=loaded.bounds(),
+    )
+    return loaded, feed
+
+
+def read_twins(twin: Any, inputs: Any = None) -> Sequence[Twin]:
+    """What a person calls the twin, as specs, functions and networks; several where several are named."""
+    from twinnet.inputs import python_sample
+    from twinnet.network import is_network, load_network
+    from twinnet.pyfile import kind_words
+
+    # A module may be a sequence of modules as well; it is one twin all the same.
+    several = isinstance(twin, Iterable) and not (isinstance(twin, str) or callable(twin) or is_network(twin))
+    given: list[Any] = list(twin) if several else [twin]
+    twins: list[Twin] = []
+    for one in given:
+        if isinstance(one, str):
+            twins += parse_specs(one)
+        elif is_network(one):
+            twins.append(load_network(one).with_example(_example_for(one, python_sample(inputs))))
+        elif callable(one):
+            twins.append(one)
+        else:
+            raise UsageError(
+                f"{kind_words(one)} is not a twin",
+                hint="give an engine spec such as 'onnxruntime', a function, an nn.Module, an exported program or an "
+                "ONNX model",
+            )
+    if not twins:
+        raise UsageError("no twin is named", hint="--twin onnxruntime")
+    return twins
+
+
+def _example_for(twin: Any, sample: Any) -> Any:
+    """The network's sample, unless it is by names that the twin's own `forward` does not have."""
+    forward = getattr(twin, "forward", None)
+    if forward is not None and isinstance(sample, Mapping):
+        try:
+            inspect.signature(forward).bind(**sample)
+        except TypeError:
+            return None
+    return sample

@@ -1,0 +1,69 @@
+"""Everything a check can be told beside network, inputs and twin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from twinnet.progress import Report, silent
+
+if TYPE_CHECKING:
+    from twinnet.judge.tolerance import Tolerance, Tolerances
+
+__all__ = ["Advise", "Keep", "Level", "Limits", "Options"]
+
+Level = Literal["outputs", "intermediates"]
+Keep = Literal["worst", "all", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a check may use.
+
+    Args:
+        threads: Threads of both engines; None leaves them their own number.
+        memory: Bytes for the tensors of one run; what is more goes to disk.
+        time_limit: Seconds after which onnx-reference, and each program that an engine starts, is stopped.
+    """
+
+    threads: int | None = None
+    memory: int | None = None
+    time_limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advise:
+    """Ask which segments to keep in float.
+
+    Args:
+        target: SNR in dB that the outputs should reach; None stops where more segments bring little.
+        out: File to write the improved twin to.
+    """
+
+    target: float | None = None
+    out: str | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """The keywords of `twinnet.check`, which says what each means."""
+
+    reference: str | None = None
+    shapes: Mapping[str, tuple[int, ...]] | None = None
+    preprocess: Any = None
+    samples: int | None = None
+    seed: int = 0
+    level: Level = "intermediates"
+    watch: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    names: Mapping[str, str] | None = None
+    tolerance: Tolerance | Tolerances | str | Path | None = None
+    metric: Any = None
+    baseline: str | Path | None = None
+    keep: Keep = "worst"
+    limits: Limits = field(default_factory=Limits)
+    advise: Advise | None = None
+    debug_ir: str | Path | None = None
+    progress: Report = silent

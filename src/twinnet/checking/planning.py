@@ -1,0 +1,247 @@
+"""From two sides to a plan: open them, run each once as deployed and once watched, pair their sites."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from twinnet.checking.case import Case
+from twinnet.checking.sides import Sides
+from twinnet.checking.unfit import refuse_inputs, refuse_other, refuse_random
+from twinnet.engines.base import Session
+from twinnet.errors import EngineError, UsageError
+from twinnet.importing import importing
+from twinnet.job import Arrays
+from twinnet.judge import guards
+from twinnet.judge.aggregate import visible
+from twinnet.judge.metrics import compare
+from twinnet.judge.plan import Observed, OutputPair, Plan, Units, align_outputs, site_judge
+from twinnet.layers.graph import Graph
+from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
+from twinnet.pairing.quantised import is_quantised
+from twinnet.pairing.transforms import candidates, from_pairs
+from twinnet.result import Guard
+from twinnet.site import Site
+from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
+
+__all__ = ["Opened", "Traces", "open_both", "plan_check", "trace_both"]
+
+Traces = tuple[Trace, Trace]
+"""The watched tensors of one sample: the network's and the twin's."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Both sides open, and what they make of the first sample as deployed: nothing watched."""
+
+    net: Session
+    twin: Session
+    graph: Graph | None
+    plain: dict[str, np.ndarray]
+    twin_plain: dict[str, np.ndarray]
+    outputs: tuple[OutputPair, ...]
+    units: Units
+    derived: bool
+
+
+def open_both(case: Case, sides: Sides) -> Opened:
+    """Open both sides and run each once; EngineError where a side cannot run, or is not of this network."""
+    # The canonical layers need PyTorch, and it takes longer to import than the engines take to load: both at once.
+    with importing("torch") as waiting:
+        net = sides.open_network()
+        if waiting and case.options.level != "outputs" and not case.options.watch:
+            sides.load_ahead(case.first)
+    graph = net.graph()
+    refuse_random("network", net, graph)
+    # Torch modules learn their outputs' names from a first run.
+    plain = net.run(case.first)
+    twin = sides.open_twin()
+    refuse_random("twin", twin, None)
+    refuse_inputs(twin, case.first)
+    twin_plain = twin.run(case.first)
+    derived = sides.derived
+    refuse_other(net, twin, None if derived else graph, plain, twin_plain)
+    outputs = align_outputs(net, plain, twin, twin_plain)
+    quantised = not is_quantised(graph) and is_quantised(_steps_of(twin, derived))
+    units = Units.of(net.precision, twin.precision, quantised=quantised)
+    return Opened(net, twin, graph, plain, twin_plain, outputs, units, derived)
+
+
+def _steps_of(twin: Session, derived: bool) -> Graph | None:
+    """The twin's layers where some may be quantised; reading those of a large file takes its time."""
+    if twin.artefact is None:
+        return None if derived else twin.graph()
+    from twinnet.onnx.graph import holds_steps
+
+    return twin.graph() if holds_steps(twin.artefact.model) else None
+
+
+def plan_check(case: Case, opened: Opened) -> tuple[Plan, Traces]:
+    """Pair the sites, trace the first sample, and settle by what it shows; the plan and those first traces."""
+    net, twin, graph, units = opened.net, opened.twin, opened.graph, opened.units
+    draft = _pair(case, opened)
+    # A twin that was made elsewhere may hold a tensor under any name: what is left over is paired by its values.
+    everything = not opened.derived and case.options.level != "outputs" and not case.options.watch
+    search = everything and bool(draft.unmatched_twin)
+    test, _ = site_judge(net, twin, graph, draft, units)
+    shapes = frozenset() if test is None else test.shape_values
+    traces = trace_both(case, net, twin, draft, shapes, case.first, unmatched=search or case.watch_all)
+    pairing = _settled(draft, *traces)
+    if search:
+        pairing = pairing.extended(pair_by_fingerprint(pairing, *traces))
+    observed = _observe(case, opened, pairing, traces)
+    test, by_network = site_judge(net, twin, graph, pairing, units, observed)
+    plan = Plan(net, twin, graph, pairing, opened.outputs, units, case.tolerances, test, by_network, observed)
+    return plan, traces
+
+
+def trace_both(
+    case: Case,
+    net: Session,
+    twin: Session,
+    pairing: Pairing,
+    shape_values: Collection[str],
+    sample: Arrays,
+    *,
+    unmatched: bool = False,
+) -> Traces:
+    """One sample through both sides, with the tensors of all pairs watched; with `unmatched` also those of none."""
+    memory = case.job.memory or DEFAULT_MEMORY
+    watch = {p.site.tensor for p in pairing.pairs} | set(shape_values)
+    twin_watch = {p.twin_site.tensor for p in pairing.pairs}
+    if unmatched:
+        watch |= {s.tensor for s in pairing.unmatched}
+        twin_watch |= {s.tensor for s in pairing.unmatched_twin}
+    case.job.progress("running the network")
+    trace = net.trace(sample, watch, TraceBuilder(memory))
+    case.job.progress("running the twin")
+    return trace, twin.trace(sample, twin_watch, TraceBuilder(memory))
+
+
+# -- pairing ---------------------------------------------------------------------------------------------------------
+
+
+def _pair(case: Case, opened: Opened) -> Pairing:
+    net, twin, options = opened.net, opened.twin, case.options
+    pairing = pair_sites(
+        net.sites,
+        twin.sites,
+        # A twin that was converted from this network, or replays one that was, says where each value came from.
+        derived=opened.derived,
+        provenance=twin.provenance,
+        names=options.names,
+        graph=opened.graph,
+        twin_graph=None if opened.derived and not opened.units.quantised else twin.graph(),
+        outputs=[(row.tensor, row.twin_tensor) for row in opened.outputs],
+        inputs=[(ours, twin.inputs[name]) for name, ours in net.inputs.items() if name in twin.inputs],
+    )
+    if options.level == "outputs":
+        wanted = set(net.output_tensors)
+        pairing = pairing.without({p.site.tensor for p in pairing.pairs} - wanted)
+    if options.watch or options.skip:
+        drop = {p.site.tensor for p in pairing.pairs if not _watched(p.site, options.watch, options.skip)}
+        if len(drop) == len(pairing.pairs):
+            raise UsageError("--watch and --skip leave no site to compare")
+        pairing = pairing.without(drop)
+    if not pairing.pairs:
+        raise EngineError("no site of the twin could be paired with the network", stage="pair")
+    return pairing
+
+
+def _watched(site: Site, watch: Sequence[str], skip: Sequence[str]) -> bool:
+    def fits(patterns: Sequence[str]) -> bool:
+        return any(
+            fnmatchcase(v, p) for p in patterns for v in (site.tensor, site.module, site.op, site.label)
+        )
+
+    return site.role == "output" or ((not watch or fits(watch)) and not fits(skip))
+
+
+def _settled(
+    pairing: Pairing, trace: Mapping[str, np.ndarray], twin_trace: Mapping[str, np.ndarray]
+) -> Pairing:
+    """Pairs with the transform their shapes ask for; guesses that cannot stand side by side are dropped."""
+    kept: list[Pair] = []
+    for pair in pairing.pairs:
+        if pair.site.tensor not in trace or pair.twin_site.tensor not in twin_trace:
+            continue
+        ours, theirs = trace[pair.site.tensor], twin_trace[pair.twin_site.tensor]
+        if np.iscomplexobj(ours) != np.iscomplexobj(theirs) and pair.how != "output":
+            # ONNX has complex numbers as pairs of real ones. An output is part of the signature and must be the same.
+            found = from_pairs(ours, theirs)
+            if found is not None:
+                kept.append(replace(pair, transform=found))
+            elif pair.how == "stated":
+                kept.append(pair)
+            continue
+        if ours.shape != theirs.shape and pair.transform.is_identity and pair.how not in ("output", "stated"):
+            fitting = candidates(ours.shape, theirs.shape)
+            if len(fitting) == 1:
+                pair = replace(pair, transform=fitting[0])
+            elif pair.confidence < 1:
+                continue
+        kept.append(pair)
+    return replace(pairing, pairs=tuple(kept))
+
+
+# -- what watching and chance do -------------------------------------------------------------------------------------
+
+
+def _observe(case: Case, opened: Opened, pairing: Pairing, traces: Traces) -> Observed:
+    """Compare the watched run of the first sample with the one as deployed, on both sides."""
+    trace, twin_trace = traces
+    net, twin = opened.net, opened.twin
+    observed = Observed()
+    said, captured, _ = _against_plain("network", net, opened.plain, trace, case.first)
+    if captured is not None:
+        watched = {t: np.array(trace[t]) for t in net.output_tensors if t in trace}
+        observed = replace(observed, watched=watched, guards=tuple(said))
+    said, captured, spread = _against_plain("twin", twin, opened.twin_plain, twin_trace, case.first)
+    if captured is not None:
+        changed = any(
+            visible(compare(a, b), opened.units.plain)
+            for a, b in zip(opened.twin_plain.values(), captured, strict=False)
+            if a.shape == b.shape
+        )
+        observed = replace(observed, as_deployed=not changed, guards=(*observed.guards, *said))
+    if spread > 0:
+        apart, varying = _spread_of(case, twin, pairing, twin_trace)
+        observed = replace(observed, spread=apart, varying=varying)
+    return observed
+
+
+def _against_plain(
+    side: str, session: Session, plain: Arrays, seen: Trace, sample: Arrays
+) -> tuple[list[Guard], list[np.ndarray] | None, float]:
+    """Guards, the outputs of the watched run where they are not those of the plain one, and the spread of chance."""
+    captured = [seen[t] for t in session.output_tensors if t in seen]
+    same = len(captured) == len(plain) and all(
+        guards.bit_equal(a, b) for a, b in zip(plain.values(), captured, strict=True)
+    )
+    if same:
+        return [], None, 0.0
+    # The tapped run differs from the plain one: a second plain run tells chance from observation.
+    said, spread = guards.observer_or_chance(side, plain, session.run(sample), captured)
+    return said, captured, spread
+
+
+def _spread_of(
+    case: Case, twin: Session, pairing: Pairing, seen: Trace
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """How far a second run of the twin is from the first, at each pair: this much is chance; and where."""
+    watch = {p.twin_site.tensor for p in pairing.pairs}
+    again = twin.trace(case.first, watch, TraceBuilder(case.job.memory or DEFAULT_MEMORY))
+    apart: dict[str, float] = {}
+    varying: dict[str, np.ndarray] = {}
+    for p in pairing.pairs:
+        one, two = seen[p.twin_site.tensor], again[p.twin_site.tensor]
+        far = guards.distance(one, two)
+        if far > 0:
+            apart[p.site.tensor] = far
+            if one.shape == two.shape:
+                varying[p.site.tensor] = p.transform.to_network(one != two)
+    again.close()
+    return apart, varying

@@ -1,0 +1,121 @@
+"""Run one side and keep what it computes, to be compared elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twinnet.checking.case import modes_kept, read_network
+from twinnet.checking.options import Level, Limits, Options
+from twinnet.engines import find_engine, parse_spec, reference_spec
+from twinnet.environment import environment
+from twinnet.errors import UsageError
+from twinnet.job import Job
+from twinnet.progress import Report, silent
+from twinnet.recording import SCHEMA, Recording, load_recording
+from twinnet.result import SideInfo
+from twinnet.store import atomic_write, write_tensors
+from twinnet.trace import DEFAULT_MEMORY, TraceBuilder
+
+__all__ = ["record", "record_with"]
+
+
+def record(
+    network: Any,
+    inputs: Any = None,
+    *,
+    out: str | Path,
+    reference: str | None = None,
+    level: Level = "intermediates",
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    preprocess: Any = None,
+    samples: int | None = None,
+    seed: int = 0,
+    limits: Limits | None = None,
+    progress: Report = silent,
+) -> Recording:
+    """Run one side and write what it computes to the folder `out`, which must not exist or be a recording already.
+
+    `reference` is the engine that runs the network; the other keywords are as in `twinnet.check`.
+    """
+    options = Options(
+        reference=reference,
+        level=level,
+        shapes=shapes,
+        preprocess=preprocess,
+        samples=samples,
+        seed=seed,
+        limits=limits or Limits(),
+        progress=progress,
+    )
+    return record_with(options, network, inputs, out)
+
+
+def record_with(options: Options, network: Any, inputs: Any, out: str | Path) -> Recording:
+    """The same with its keywords in one object."""
+    folder = Path(out)
+    if folder.exists() and any(folder.iterdir()) and not (folder / "recording.json").exists():
+        raise UsageError(f"{folder} exists and is not a recording", hint="choose another --out")
+    with modes_kept(network):
+        _record(network, inputs, folder, options)
+    return load_recording(folder)
+
+
+def _record(network: Any, inputs: Any, folder: Path, options: Options) -> None:
+    loaded, feed = read_network(network, inputs, options)
+    spec = parse_spec(options.reference) if options.reference else reference_spec(loaded)
+    limits = options.limits
+    job = Job(
+        feed.samples[0],
+        feed.samples,
+        threads=limits.threads,
+        time_limit=limits.time_limit,
+        memory=limits.memory,
+        report=options.progress,
+    )
+    session = find_engine(spec.engine).open(loaded, spec.options, spec.file, job)
+    try:
+        if not session.output_tensors:  # known only after a run
+            session.run(feed.samples[0])
+        inner = options.level == "intermediates"
+        sites = tuple(s for s in session.sites if inner or s.role == "output")
+        watch = {s.tensor for s in sites} if inner else set(session.output_tensors)
+        # The old index goes first and the new one comes last: a folder without it is no recording.
+        (folder / "recording.json").unlink(missing_ok=True)
+        for number, sample in enumerate(feed.samples):
+            options.progress(f"sample {number + 1} of {len(feed.samples)}", number / len(feed.samples))
+            target = folder / f"{number:04d}"
+            target.mkdir(parents=True, exist_ok=True)
+            for stale in target.iterdir():
+                stale.unlink()
+            write_tensors(target / "inputs.safetensors", {k: np.asarray(v) for k, v in sample.items()})
+            session.trace(sample, watch, TraceBuilder(limits.memory or DEFAULT_MEMORY, target))
+        side = SideInfo(
+            loaded.name,
+            spec.engine,
+            str(spec),
+            session.version,
+            loaded.format,
+            loaded.parameters,
+            sites=len(sites),
+            precision=session.precision,
+        )
+        index = {
+            "schema": SCHEMA,
+            "side": asdict(side),
+            "level": options.level,
+            "inputs": dict(session.inputs),
+            "outputs": list(session.output_tensors),
+            "samples": len(feed.samples),
+            "info": asdict(feed.info),
+            "sites": [asdict(s) for s in sites],
+            "environment": environment(),
+        }
+        atomic_write(folder / "recording.json", [json.dumps(index, indent=1).encode()])
+    finally:
+        session.close()

@@ -1,0 +1,163 @@
+"""What is compared with what, and by which rule: made once, after the first runs, and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from twinnet.engines.base import Session, SiteJudge
+from twinnet.judge.tolerance import Tolerances
+from twinnet.layers.graph import Graph
+from twinnet.pairing import Pair, Pairing
+from twinnet.precision import UNITS, coarser, unit_of
+from twinnet.result import Guard
+
+__all__ = ["Observed", "OutputPair", "Plan", "Units", "align_outputs", "dims", "site_judge"]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPair:
+    """One output on both sides: its name in a run, and its tensor's name among the sites."""
+
+    name: str
+    tensor: str
+    twin_name: str
+    twin_tensor: str
+
+
+def align_outputs(
+    net: Session, plain: Mapping[str, Any], twin: Session, twin_plain: Mapping[str, Any]
+) -> tuple[OutputPair, ...]:
+    """Outputs that correspond: by position, or by name where the twin gives only some of them."""
+    ours = list(zip(plain, net.output_tensors, strict=False))
+    theirs = list(zip(twin_plain, twin.output_tensors, strict=False))
+    if len(theirs) < len(ours) and set(twin_plain) <= set(plain):
+        tensors = dict(ours)
+        return tuple(OutputPair(name, tensors[name], name, tensor) for name, tensor in theirs)
+    return tuple(OutputPair(*a, *b) for a, b in zip(ours, theirs, strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """How coarsely the sides compute.
+
+    `born` is the unit roundoff of the twin's declared precision: what a segment creates is measured by it. `plain` is
+    that of the coarser side: end to end it shows as well. `narrow` twins compute in a coarser format than the
+    network, so that their small errors are ranked; `quantised` ones declare steps.
+    """
+
+    born: float
+    plain: float
+    narrow: bool = False
+    quantised: bool = False
+
+    @staticmethod
+    def of(network: str, twin: str, *, quantised: bool = False) -> Units:
+        """The units of two precisions.
+
+        >>> Units.of("float32", "float16").narrow
+        True
+        """
+        born = UNITS.get(twin, UNITS["float32"])
+        plain = UNITS.get(coarser(network, twin), UNITS["float32"])
+        narrow = quantised or born > UNITS.get(network, UNITS["float32"])
+        return Units(born, max(plain, unit_of("int8")) if quantised else plain, narrow, quantised)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What watching changes on either side, and what chance changes on the twin.
+
+    `as_deployed` says that watching leaves the twin's outputs about what they are; `watched` holds the network's
+    outputs of the watched run where it is not what it gives unwatched. `spread` is how far two equal runs of the twin
+    are apart, by network tensor, and `varying` in which elements; both are empty for a deterministic twin.
+    """
+
+    as_deployed: bool = True
+    watched: Mapping[str, np.ndarray] = field(default_factory=dict)
+    spread: Mapping[str, float] = field(default_factory=dict)
+    varying: Mapping[str, np.ndarray] = field(default_factory=dict)
+    guards: tuple[Guard, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Two open sides, which of their sites are compared, and how each pair is judged.
+
+    `graph` holds the network's canonical layers, where they are known. `test` judges the sites; where it is the
+    network's own (`by_network`), `lineage` are its layers, which tell what inherits from what.
+    """
+
+    net: Session
+    twin: Session
+    graph: Graph | None
+    pairing: Pairing
+    outputs: tuple[OutputPair, ...]
+    units: Units
+    tolerances: Tolerances
+    test: SiteJudge | None = None
+    by_network: bool = False
+    observed: Observed = field(default_factory=Observed)
+
+    @property
+    def lineage(self) -> Graph | None:
+        """The layers that tell which site inherits from which."""
+        return getattr(self.test, "graph", None) if self.by_network else self.graph
+
+    @property
+    def twin_inputs(self) -> dict[str, str]:
+        """Inputs of the twin's graph to those of the network's."""
+        return {self.twin.inputs[n]: t for n, t in self.net.inputs.items() if n in self.twin.inputs}
+
+    def pair(self, tensor: str) -> Pair:
+        """The pair of one of the network's tensors."""
+        return next(p for p in self.pairing.pairs if p.site.tensor == tensor)
+
+
+def site_judge(
+    net: Session,
+    twin: Session,
+    graph: Graph | None,
+    pairing: Pairing,
+    units: Units,
+    observed: Observed | None = None,
+) -> tuple[SiteJudge | None, bool]:
+    """Who judges the sites, and whether that is the network's own judge.
+
+    The network itself where it knows better, else its canonical layers, else nobody.
+    """
+    own = net.site_judge(pairing.pairs, twin, units.born)
+    if own is not None or graph is None:
+        return own, own is not None
+    # torch comes in with the layers; two recordings are compared without either.
+    from twinnet.judge.born import BornTest
+
+    observed = observed or Observed()
+    declared = None
+    if units.quantised:
+        from twinnet.judge.declared import Declared
+
+        theirs = twin.graph()
+        assert theirs is not None
+        inputs = {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs}
+        declared = Declared(graph, theirs, pairing.pairs, inputs)
+    test = BornTest(
+        graph,
+        pairing.pairs,
+        unit=units.born,
+        inputs={tensor: name for name, tensor in net.inputs.items()},
+        observable={s.tensor for s in pairing.sites},
+        spread=observed.spread,
+        declared=declared,
+        half=twin.precision == "float16",
+        as_deployed=observed.as_deployed,
+    )
+    return test, False
+
+
+def dims(shape: Sequence[int | str]) -> str:
+    """A shape as people write it."""
+    return "x".join(map(str, shape)) or "scalar"

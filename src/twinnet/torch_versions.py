@@ -1,0 +1,128 @@
+"""Which versions of PyTorch twinnet works with, and everything that differs between them.
+
+The rest of the package takes PyTorch's private names from here, so that what a version renames or drops is mended in
+this file alone. Importing it refuses a PyTorch that is older than `OLDEST`; a newer one than `NEWEST_TRIED` is
+only worth a note.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeGuard
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from twinnet.errors import UsageError
+
+__all__ = [
+    "NEWEST_TRIED",
+    "OLDEST",
+    "TorchDispatchMode",
+    "export",
+    "formula_functions",
+    "is_higher_order",
+    "is_operator",
+    "name_of_origin",
+    "notes",
+    "operator_family",
+    "pytree",
+    "refuse_older",
+]
+
+OLDEST = "2.9"
+"""As pyproject.toml requires."""
+
+NEWEST_TRIED = "2.15"
+"""The newest version in the table of docs/torch-versions.md; `make torch-matrix` tries another."""
+
+
+def refuse_older(version: str, oldest: str = OLDEST) -> None:
+    """Raise a `UsageError` for a PyTorch that is too old, with what to do.
+
+    >>> refuse_older("2.9.0+cpu")
+    >>> refuse_older("2.8.1")
+    Traceback (most recent call last):
+    twinnet.errors.UsageError: PyTorch 2.8.1 is too old: twinnet needs 2.9 or newer
+      pip install 'torch>=2.9'
+    """
+    if _number(version) < _number(oldest):
+        raise UsageError(
+            f"PyTorch {version} is too old: twinnet needs {oldest} or newer",
+            hint=f"pip install 'torch>={oldest}'",
+        )
+
+
+def notes() -> tuple[str, ...]:
+    """What a reader of a result should know about the installed PyTorch: that nobody has tried it yet."""
+    if _number(torch.__version__) <= _number(NEWEST_TRIED):
+        return ()
+    return (
+        f"PyTorch {torch.__version__} is newer than {NEWEST_TRIED}, the newest this version of twinnet was tested with",
+    )
+
+
+def _number(version: str) -> tuple[int, int]:
+    """Major and minor of a version; builds of the day ("2.16.0.dev20260101") count as their version.
+
+    >>> _number("2.13.0+cpu") < _number("2.16.0.dev20260101")
+    True
+    """
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def export(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
+    """The module as a program, without translating its Python code where that can be avoided.
+
+    Before 2.11 a recurrent layer that is the whole network was taken for a module that assigns its own weights.
+
+    >>> len(export(torch.nn.GRU(2, 3), (torch.ones(1, 2),), {}).graph_signature.parameters)
+    4
+    """
+    strict = isinstance(module, torch.nn.RNNBase) and _number(torch.__version__) < (2, 11)
+    return torch.export.export(module, args, kwargs, strict=strict)
+
+
+def is_operator(target: Any) -> TypeGuard[OpOverload]:
+    """Whether a node calls an operator that has a schema.
+
+    >>> is_operator(torch.ops.aten.relu.default), is_operator(len)
+    (True, False)
+    """
+    return isinstance(target, OpOverload)
+
+
+def is_higher_order(target: Any) -> bool:
+    """Whether a node calls an operator that takes graphs: a branch, a loop."""
+    return isinstance(target, HigherOrderOperator)
+
+
+def operator_family(target: Any) -> str:
+    """What an operator is at heart.
+
+    >>> operator_family(torch.ops.aten.split.Tensor), operator_family(torch.ops.aten.split_with_sizes.default)
+    ('split', 'split')
+    """
+    packet = getattr(target, "_overloadpacket", target)
+    return getattr(packet, "__name__", str(packet)).strip("_").partition("_")[0]
+
+
+def name_of_origin(node: Any) -> str:
+    """The node of the program as it was exported that a node of a later form of it was made from."""
+    origin = node.meta.get("from_node")
+    return origin[-1].name if origin else node.name
+
+
+def formula_functions() -> frozenset[str]:
+    """The functions that may stand in the sizes of an exported program, beside those of sympy."""
+    # Loads sympy: only files with symbolic sizes pay for it.
+    import torch.utils._sympy.functions as functions
+
+    return frozenset(functions.__all__)
+
+
+refuse_older(torch.__version__)

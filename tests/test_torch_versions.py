@@ -1,0 +1,103 @@
+"""What is said of a PyTorch that is too old or not tried yet, and that its private names are used in one place."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import twinnet
+from twinnet import torch_versions
+from twinnet.errors import EngineError, UsageError
+
+ROOT = Path(__file__).parents[1]
+SOURCE = Path(twinnet.__file__).parent
+NET = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+X = torch.linspace(-1, 1, 8).reshape(2, 4)
+NEWER = "is newer than 2.1, the newest"
+
+
+def fails(x: object) -> object:
+    raise EngineError("no such device")
+
+
+def has_a_bug(*args: object) -> object:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("version", ["2.9.0", "2.10.1+cpu", "2.13.0", "3.0.0", "2.16.0.dev20260101+cu130"])
+def test_every_newer_version_is_accepted(version: str) -> None:
+    torch_versions.refuse_older(version)
+
+
+@pytest.mark.parametrize("version", ["2.8.0", "2.8.1+cu128", "1.13.1"])
+def test_an_older_version_is_refused_with_what_to_do(version: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"PyTorch {version} is too old")) as error:
+        torch_versions.refuse_older(version)
+    assert error.value.hint == "pip install 'torch>=2.9'"
+
+
+def test_the_command_line_refuses_it_before_anything_has_run() -> None:
+    code = (
+        "import sys, torch; torch.__version__ = '2.8.0'; import twinnet.cli.main as m\n"
+        "sys.argv = ['twinnet', 'check', 'torch.nn:ReLU', '--twin', 'torch?dtype=float64', '--shape', '1x2']; m.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("twinnet: PyTorch 2.8.0 is too old: twinnet needs 2.9 or newer\n")
+
+
+def test_a_version_that_was_tried_is_not_mentioned() -> None:
+    assert torch_versions.notes() == ()
+    assert not any(
+        "PyTorch" in guard.message for guard in twinnet.check(NET, X, "torch?dtype=float64").guards
+    )
+
+
+def test_a_newer_version_is_a_note_on_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_versions, "NEWEST_TRIED", "2.1")
+    found = twinnet.check(NET, X, "torch?dtype=float64")
+    assert (found.verdict, found.evidence) == ("PASS", "strong")
+    (guard,) = [guard for guard in found.guards if NEWER in guard.message]
+    assert guard.name == "note" and not guard.weakens
+    assert re.search(rf"^guard +PyTorch {re.escape(torch.__version__)} {NEWER}", repr(found), re.M)
+
+
+def test_a_newer_version_is_said_where_something_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_versions, "NEWEST_TRIED", "2.1")
+    found = twinnet.check(NET, X, fails)
+    assert found.verdict == "ERROR" and NEWER in repr(found)
+    monkeypatch.setattr("twinnet.judge.judgement.refuse_other", has_a_bug)
+    with pytest.raises(ZeroDivisionError) as error:
+        twinnet.check(NET, X, "torch?dtype=float64")
+    assert [NEWER in note for note in error.value.__notes__] == [True]
+
+
+def private_names(file: Path) -> Iterator[str]:
+    """Names below torch that start with one underscore, as a file imports or spells them."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute):
+            names = [ast.unparse(node)]
+        yield from (n for n in names if re.fullmatch(r"torch(\.\w+)*\._[a-zA-Z]\w*(\.\w+)*", n))
+
+
+def test_private_names_of_torch_are_used_in_one_place() -> None:
+    used = {file.relative_to(SOURCE).as_posix() for file in SOURCE.rglob("*.py") if any(private_names(file))}
+    assert used == {"torch_versions.py"}
+
+
+def test_what_is_stated_elsewhere_is_the_same() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"torch>={torch_versions.OLDEST}" in project["dependencies"]

@@ -1,0 +1,40 @@
+"""The table of PyTorch versions: what is counted, how rows are kept, and that the page shows them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from tools.torch_matrix import CORE, ROOT, Row, counted, find_python, merged, table
+
+ROW = Row("2.9.0+cu128", "3.11.7", 10, 0, 1, 60)
+
+
+def test_a_junit_file_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "junit.xml").write_text(
+        "<testsuites><testsuite>"
+        '<testcase classname="a" name="good"/>'
+        '<testcase classname="a" name="spared"><skipped message="no data"/></testcase>'
+        '<testcase classname="a" name="wrong"><failure>x</failure></testcase>'
+        '<testcase classname="a" name="wrong"><error>on the way out</error></testcase>'
+        '<testcase classname="b" name="broken"><error>x</error></testcase>'
+        "</testsuite></testsuites>"
+    )
+    assert counted(tmp_path / "junit.xml") == (1, 2, 1, ("a::wrong", "b::broken"))
+
+
+def test_a_row_takes_the_place_of_its_predecessor() -> None:
+    newer, other = replace(ROW, torch="2.9.1", passed=12), replace(ROW, python="3.13.0")
+    last = replace(ROW, torch="2.13.0")
+    assert merged([last, ROW], [other, newer]) == [newer, other, last]
+    assert table([ROW]).splitlines()[-1] == "| 2.9.0+cu128 | 3.11.7 | 10 | 0 | 1 | 60 |"
+
+
+def test_the_interpreter_that_runs_this_is_found() -> None:
+    assert find_python("") == find_python("{}.{}".format(*sys.version_info)) == sys.executable
+    assert find_python("3.99") is None
+
+
+def test_the_core_tests_are_there() -> None:
+    assert [place for place in CORE if not (ROOT / place).exists()] == []

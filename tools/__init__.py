@@ -1,0 +1,1 @@
+"""Scripts that make what ships; run from the root of the repository, never installed."""
