@@ -59,8 +59,7 @@ class Case:
     ) -> Case:
         """A case; files of rules and metrics that cannot be read are reported before anything has run."""
         if reference is None:
-            chosen = options.reference
-            reference = parse_spec(chosen) if chosen else reference_spec(network, twin)
+            reference = parse_spec(options.reference) if options.reference else reference_spec(network, twin)
         limits = options.limits
         job = Job(
             inputs=feed.samples[0],

@@ -17,7 +17,6 @@ from twinnet.progress import Report, silent
 from twinnet.result import Result, ResultSet, SideInfo, Stage, StagedResult, Step
 
 if TYPE_CHECKING:
-    from twinnet.engines.spec import Spec
     from twinnet.judge.tolerance import Tolerance, Tolerances
     from twinnet.network import Network
     from twinnet.stages.forms import Forge, Form
