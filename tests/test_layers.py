@@ -20,10 +20,6 @@ EXCEPTIONS = {
     ("result/whole.py", "report"): "repr(result) is the screen",
     ("structure/words.py", "report"): "how figures are written",
     ("structure/change.py", "report"): "how results become JSON",
-    # A network with a meaning of its own brings a judge of its own.
-    ("engines/_plan_judge.py", "judge"): "a judgement is a Born",
-    ("engines/_plan_judge.py", "blame"): "its context is blame's",
-    ("engines/_table_patch.py", "judge"): "what lies behind a tensor",
 }
 """Upward imports that are there, by file and folder, each with its reason. The list only gets shorter."""
 
@@ -44,6 +40,12 @@ def order() -> dict[str, int]:
 
 def imports(file: Path) -> Iterator[str]:
     """The folders of twinnet that a file loads, at once or later; names that only types need load nothing."""
+    for name in modules(file):
+        yield name.split(".")[1]
+
+
+def modules(file: Path) -> Iterator[str]:
+    """The modules of twinnet, or names in them, that a file loads: "twinnet.lut.plan.Plan"."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for_types = {
         id(inner)
@@ -54,17 +56,13 @@ def imports(file: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if id(node) in for_types:
             continue
-        names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module == "twinnet":
-            names = [f"twinnet.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "twinnet" and len(parts) > 1:
-                yield parts[1]
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (name for name in names if name.startswith("twinnet."))
 
 
 def upward() -> set[tuple[str, str]]:
@@ -98,3 +96,53 @@ def test_imports_point_downwards() -> None:
 def test_nothing_below_knows_of_repros(folder: str) -> None:
     loaded = {name for file in (SOURCE / folder).rglob("*.py") for name in imports(file)}
     assert loaded.isdisjoint({"shrink", "report", "cli", "debugger"})
+
+
+def owner(file: Path) -> str:
+    return file.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def test_nobody_imports_what_another_folder_keeps_to_itself() -> None:
+    """Neither a private module nor a private name; for types neither."""
+    found = []
+    for file in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("twinnet."):
+                place = (node.module or "").split(".")
+                private = [p for p in (*place, *(a.name for a in node.names)) if p.startswith("_")]
+                if private and place[1] != owner(file):
+                    found.append(f"{file.relative_to(SOURCE)}:{node.lineno}: {node.module} {private}")
+    assert found == []
+
+
+def test_no_folder_depends_on_itself_by_way_of_others() -> None:
+    """Package cycles, imports inside functions included."""
+    uses: dict[str, set[str]] = {}
+    for file in SOURCE.rglob("*.py"):
+        if owner(file) != "__init__":
+            uses.setdefault(owner(file), set()).update(set(imports(file)) - {owner(file)})
+    excused = {(place.split("/")[0].removesuffix(".py"), folder) for place, folder in EXCEPTIONS}
+    left = {folder: {u for u in used if (folder, u) not in excused} for folder, used in uses.items()}
+    # What uses nothing that is left is in no cycle.
+    while ends := {folder for folder, used in left.items() if not used & left.keys()}:
+        left = {folder: used for folder, used in left.items() if folder not in ends}
+    assert left == {}
+
+
+GUESTS = {"lut", "tables"}
+HOSTS = {*GUESTS, "restore", "models", "demo", "cli"}
+"""Who may know of lookup tables; of the command line, `twinnet lut` only."""
+
+
+def test_lookup_tables_are_known_by_their_interface_only() -> None:
+    found = []
+    for file in SOURCE.rglob("*.py"):
+        place = file.relative_to(SOURCE).as_posix()
+        knows = owner(file) in HOSTS and (owner(file) != "cli" or place.startswith("cli/lut/"))
+        if not knows and GUESTS & set(imports(file)):
+            found.append(place)
+        if not knows and re.search(
+            r'startswith\("lut|getattr\([^()]*, "plan"', file.read_text(encoding="utf-8")
+        ):
+            found.append(place)
+    assert found == []

@@ -16,12 +16,12 @@ from benchmarks.faults.tables.kinds import PLAN_FAULTS
 from onnx import helper, numpy_helper
 
 import twinnet
-from tests.blame.test_table_causes import IMAGE, place
 from tests.engines.test_command import X, describe
 from tests.lut.zoo import random_net
 from tests.narrow import Files, weight_of
 from tests.needs import need_engine
 from tests.onnx_edit import make_model, node_of, save, scale_channel
+from tests.tables.test_causes import IMAGE, place
 from twinnet import lut
 from twinnet.blame.confirm import ALONE, CONTEXT, Confirmer
 from twinnet.checking.record import record

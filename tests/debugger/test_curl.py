@@ -30,8 +30,8 @@ NAMES += ("save", "png", "repro", "quit")
 @pytest.fixture(scope="module")
 def row() -> int:
     """A row that the first synthetic image visits often."""
-    from twinnet.engines.lut import planes_of
     from twinnet.lut.reference import run_reference
+    from twinnet.tables.view import planes_of
 
     network = load_network("twinnet.demo.upscaler:build")
     plan = lut.lower(lut.export(build()[0]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from twinnet.engines.meaning import OwnJudge
 from twinnet.errors import UsageError
 from twinnet.judge.aggregate import VISIBLE, visible
 from twinnet.result import Advice, Finding, Guard, PairResult, Result
@@ -256,10 +257,10 @@ def context_of(plan: Plan, seen: Seen) -> Context | None:
     """What blame may look at in one sample; None where nobody knows the network's layers."""
     net, twin, test = plan.net, plan.twin, plan.test
     outputs = tuple(zip(net.output_tensors, twin.output_tensors, strict=False))
-    own = getattr(test, "context", None)
     chance = {"varying": plan.observed.varying, "spread": plan.observed.spread}
-    if own is not None:  # a network with a meaning of its own has steps of its own
-        return replace(own(seen.sample, seen.twin_trace, outputs), **chance)
+    if isinstance(test, OwnJudge):  # a network with a meaning of its own has steps of its own
+        own = test.context(seen.sample, seen.twin_trace, outputs)
+        return None if own is None else replace(own, **chance)
     if plan.graph is None:
         return None
     from twinnet.blame.context import Context

@@ -21,6 +21,7 @@ from twinnet.pairing import Pair
 from twinnet.result import Cause, Finding
 
 if TYPE_CHECKING:
+    from twinnet.blame.repertoire import Repertoire
     from twinnet.judge.born import Frontier
     from twinnet.judge.declared import Declared
 
@@ -35,7 +36,7 @@ class Context:
     bounds (`BornTest.on(...).frontier`). `outputs` are pairs of output names, (network, twin);
     `twin_inputs` maps the twin graph's inputs to the network graph's. `varying` marks the elements in which two equal
     runs of the twin differ, `spread` says by how much, for the tensors where they do. `declared`
-    knows the steps of a quantised twin.
+    knows the steps of a quantised twin, `repertoire` the causes of a network with a meaning of its own.
     """
 
     graph: Graph
@@ -51,6 +52,7 @@ class Context:
     varying: Mapping[str, np.ndarray] = field(default_factory=dict)
     spread: Mapping[str, float] = field(default_factory=dict)
     declared: Declared | None = None
+    repertoire: Repertoire | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
         twin=_twin_part(pair, indices, context),
         graph_inputs=frozenset(context.inputs),
         network=context.graph,
+        repertoire=context.repertoire,
     )
 
 

@@ -12,6 +12,7 @@ import torch
 from twinnet.blame.context import Blame, Context
 from twinnet.blame.contributors import rank
 from twinnet.blame.impact import output_error
+from twinnet.blame.repertoire import GENERAL
 from twinnet.blame.simulate import simulate
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
@@ -35,8 +36,8 @@ class Group:
 def tied(tensors: Sequence[str], context: Context, blamed: Mapping[str, Blame]) -> list[tuple[str, ...]]:
     """Findings that are one, the one that names the cause first.
 
-    These are segments that read the same weight and do the same wrong with it, and the rotations of one term of a table
-    network.
+    These are segments that read the same weight and do the same wrong with it, and those that are kin by the repertoire
+    of the network.
     """
     groups: list[tuple[set[Hashable], list[str]]] = []
     pairs = {p.site.tensor: p for p in context.pairs}
@@ -54,8 +55,8 @@ def tied(tensors: Sequence[str], context: Context, blamed: Mapping[str, Blame]) 
 
 def _alike(key: Hashable, a: Blame | None, b: Blame | None) -> bool:
     causes = [blame.cause for blame in (a, b) if blame is not None and blame.cause is not None]
-    if isinstance(key, _Term):
-        # Each rotation reads rows of its own, so that numbers differ, and what one shows the next may not tell.
+    if isinstance(key, _Kin):
+        # Each reads values of its own, so that numbers differ, and what one shows the next may not tell.
         return len({_NUMBER.sub("", c.sentence) for c in causes}) <= 1
     return len(causes) == 2 and len({(c.kind, c.sentence) for c in causes}) == 1
 
@@ -63,15 +64,14 @@ def _alike(key: Hashable, a: Blame | None, b: Blame | None) -> bool:
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
-class _Term(NamedTuple):
-    """A term of a table network, and which of its steps a segment ends in."""
+class _Kin(NamedTuple):
+    """What the repertoire of a network says that a segment belongs to."""
 
-    name: str
-    step: str
+    to: Hashable
 
 
 def _weights(pair: Pair, context: Context) -> set[Hashable]:
-    """What a segment reads: weights, told by where their data lie, and terms of tables, by name.
+    """What ties a segment to others: the weights it reads, told by where their data lie, and its kin.
 
     Vectors and scalars are shared by chance.
     """
@@ -85,8 +85,8 @@ def _weights(pair: Pair, context: Context) -> set[Hashable]:
         _identity(t) for t in held if isinstance(t, torch.Tensor) and t.dim() > 1 and t.numel() > 1
     }
     last = context.graph.layers[context.graph.producer[pair.site.tensor]]
-    if last.kind in ("lookup", "place") and ".rot" in last.node:
-        weights.add(_Term(last.node.rpartition(".rot")[0], last.kind))
+    if (kin := (context.repertoire or GENERAL).kin(last)) is not None:
+        weights.add(_Kin(kin))
     return weights
 
 

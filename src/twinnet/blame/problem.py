@@ -21,6 +21,7 @@ from twinnet.layers.evaluate import wide
 from twinnet.layers.graph import Graph, Layer
 
 if TYPE_CHECKING:
+    from twinnet.blame.repertoire import Repertoire
     from twinnet.judge.declared import Kept
 
 __all__ = ["Patch", "Problem", "Score"]
@@ -59,7 +60,8 @@ class Problem:
     `errors` bound what each input may be off by its own rounding. `twin` is the twin's own graph of the
     same segment, its values renamed to the network's where they correspond; None if it is not known.
     `kept` is what a quantised twin declares of the segment: its steps are then part of the floor. `network` is the
-    whole network, whose other layers the twin may have taken for these.
+    whole network, whose other layers the twin may have taken for these. `repertoire` says which causes may apply
+    (None: the general ones).
     """
 
     layers: tuple[Layer, ...]
@@ -73,6 +75,7 @@ class Problem:
     graph_inputs: frozenset[str] = frozenset()
     kept: Kept | None = None
     network: Graph | None = None
+    repertoire: Repertoire | None = None
 
     # -- the network's own way -----------------------------------------------------------------------------
 

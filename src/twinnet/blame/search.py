@@ -7,11 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from twinnet.blame.causes import Candidate, families
-from twinnet.blame.causes._tables import cells_words, fewer_sites, is_table
+from twinnet.blame.causes import Candidate
 from twinnet.blame.evidence import describe, layers_apart
-from twinnet.blame.lean import fewer_channels
 from twinnet.blame.problem import Problem, Score
+from twinnet.blame.repertoire import GENERAL
 from twinnet.errors import EngineError
 from twinnet.layers import kinds
 from twinnet.result import Cause
@@ -33,7 +32,6 @@ INAPPLICABLE = (
 
 _PROMISING = 0.95
 _AS_SIMPLE = 0.2
-_LONGEST = 12
 _PER_NUMBER = 4
 
 
@@ -47,7 +45,8 @@ class Explanation:
 
 def solve(problem: Problem) -> Explanation:
     """The one cause that explains the error of a segment, if there is one."""
-    if (_length(problem) > _LONGEST and not is_table(problem)) or problem.has_complex:
+    longest = (problem.repertoire or GENERAL).longest
+    if (longest is not None and _length(problem) > longest) or problem.has_complex:
         return Explanation(None, _evidence(problem))
     if problem.agrees:
         return Explanation(None)
@@ -81,10 +80,9 @@ def _length(problem: Problem) -> int:
 
 
 def _evidence(problem: Problem) -> str:
-    """Where the error is and which way it goes, and from which cells of a table it comes."""
-    return ", ".join(
-        part for part in (describe(problem), layers_apart(problem), cells_words(problem)) if part
-    )
+    """Where the error is and which way it goes, and what the kind of network adds to it."""
+    own = (problem.repertoire or GENERAL).evidence(problem)
+    return ", ".join(part for part in (describe(problem), layers_apart(problem), own) if part)
 
 
 def _other(a: Candidate, b: Candidate) -> bool:
@@ -111,11 +109,7 @@ def spoken(sentence: str) -> str:
 
 def proposals(problem: Problem) -> Iterator[Candidate]:
     """Every hypothesis about a problem, tried or not."""
-    # A table network has causes of its own; the others would only find their shadows.
-    own = is_table(problem)
-    for name, propose in families().items():
-        if name.startswith("table") != own:
-            continue
+    for propose in (problem.repertoire or GENERAL).families().values():
         found = iter(propose(problem))
         while True:
             try:
@@ -128,7 +122,7 @@ def proposals(problem: Problem) -> Iterator[Candidate]:
 
 
 def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
-    few = fewer_sites(problem) if is_table(problem) else fewer_channels(problem)
+    few = (problem.repertoire or GENERAL).fewer(problem)
     off = (
         int((problem.error.abs() > problem.slack * problem.floor).sum())
         if problem.same_shape and problem.is_float

@@ -86,15 +86,15 @@ def plan_check(case: Case, opened: Opened) -> tuple[Plan, Traces]:
     # A twin that was made elsewhere may hold a tensor under any name: what is left over is paired by its values.
     everything = not opened.derived and case.options.level != "outputs" and not case.options.watch
     search = everything and bool(draft.unmatched_twin)
-    test, _ = site_judge(net, twin, graph, draft, units)
+    test = site_judge(net, twin, graph, draft, units)
     shapes = frozenset() if test is None else test.shape_values
     traces = trace_both(case, net, twin, draft, shapes, case.first, unmatched=search or case.watch_all)
     pairing = _settled(draft, *traces)
     if search:
         pairing = pairing.extended(pair_by_fingerprint(pairing, *traces))
     observed = _observe(case, opened, pairing, traces)
-    test, by_network = site_judge(net, twin, graph, pairing, units, observed)
-    plan = Plan(net, twin, graph, pairing, opened.outputs, units, case.tolerances, test, by_network, observed)
+    test = site_judge(net, twin, graph, pairing, units, observed)
+    plan = Plan(net, twin, graph, pairing, opened.outputs, units, case.tolerances, test, observed)
     return plan, traces
 
 

@@ -44,7 +44,8 @@ class Sides:
             raise self._refused
         if self.twin is None:
             twin = self._open(self._case.twin, "twin")
-            self.twin = twin if self.net is None else self.net.view(twin)
+            meaning = None if self.net is None else self.net.meaning
+            self.twin = twin if meaning is None else meaning.view(twin)
         return self.twin
 
     def load_ahead(self, inputs: Arrays) -> None:

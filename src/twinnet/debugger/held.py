@@ -14,7 +14,6 @@ from twinnet.engines.base import Session
 from twinnet.judge.plan import Plan
 from twinnet.judge.sample import Seen
 from twinnet.judge.verdicts import Born
-from twinnet.lut.plan import Plan as TablePlan
 from twinnet.pairing import Pair
 from twinnet.result import PairResult
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
@@ -31,7 +30,6 @@ class Held:
         self.plan: Plan | None = None
         self.kept: tuple[Seen, tuple[PairResult, ...]] | None = None
         self.blamed = Blamed()
-        self.plans: tuple[TablePlan, TablePlan] | None = None
         self._traces_again: list[Trace] = []
 
     def judged(self, plan: Plan, seen: Seen, pairs: Sequence[PairResult], blamed: Blamed) -> bool:

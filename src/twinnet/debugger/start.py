@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from twinnet.checking.run import run_case
 from twinnet.debugger.held import Held
 from twinnet.debugger.stopped import Stopped, why_not
 from twinnet.errors import UsageError
-from twinnet.job import Job
 from twinnet.judge.metrics import compare
 from twinnet.pairing import Pair
 from twinnet.result import Difference, PairResult
@@ -44,12 +42,11 @@ def stop_at_check(
     options = options or Options()
     with modes_kept(network):
         loaded, feed = read_network(network, inputs, options)
-        twins = read_twins(_named(twin), inputs)
+        twins = read_twins(twin, inputs)
         if len(twins) != 1:
             raise UsageError("the debugger takes one twin at a time", hint="name a single --twin")
         case = Case.of(loaded, feed, twins[0], options, given=network, watch_all=True)
-        chosen = _session(twin, feed)
-        held = Held(case if chosen is None else replace(case, twin=chosen))
+        held = Held(case)
         try:
             result = run_case(held.case, held.sides, [held]).result
         except BaseException:
@@ -57,13 +54,14 @@ def stop_at_check(
             raise
     assert held.kept is not None and held.plan is not None
     seen, judged = held.kept
+    meaning = held.plan.net.meaning
     return Stopped(
         trace=seen.trace,
         twin_trace=seen.twin_trace,
         rows=judged,
         pairs={pair.site.tensor: pair for pair in held.plan.pairing.pairs},
         inputs=seen.sample,
-        unit="pixels" if is_lut(held) else "",
+        unit="" if meaning is None else meaning.unit,
         result=result,
         held=held,
         seen=seen,
@@ -119,34 +117,6 @@ def stop_with(names: Mapping[str, Any], folder: Path) -> Stopped:
         if names.get(ours) is not None and names.get(theirs) is not None:
             return stop_at_traces(names[ours], names[theirs], unit=unit, folder=folder)
     return Stopped(folder=folder)
-
-
-def _named(twin: Any) -> Any:
-    """What `prepare` can read; a twin that is an object already needs no reading."""
-    return twin if isinstance(twin, str) or callable(twin) else "lut"
-
-
-def _session(twin: Any, feed: Any) -> Any:
-    """Tables that are at hand as objects: a plan, a loaded model, a LUT network in table mode."""
-    from twinnet.lut.plan import Plan
-
-    plan = twin if isinstance(twin, Plan) else getattr(twin, "plan", None)
-    if not isinstance(plan, Plan):
-        from twinnet.lut import LutNet, lower
-
-        if not isinstance(twin, LutNet):
-            return None
-        plan = lower(twin)
-    from twinnet.engines.lut import LutEngine, TableSession
-
-    return TableSession(plan, "numpy", None, Job(feed.samples[0]), LutEngine())
-
-
-def is_lut(held: Held) -> bool:
-    """Whether the network is one of tables: its sites are in pixel units then, whatever runs the twin."""
-    from twinnet.engines.lut import NetworkSites, TableSession
-
-    return isinstance(held.sides.net, NetworkSites | TableSession)
 
 
 def _flat(tensors: Mapping[str, Any], prefix: str = "") -> dict[str, np.ndarray]:

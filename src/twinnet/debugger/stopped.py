@@ -19,6 +19,7 @@ from twinnet.result import Difference, PairResult, Result
 
 if TYPE_CHECKING:
     from twinnet.debugger.held import Held
+    from twinnet.engines.meaning import Meaning
     from twinnet.judge.sample import Seen
 
 __all__ = ["Side", "Stopped", "differences", "why_not"]
@@ -87,6 +88,11 @@ class Stopped:
     def by_tensor(self) -> dict[str, PairResult]:
         """Rows by the network's tensor name."""
         return {row.site.tensor: row for row in self.rows}
+
+    @property
+    def meaning(self) -> Meaning | None:
+        """What the network means by itself, where its layers do not say it best."""
+        return None if self.held is None else self.held.sessions["network"].meaning
 
     @property
     def now(self) -> Seen | None:

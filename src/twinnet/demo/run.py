@@ -89,7 +89,7 @@ def _twins(results: ResultSet) -> list[str]:
     for one in results:
         ratios = [p.ratio for p in one.pairs if p.ratio is not None]
         worst = f"worst born error {max(ratios):.2f} x its noise floor" if ratios else one.error
-        if one.twin.engine.startswith("lut") and one.verdict == "PASS":
+        if one.judged_by == "tables" and one.verdict == "PASS":
             worst = "each holds exactly what the tables give"
         rows.append(f"   {one.verdict:<6} {one.twin.spec:<28} {one.coverage.paired:>3} sites paired, {worst}")
     return rows

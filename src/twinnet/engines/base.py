@@ -7,10 +7,10 @@ crash, and nothing about an engine is written anywhere else. Other packages add 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -21,18 +21,16 @@ from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
-    from twinnet.judge.verdicts import Born
+    from twinnet.engines.meaning import Meaning
     from twinnet.layers import Graph
     from twinnet.network import Network
     from twinnet.onnx.export import OnnxArtefact
-    from twinnet.pairing import Pair
 
 __all__ = [
     "Abilities",
     "Engine",
     "LayerTime",
     "Session",
-    "SiteJudge",
     "Standalone",
     "one_of",
     "positive",
@@ -66,25 +64,6 @@ class LayerTime:
     seconds: float
     tensors: tuple[str, ...] = ()
     kernel: str = ""
-
-
-class SiteJudge(Protocol):
-    """What judges pairs: the born test on canonical layers, or a network's own exact meaning.
-
-    `inputs` are values given from outside, `shape_values` those taken from the network's run; `segment` tells from
-    which tensors one is computed.
-    """
-
-    inputs: Mapping[str, str]
-
-    @property
-    def shape_values(self) -> frozenset[str]: ...
-
-    def segment(self, tensor: str) -> tuple[tuple[int, ...], tuple[str, ...]]: ...
-
-    def labels(self, tensor: str) -> tuple[str, ...]: ...
-
-    def on(self, sample: Arrays, network_trace: Arrays, twin_trace: Arrays) -> Callable[[Pair], Born]: ...
 
 
 class Session(ABC):
@@ -173,12 +152,9 @@ class Session(ABC):
         """The canonical layers of what this session runs, value names equal to `Site.tensor`; None if unknown."""
         return None
 
-    def view(self, twin: Session) -> Session:
-        """A twin as this network's samples and sites fit it; itself unless the network knows better."""
-        return twin
-
-    def site_judge(self, pairs: Sequence[Pair], twin: Session, unit: float) -> SiteJudge | None:
-        """A judge of its own for this network and that twin; None: the canonical layers judge."""
+    @property
+    def meaning(self) -> Meaning | None:
+        """What this network means by itself, where its canonical layers are not what it is judged by."""
         return None
 
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
@@ -252,6 +228,10 @@ class Engine(ABC):
     @abstractmethod
     def version(self) -> str:
         """Version of the installed engine; raises MissingExtra if it is not there."""
+
+    def named_sites(self, network: Network, job: Job) -> Session:
+        """The network itself in PyTorch, its sites under the names that this engine's twins use."""
+        raise UsageError(f"engine {self.name} has no names of its own for the sites of a module")
 
     @abstractmethod
     def open(

@@ -18,7 +18,13 @@ def reference_spec(network: Network, twin: Any = None) -> Spec:
 
     The network runs as written, not as an optimiser would like it.
     """
-    beside = find_engine(twin.engine).reference(network) if isinstance(twin, Spec) else None
+    from twinnet.network import Network  # specs are read without it
+
+    beside = None
+    if isinstance(twin, Spec):
+        beside = find_engine(twin.engine).reference(network)
+    elif isinstance(twin, Network):
+        beside = engine_for_format(twin.format)().reference(network)
     if beside is not None:
         return parse_spec(beside)
     engine = engine_for_format(network.format)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from twinnet.engines import find_engine
 from twinnet.engines.base import Abilities, Engine, Session, one_of, positive, read_options, switch
 from twinnet.errors import EngineError, UsageError, guarded
 from twinnet.job import Arrays, Job
@@ -44,7 +45,7 @@ class TorchEngine(Engine):
         "dtype": "float32|float64|bfloat16|float16 (default: the network's own)",
         "compile": "0|1 (default 0)",
         "threads": "a number (default: torch's own)",
-        "sites": "lut (the sites of a LUT network, as its tables name them)",
+        "sites": "lut (the sites of a network as another engine names them)",
     }
 
     def version(self) -> str:
@@ -56,7 +57,7 @@ class TorchEngine(Engine):
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
         chosen = read_options(
-            self, options, dtype=one_of(*_DTYPES), compile=switch, threads=positive, sites=one_of("lut")
+            self, options, dtype=one_of(*_DTYPES), compile=switch, threads=positive, sites=str
         )
         from twinnet.network import load_network
         from twinnet.onnx.network import OnnxNetwork
@@ -65,10 +66,8 @@ class TorchEngine(Engine):
             network = load_network(file)
         if network is None:
             raise UsageError("no network and no file to load")
-        if chosen.get("sites") == "lut":
-            from twinnet.engines.lut import NetworkSites
-
-            return NetworkSites(network, job)
+        if "sites" in chosen:
+            return find_engine(chosen["sites"]).named_sites(network, job)
         if isinstance(network, OnnxNetwork):
             raise UsageError(
                 "the torch engine runs modules and exported programs, not ONNX files",

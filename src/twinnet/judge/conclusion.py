@@ -104,6 +104,7 @@ class _Conclusion:
             findings=tuple(self._with_input_cause(f) for f in found_at),
             contributors=self._contributors(),
             tolerance=str(plan.tolerances),
+            judged_by="layers" if plan.net.meaning is None else plan.net.meaning.name,
         )
 
     def _visible(self, pair: PairResult) -> bool:
@@ -168,21 +169,11 @@ class _Conclusion:
         return "plainly different" if far else ""
 
     def _contributors(self) -> tuple[Finding, ...]:
-        """Where tables approximate the network, worst first; other contributors are ranked by impact, with blame."""
-        if not self.plan.by_network or self.plan.net.engine.startswith("lut"):
-            return ()  # tables beside tables approximate nothing
-        ranked = sorted(
-            (
-                p
-                for p in self.outcome.pairs
-                if p.status == "pass" and p.difference.max_abs > 0 and p.site.op == "unit"
-            ),
-            key=lambda p: p.difference.mse,
-            reverse=True,
-        )
+        """What a network with a meaning of its own calls so; other contributors are ranked by impact, with blame."""
+        meaning = self.plan.net.meaning
         return tuple(
             Finding(p.site, p.twin_site, p.difference.max_abs, p.floor or 0.0, p.ratio or 0.0, p.born or 0.0)
-            for p in ranked[:5]
+            for p in (() if meaning is None else meaning.contributors(self.outcome.pairs))
         )
 
     def _outputs(self, *, failed: bool) -> list[PairResult]:

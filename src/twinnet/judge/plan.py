@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.engines.base import Session, SiteJudge
+from twinnet.engines.base import Session
+from twinnet.engines.meaning import OwnJudge, SiteJudge
 from twinnet.judge.tolerance import Tolerances
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing
@@ -87,8 +88,7 @@ class Observed:
 class Plan:
     """Two open sides, which of their sites are compared, and how each pair is judged.
 
-    `graph` holds the network's canonical layers, where they are known. `test` judges the sites; where it is the
-    network's own (`by_network`), `lineage` are its layers, which tell what inherits from what.
+    `graph` holds the network's canonical layers, where they are known. `test` judges the sites.
     """
 
     net: Session
@@ -99,13 +99,17 @@ class Plan:
     units: Units
     tolerances: Tolerances
     test: SiteJudge | None = None
-    by_network: bool = False
     observed: Observed = field(default_factory=Observed)
 
     @property
     def lineage(self) -> Graph | None:
-        """The layers that tell which site inherits from which."""
-        return getattr(self.test, "graph", None) if self.by_network else self.graph
+        """The layers that tell which site inherits from which: the network's, or those it is judged by."""
+        return self.test.graph if isinstance(self.test, OwnJudge) else self.graph
+
+    @property
+    def by_network(self) -> bool:
+        """Whether the network's own judge judges."""
+        return isinstance(self.test, OwnJudge)
 
     @property
     def twin_inputs(self) -> dict[str, str]:
@@ -124,14 +128,12 @@ def site_judge(
     pairing: Pairing,
     units: Units,
     observed: Observed | None = None,
-) -> tuple[SiteJudge | None, bool]:
-    """Who judges the sites, and whether that is the network's own judge.
-
-    The network itself where it knows better, else its canonical layers, else nobody.
-    """
-    own = net.site_judge(pairing.pairs, twin, units.born)
-    if own is not None or graph is None:
-        return own, own is not None
+) -> SiteJudge | None:
+    """Who judges the sites: the network by its own meaning, else its canonical layers, else nobody."""
+    if net.meaning is not None:
+        return net.meaning.judge(pairing.pairs, twin)
+    if graph is None:
+        return None
     # torch comes in with the layers; two recordings are compared without either.
     from twinnet.judge.born import BornTest
 
@@ -144,7 +146,7 @@ def site_judge(
         assert theirs is not None
         inputs = {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs}
         declared = Declared(graph, theirs, pairing.pairs, inputs)
-    test = BornTest(
+    return BornTest(
         graph,
         pairing.pairs,
         unit=units.born,
@@ -155,7 +157,6 @@ def site_judge(
         half=twin.precision == "float16",
         as_deployed=observed.as_deployed,
     )
-    return test, False
 
 
 def dims(shape: Sequence[int | str]) -> str:

@@ -14,10 +14,6 @@ import numpy as np
 from twinnet.lut.plan import Plan, Requant, Sample, Stage, Table, Term
 
 __all__ = [
-    "AT_LAST_NODE",
-    "FROM_ELSEWHERE",
-    "MADE_WITH",
-    "OTHER_ENTRIES",
     "Aspect",
     "entries_words",
     "mirrors",
@@ -30,14 +26,6 @@ __all__ = [
 ]
 
 TAPS = "abcdefghijklmnop"
-AT_LAST_NODE = "only where a tap is at the last node"
-"""How entries differ that were made with another last node."""
-MADE_WITH = "where its table was made with"
-"""How such a table is looked up, where the node is known."""
-OTHER_ENTRIES = "has other entries in"
-"""How several rows differ."""
-FROM_ELSEWHERE = "as from another export or training"
-"""What most of them are."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +231,7 @@ def entries_words(
             if last is not None and last != table.last:
                 return "node", node_words(table, last)
             if len(rows) > 1:
-                said = f"has other entries {AT_LAST_NODE}, in {len(rows)} of {of}"
+                said = f"has other entries only where a tap is at the last node, in {len(rows)} of {of}"
                 several = len(rows) > 3
                 return "node", said + (
                     f": as if it stood for another value than {table.last}" if several else ""
@@ -263,15 +251,15 @@ def entries_words(
         return "entry", f"reads its entries with the sign turned in {len(rows)} of {of}"
     mean = float(np.abs(changed[rows]).mean())
     only = f", all in output {outputs[0]} of {table.payload}" if len(outputs) == 1 < table.payload else ""
-    whole = f": {FROM_ELSEWHERE}" if len(rows) > 0.5 * (seen or len(table.values)) else ""
-    return "entry", f"{OTHER_ENTRIES} {len(rows)} of {of}, by {mean:.3g} on average{only}{whole}"
+    whole = ": as from another export or training" if len(rows) > 0.5 * (seen or len(table.values)) else ""
+    return "entry", f"has other entries in {len(rows)} of {of}, by {mean:.3g} on average{only}{whole}"
 
 
 def node_words(table: Table, last: int) -> str:
     """A table made with another last node than the one it is looked up with."""
     top = table.nodes - 2
     return (
-        f"looks up bin {top} with node {(table.nodes - 1) * table.step} {MADE_WITH} {last} "
+        f"looks up bin {top} with node {(table.nodes - 1) * table.step} where its table was made with {last} "
         f"({{it}}'s with {table.last})"
     )
 

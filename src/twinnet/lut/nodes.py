@@ -18,10 +18,10 @@ from twinnet.lut.patterns import Offsets, pattern
 from twinnet.lut.plan import INPUT, Padding, Plane, Requant
 from twinnet.lut.unit import Unit
 
-__all__ = ["AdaRL", "AutoSample", "Branch", "LookupStage", "Taps", "gather", "place"]
+__all__ = ["AdaRL", "AutoSample", "Branch", "LookupStage", "Taps", "gather", "outside", "place"]
 
 
-def _outside(coordinate: Tensor, n: int, padding: Padding) -> Tensor:
+def outside(coordinate: Tensor, n: int, padding: Padding) -> Tensor:
     if padding == "edge":
         return coordinate.clamp(0, n - 1)
     if n == 1:
@@ -42,8 +42,8 @@ def gather(planes: Sequence[Tensor], offsets: Offsets, r: int, cell: int, paddin
         plane = planes[0] if len(planes) == 1 else planes[p]
         h, w = plane.shape[-2:]
         ty, tx = ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[r]
-        rows = _outside(torch.arange(0, h, cell, device=plane.device) + ty, h, padding)
-        columns = _outside(torch.arange(0, w, cell, device=plane.device) + tx, w, padding)
+        rows = outside(torch.arange(0, h, cell, device=plane.device) + ty, h, padding)
+        columns = outside(torch.arange(0, w, cell, device=plane.device) + tx, w, padding)
         taps.append(plane.index_select(-2, rows).index_select(-1, columns))
     return torch.stack(taps, dim=1)
 

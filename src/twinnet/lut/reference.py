@@ -13,7 +13,7 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.lut.plan import INPUT, Blend, Plan, Plane, Sample, Stage, Table, Term
 
-__all__ = ["Record", "Visits", "group_inputs", "lookup_term", "run_reference", "run_stage"]
+__all__ = ["Record", "Visits", "group_inputs", "lookup_term", "place_block", "run_reference", "run_stage"]
 
 Record = Callable[[str, np.ndarray], None]
 """Called with a site's name and its integers, in the order of `twinnet.lut.plan.sites`."""
@@ -75,7 +75,7 @@ def _stage(plan: Plan, stage: Stage, registers: Registers, note: Record, visits:
             for r in term.rotations:
                 numerator = _lookup(term, table, _values(term, stage.cell, registers, r), visits)
                 note(f"{stage.name}.{term.name}.rot{r}.sr", numerator)
-                placed = _place(numerator, stage, r)
+                placed = place_block(numerator, stage, r)
                 note(f"{stage.name}.{term.name}.rot{r}", placed)
                 part = part + factor * placed
         if group:
@@ -247,7 +247,7 @@ def _lookup(term: Term, table: Table, values: np.ndarray, visits: Visits | None)
     return np.ascontiguousarray(out.T).reshape(-1, *shape)
 
 
-def _place(numerator: np.ndarray, stage: Stage, r: int) -> np.ndarray:
+def place_block(numerator: np.ndarray, stage: Stage, r: int) -> np.ndarray:
     """Pixel shuffle with the block turned back: [channel, row, column] of the register."""
     n = stage.upscale
     blocks = numerator.reshape(stage.channels, n, n, *numerator.shape[1:])

@@ -12,7 +12,7 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.lut.plan import Blend, Plan, Plane, Requant, Sample, Stage, Table, Term
 
-__all__ = ["plan_from_dict", "plan_to_dict"]
+__all__ = ["plan_from_dict", "plan_to_dict", "term_from_dict"]
 
 
 def plan_to_dict(plan: Plan) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _sample(data: Mapping[str, Any]) -> Sample:
     )
 
 
-def _term(data: Mapping[str, Any]) -> Term:
+def term_from_dict(data: Mapping[str, Any]) -> Term:
     blend = data["blend"]
     return Term(
         **{
@@ -102,5 +102,9 @@ def _requant(data: Mapping[str, Any]) -> Requant:
 def _stage(data: Mapping[str, Any]) -> Stage:
 
     return Stage(
-        **{**data, "terms": tuple(_term(t) for t in data["terms"]), "requant": _requant(data["requant"])}
+        **{
+            **data,
+            "terms": tuple(term_from_dict(t) for t in data["terms"]),
+            "requant": _requant(data["requant"]),
+        }
     )

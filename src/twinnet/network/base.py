@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twinnet.network.shapes import apply_shapes
 from twinnet.signature import Signature
+
+if TYPE_CHECKING:
+    from twinnet.structure.change import StructureDiff
 
 __all__ = ["Network"]
 
@@ -42,6 +45,10 @@ class Network:
     def bounds(self) -> Mapping[str, tuple[int, int]]:
         """Inclusive ranges of integer inputs that index a table, where the network shows them."""
         return {}
+
+    def compared(self, a: Network, b: Network) -> StructureDiff | None:
+        """What differs between two networks, one of which is this; None: their layers are compared."""
+        return None
 
     def with_shapes(self: Self, shapes: Mapping[str, Iterable[int]]) -> Self:
         """The same network with these input shapes in its signature."""

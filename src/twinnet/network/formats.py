@@ -50,7 +50,7 @@ FORMATS: dict[str, Format] = {
         extra="onnx",
     ),
     "lookup tables": Format(
-        "twinnet.network.tables:TableNetwork", lambda path: path.name.endswith(".lut.safetensors")
+        "twinnet.tables.network:TableNetwork", lambda path: path.name.endswith(".lut.safetensors")
     ),
 }
 """Formats in the order in which they are tried. A new format is one line here and one class."""

@@ -265,7 +265,7 @@ def inherited_words(result: Result) -> str:
     seen = Counter(pair.status for pair in result.pairs)
     # A site that only passes an error on passes its own test; it does not agree with the network for that.
     agreeing = seen["pass"] + seen["fail"] - max(result.failing, seen["fail"])
-    if any(side.engine.startswith("lut") for side in (result.network, result.twin)):
+    if result.judged_by == "tables":
         exact = count(seen["pass"], "site holds", "sites hold")
         parts.append(f"{exact} exactly what the tables give")
         if result.contributors:

@@ -157,11 +157,14 @@ def _serve(found: Debugged, settings: Settings) -> None:
     import torch
 
     from twinnet.debugger import serve
+    from twinnet.lut.file import LutFile
+    from twinnet.tables.network import TableNetwork
 
     planes = found.low[None] if found.low.ndim == 2 else np.moveaxis(found.low, -1, 0)
     image = torch.from_numpy(np.ascontiguousarray(planes))[None].float() / 255
+    sides = {"network": found.net, "twin": TableNetwork(LutFile(found.plan)), "inputs": image}
     names = {"dnn_output": found.dnn_output, "lut_output": found.lut_output, "debugged": found}
-    serve({"network": found.net, "twin": found.plan, "inputs": image, **names}, settings=settings)
+    serve({**sides, **names}, settings=settings)
 
 
 def lines(found: Debugged, count: int = 8) -> list[str]:

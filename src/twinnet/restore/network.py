@@ -9,14 +9,13 @@ import torch
 from twinnet.network.torch_network import TorchNetwork
 from twinnet.restore.experiment import open_experiment
 from twinnet.restore.trained import trained_network
+from twinnet.tables.network import HoldsTables
 
 __all__ = ["ExperimentNetwork"]
 
 
-class ExperimentNetwork(TorchNetwork):
+class ExperimentNetwork(TorchNetwork, HoldsTables):
     """The trained network of an experiment. `tables` are those it exported, if it has."""
-
-    tables: Path | None = None
 
     @classmethod
     def load(cls, folder: Path, *, name: str = "") -> ExperimentNetwork:

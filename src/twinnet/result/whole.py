@@ -63,6 +63,8 @@ class Result:
     folder: str = ""
     schema: int = SCHEMA
     advice: Advice | None = None
+    judged_by: str = "layers"
+    """What the sites were judged by: canonical layers, or a network's own meaning ("tables")."""
     argv: tuple[str, ...] = ()
     seeds: tuple[Any, ...] = field(default=(), compare=False)
     """What repros of the findings start from, in memory; a run folder keeps them in files of their own."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.engines import Spec, find_engine, standalone_of
-from twinnet.engines._plan_judge import PlanJudge
+from twinnet.engines.meaning import OwnJudge
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.job import Job
 from twinnet.judge.aggregate import VISIBLE
@@ -24,7 +24,6 @@ from twinnet.pairing import IDENTITY, Pair, Transform
 from twinnet.precision import UNITS
 from twinnet.result import PairResult
 from twinnet.shrink.seed import LARGEST, Link, Place, Runner, Seed
-from twinnet.shrink.tables import table_seed
 from twinnet.shrink.trial import Bench, Candidate, Outcome, exact_values, run
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Gatherer:
         self._graph = plan.graph
         # A network with a judge of its own has steps of its own.
         self._test = plan.test if isinstance(plan.test, BornTest) else None
-        self._tables = plan.test if isinstance(plan.test, PlanJudge) else None
+        self._own = plan.test if isinstance(plan.test, OwnJudge) else None
         self._pairs = {p.site.tensor: p for p in plan.pairing.pairs}
         self._trace, self._twin_trace = seen.trace, seen.twin_trace
         self._sample = seen.sample
@@ -92,8 +91,8 @@ class Gatherer:
             ratio=result.ratio if result.ratio is not None else float("inf"),
             observed=to_numpy(as_real(to_tensor(observed))),
         )
-        if self._tables is not None:
-            found = table_seed(base, self._tables, pair, self._twin, self._sample, self._twin_trace)
+        if self._own is not None:
+            found = self._own.seed(base, pair, self._sample, self._twin_trace)
             return found or self._recorded(base, result)
         if self._graph is None or self._test is None or result.site.tensor not in self._graph.producer:
             return self._recorded(base, result)

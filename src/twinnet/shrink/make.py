@@ -5,21 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
 from twinnet.result import Result, ResultSet, StagedResult
-from twinnet.shrink.folder import check_target, start, write_folder
-from twinnet.shrink.live import smallest_live
-from twinnet.shrink.refused import refused_network
+from twinnet.shrink.folder import Contents, check_target, start, write_folder
 from twinnet.shrink.seed import Seed, load_seeds
-from twinnet.shrink.stored import stored_values
-from twinnet.shrink.table_folder import table_repro
 
-__all__ = ["Repro", "repro"]
+__all__ = ["WRITERS", "Repro", "repro"]
 
 Progress = Callable[[str, float | None], None]
+Writer = Callable[[Seed, bool, Progress], tuple[dict[str, Any], Contents]]
+"""From a seed, and whether it is confidential, to the figures of a repro and the contents of its folder."""
+
+WRITERS: dict[str, str] = {
+    "error": "twinnet.shrink.refused:refused_network",
+    "live": "twinnet.shrink.live:smallest_live",
+    "expected": "twinnet.shrink.stored:stored_values",
+    "stored": "twinnet.shrink.stored:stored_values",
+    "table": "twinnet.tables.repro.folder:table_repro",
+}
+"""Kind of seed to "module:function"."""
 
 
 @dataclass(frozen=True)
@@ -89,14 +97,7 @@ def repro(
             hint=f"it has {len(seeds)}, the first in the network first",
         )
     seed = replace(seeds[finding], cause=causes.get(seeds[finding].place.tensor, ""))
-    if seed.kind == "error":
-        made, contents = refused_network(seed, confidential, progress)
-    elif seed.kind == "table":
-        made, contents = table_repro(seed, confidential, progress)
-    elif seed.kind == "live":
-        made, contents = smallest_live(seed, confidential, progress)
-    else:
-        made, contents = stored_values(seed, confidential)
+    made, contents = _writer(seed.kind)(seed, confidential, progress)
     progress("writing", None)
     write_folder(target, contents)
     exit_code, said = start(target)
@@ -104,6 +105,11 @@ def repro(
     # A file that Python itself cannot run ends with 1 as well.
     shown = exit_code == 1 and "the fault exists" in said
     return Repro(target, seed.kind, place=place, said=said, confirmed=shown, **made)
+
+
+def _writer(kind: str) -> Writer:
+    module, _, name = WRITERS[kind].partition(":")
+    return getattr(import_module(module), name)
 
 
 def _entered(run: Any) -> Any:

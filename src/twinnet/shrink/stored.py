@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twinnet.errors import UsageError
@@ -13,8 +14,10 @@ from twinnet.shrink.words import counted, form_of, origin_words, side_spec
 
 __all__ = ["stored_values"]
 
+Progress = Callable[[str, float | None], None]
 
-def stored_values(seed: Seed, confidential: bool) -> tuple[dict[str, Any], Contents]:
+
+def stored_values(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str, Any], Contents]:
     """What cannot be made smaller without running the twin elsewhere: its values as they were.
 
     They cannot be hidden. The values are the proof: nobody can tell what a twin that cannot be run here would give on

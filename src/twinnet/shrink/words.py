@@ -10,7 +10,7 @@ import numpy as np
 from twinnet.pairing import Transform
 from twinnet.shrink.seed import Runner, Seed
 
-__all__ = ["counted", "form_of", "hidden_table_words", "hidden_words", "origin_words", "side_spec"]
+__all__ = ["counted", "form_of", "hidden_words", "origin_words", "side_spec"]
 
 
 def side_spec(
@@ -66,24 +66,6 @@ def _hidden(kept: tuple[str, ...]) -> str:
         return f"{said}, except {', '.join(kept)}, which had to keep their values for the fault to show."
     return (
         f"{said}. Operators, attributes, shapes and the way in which the two files differ are as they were."
-    )
-
-
-def hidden_table_words(kept: tuple[str, ...], explained: bool) -> str:
-    """What `--confidential` took away of a table network and what it left; `explained`: the twin's values, too."""
-    pixels = "" if "the pixels" in kept else ", pixels"
-    data = f"Table entries, sampler weights, gains of residuals{pixels} and the rows that are read"
-    said = f"Names were removed. {data} are random."
-    if kept:
-        said += f" As they were, because the fault needs them: {', '.join(kept)}."
-    if explained:
-        said += (
-            " The twin could not be run on other data: what stands for it is not a recording, but what the step gives "
-            "when it is done as the cause says. That cause explains what the twin itself gave."
-        )
-    return (
-        f"{said} Grids, taps, padding, rotations, interpolation, requantisation, sizes and the way in which the two "
-        "sides differ are as they were."
     )
 
 

@@ -29,12 +29,11 @@ def diff(a: Any, b: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None)
     ['1: A has relu, B has silu']
     """
     from twinnet.network import load_network
-    from twinnet.structure.tables import compare_tables, plans_of
 
     loaded = load_network(a, shape=shapes), load_network(b, shape=shapes)
-    plans = plans_of(*loaded)
-    if plans is not None:
-        return compare_tables((loaded[0].name, loaded[1].name), plans)
+    own = next((found for side in loaded if (found := side.compared(*loaded)) is not None), None)
+    if own is not None:
+        return own
     sides = [_load(network) for network in loaded]
     (name_a, graph_a, sig_a, n_a), (name_b, graph_b, sig_b, n_b) = sides
     found = compare_graphs(graph_a, graph_b)

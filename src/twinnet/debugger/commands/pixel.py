@@ -10,9 +10,7 @@ from twinnet.debugger.answer import Answer
 from twinnet.debugger.commands.registry import command
 from twinnet.debugger.figures import number
 from twinnet.debugger.pixel_layers import explain_layers
-from twinnet.debugger.pixel_tables import explain_tables
 from twinnet.debugger.stopped import Stopped
-from twinnet.debugger.tables import plans_of
 from twinnet.errors import UsageError
 
 __all__ = ["at"]
@@ -40,8 +38,8 @@ def at(stopped: Stopped, site: str, y: int, x: int, channel: int = 0, sample: in
         "network": float(a),
         "twin": float(b),
     }
-    plans = plans_of(stopped)
-    text, more = explain_tables(stopped, plans, row, index) if plans else explain_layers(stopped, row, index)
+    own = stopped.meaning.pixel(stopped, row, index) if stopped.meaning is not None else None
+    text, more = explain_layers(stopped, row, index) if own is None else own
     return Answer("\n".join([*lines, *text]), {**data, **more})
 
 

@@ -9,7 +9,6 @@ from twinnet.debugger.answer import Answer
 from twinnet.debugger.commands.registry import command
 from twinnet.debugger.stopped import Stopped
 from twinnet.report.source import excerpt_at
-from twinnet.result import PairResult
 from twinnet.site import Site
 
 __all__ = ["where"]
@@ -28,7 +27,7 @@ def where(stopped: Stopped, site: str, around: int = 3) -> Answer:
         lines += [f"{'->' if n == excerpt.line else '  '} {n:>5}  {text}" for n, text in excerpt.lines]
     elif module is not None:
         lines += ["", *_forward(module)]
-    lines += _table_lines(stopped, row)
+    lines += [] if stopped.meaning is None else stopped.meaning.place(stopped, row)
     data = {
         "site": ours.tensor,
         "module": ours.module,
@@ -52,7 +51,8 @@ def _module(stopped: Stopped, path: str) -> Any:
     """The module of that path, or the nearest one above it."""
     import torch
 
-    root = getattr(getattr(stopped.held, "network", None), "module", None)
+    network = None if stopped.held is None else stopped.held.case.network
+    root = getattr(network, "module", None)
     if not isinstance(root, torch.nn.Module):
         return None
     parts = path.split(".") if path else []
@@ -73,18 +73,3 @@ def _forward(module: Any) -> list[str]:
     except (OSError, TypeError):
         return [kind.__name__]
     return [f"{kind.__name__}{'.forward' if target is not kind else ''}   {file}:{line}"]
-
-
-def _table_lines(stopped: Stopped, row: PairResult) -> list[str]:
-    """For a site of tables: which table, which taps."""
-    plan = getattr(getattr(getattr(stopped.held, "sides", None), "twin", None), "plan", None)
-    if plan is None:
-        return []
-    for stage in plan.stages:
-        for term in stage.terms:
-            if row.site.tensor.startswith(f"{stage.name}.{term.name}.rot"):
-                table = plan.tables[term.table]
-                taps = " ".join(f"({dy},{dx})" for dy, dx in term.sample.offsets)
-                kind = f"{table.axes} axes of {table.nodes} nodes, {term.interpolation}"
-                return ["", f"table    {term.table}: {kind}", f"taps     {taps}, {term.sample.padding}"]
-    return []

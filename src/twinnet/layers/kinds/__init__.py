@@ -2,7 +2,8 @@
 """The canonical kinds: what a layer may be, how it is evaluated, and how far rounding may move its result.
 
 A kind is a pair of functions in one of the files beside this one, and a call of `register`. Files are found by
-themselves, so a new kind changes nothing else:
+themselves, so a new kind changes nothing else. A network with a meaning of its own registers its kinds in its own room
+(`twinnet.tables.kinds`).
 
     def _evaluate(attrs, x):                                   # float64 in, float64 out; integers and bool stay so
         return (torch.relu(x),)
@@ -146,13 +147,6 @@ An operand with a star may be given as attribute of that name (Python ints or fl
 | dynamic_quantize_linear | x | outputs y, scale, zero (uint8) |
 | dynamic_step | x | outputs x, 1, 0: the same in real numbers, x off by half a step |
 | unique | x | axis=None, sorted=True; outputs y, first?, inverse?, counts? |
-| **tables** (pixel units; `step` is one of `twinnet.lut.variants`) | | |
-| planes | image | the 8-bit planes of an image: [planes, 1, rows, columns] |
-| stack_planes | registers... | planes=((operand, channel), ...) |
-| lookup | registers... | step: Lookup |
-| place | x | step: Place, denominator: what its numerators are over |
-| sum_lookups | x... | step: Sum |
-| requant | x | step: Requantise |
 | **complex** (a bound is one of the modulus) | | |
 | view_as_real view_as_complex conj modulus | x | the parts are along a last axis of 2; add, sub, mul and what only moves values take complex operands, too |
 | **control** | | |
@@ -166,9 +160,33 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from twinnet.layers.kinds._base import Flips, Kind, UnknownLayer, get, ints, kinds, register
+from twinnet.layers.kinds._base import (
+    Attrs,
+    Error,
+    Errors,
+    Flips,
+    Kind,
+    Tensors,
+    UnknownLayer,
+    get,
+    ints,
+    kinds,
+    register,
+)
 
-__all__ = ["Flips", "Kind", "UnknownLayer", "get", "ints", "kinds", "register"]
+__all__ = [
+    "Attrs",
+    "Error",
+    "Errors",
+    "Flips",
+    "Kind",
+    "Tensors",
+    "UnknownLayer",
+    "get",
+    "ints",
+    "kinds",
+    "register",
+]
 
 for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_"):

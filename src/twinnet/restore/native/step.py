@@ -177,10 +177,10 @@ def _padded(pixels: Tensor, border: int, padding: Padding) -> Tensor:
         return pixels
     if padding == "edge" or (border < h and border < w):
         return F.pad(pixels, [border] * 4, mode="replicate" if padding == "edge" else "reflect")
-    from twinnet.lut.nodes import _outside
+    from twinnet.lut.nodes import outside
 
-    rows = _outside(torch.arange(-border, h + border), h, padding)
-    columns = _outside(torch.arange(-border, w + border), w, padding)
+    rows = outside(torch.arange(-border, h + border), h, padding)
+    columns = outside(torch.arange(-border, w + border), w, padding)
     return pixels.index_select(-2, rows).index_select(-1, columns)
 
 

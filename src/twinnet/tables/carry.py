@@ -28,9 +28,9 @@ def carried(
 ) -> dict[str, np.ndarray]:
     """The sites that depend on `given`, when those hold other values than a run `recorded`; in pixel units.
 
-    By the meaning of the plan (`twinnet.layers.read_plan`), from the recorded values beside the way.
+    By the meaning of the plan (`twinnet.tables.read`), from the recorded values beside the way.
 
-    >>> from twinnet.layers.read_plan import read_plan
+    >>> from twinnet.tables.read import read_plan
     >>> from twinnet.lut import export, lower
     >>> from twinnet.restore.nets import mulut
     >>> graph = read_plan(lower(export(mulut.build("s", stages=2, scale=2, width=4))))

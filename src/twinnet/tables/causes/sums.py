@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.blame.causes._tables import candidate
-from twinnet.blame.causes.family import Candidate, family, plain
-from twinnet.blame.causes.table import payload_orders
+from twinnet.blame.causes.family import Candidate, plain
 from twinnet.blame.problem import Problem
 from twinnet.lut.plan import Requant
 from twinnet.lut.variants import Place, Requantise, Sum
+from twinnet.tables.causes.lookups import payload_orders
+from twinnet.tables.causes.steps import candidate
 
 _ROUNDING = {"up": "half up", "floor": "down", "ceil": "up"}
 """Nothing negative is left when it is rounded: towards 0 is down, half away from 0 is half up."""
 
 
-@family
 def propose(problem: Problem) -> Iterator[Candidate]:
+    """Hypotheses about blocks, sums and requantisation."""
     for i, layer in enumerate(problem.layers):
         if layer.kind == "place":
             yield from _place(problem, i, layer.attrs["step"])

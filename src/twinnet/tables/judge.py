@@ -8,29 +8,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twinnet.engines.base import Session
+from twinnet.engines.meaning import OwnJudge
 from twinnet.errors import EngineError
 from twinnet.job import Arrays
 from twinnet.judge.verdicts import Born
-from twinnet.layers.read_plan import Tabulate, read_plan
 from twinnet.lut.plan import INPUT, Plan
 from twinnet.lut.plan import sites as plan_sites
+from twinnet.tables.read import Tabulate, read_plan
+from twinnet.tables.session import TableSession
+from twinnet.tables.view import planes_of
 
 if TYPE_CHECKING:
     import torch
 
     from twinnet.blame.context import Context
     from twinnet.pairing import Pair
+    from twinnet.shrink.seed import Seed
 
 __all__ = ["PlanJudge"]
 
 
-class PlanJudge:
+class PlanJudge(OwnJudge):
     """Judges a twin by what the tables of `plan` give, one unit per entry allowed where `slack` is 1.
 
     A site whose sources the twin does not show is recomputed from the nearest ones it does show.
     """
-
-    shape_values: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class PlanJudge:
         tabulate: Tabulate | None = None,
     ) -> None:
         self.graph = read_plan(plan, image, slack=slack, tabulate=tabulate)
-        self.inputs: dict[str, str] = {image: image}
+        self.inputs = {image: image}
         self._image = image
         self._pairs = {p.site.tensor: p for p in pairs}
         self._twin = twin
@@ -66,8 +68,6 @@ class PlanJudge:
     @staticmethod
     def planes(image: np.ndarray) -> np.ndarray:
         """The 8-bit planes of an image, as a register: [planes, 1, rows, columns]."""
-        from twinnet.engines._table_view import planes_of
-
         return planes_of({"image": image})[:, None].astype(np.float64)
 
     def values(self, names: Sequence[str], sample: Arrays, twin_trace: Arrays) -> dict[str, torch.Tensor]:
@@ -143,10 +143,11 @@ class PlanJudge:
         """What blame may look at on one sample: the steps of both sides, and what the tables themselves give."""
         from twinnet.blame.context import Context
         from twinnet.layers import evaluate
+        from twinnet.tables.causes import TABLES
 
         inputs = self.values([self._image], sample, {})
-        plan = getattr(self._twin, "plan", None)
-        twin_graph = read_plan(plan, self._image) if isinstance(plan, Plan) else None
+        twin = self._twin
+        twin_graph = read_plan(twin.plan, self._image) if isinstance(twin, TableSession) else None
         sites = [n for layer in self.graph for n in layer.outputs]
         trace = {n: v.numpy() for n, v in evaluate(self.graph, inputs, keep=sites).items()}
 
@@ -165,4 +166,10 @@ class PlanJudge:
             twin_graph,
             {self._image: self._image},
             outputs,
+            repertoire=TABLES,
         )
+
+    def seed(self, base: Seed, pair: Pair, sample: Arrays, twin_trace: Arrays) -> Seed | None:
+        from twinnet.tables.repro.seed import table_seed
+
+        return table_seed(base, self, pair, self._twin, sample, twin_trace)

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twinnet.engines import find_engine, standalone_of
-from twinnet.engines._table_view import TableView
+from twinnet.engines.base import Session
 from twinnet.errors import EngineError
-from twinnet.layers.read_plan import read_plan
 from twinnet.lut.onnx import PAYLOAD_LAST
-from twinnet.lut.plan import INPUT, Plan
+from twinnet.lut.plan import INPUT
 from twinnet.lut.variants import Lookup
 from twinnet.onnx.cut import between, build
 from twinnet.pairing import Pair
 from twinnet.shrink.seed import Seed
-from twinnet.shrink.table_side import Side, Values, differ, onnx_feeds, onnx_side, rows_needed, steps_side
+from twinnet.tables.read import read_plan
+from twinnet.tables.repro.side import Side, Values, differ, onnx_feeds, onnx_side, rows_needed, steps_side
+from twinnet.tables.session import TableSession
+from twinnet.tables.view import TableView
 
 if TYPE_CHECKING:
-    from twinnet.engines._plan_judge import PlanJudge
+    from twinnet.tables.judge import PlanJudge
 
-__all__ = ["smallest_values", "table_seed"]
+__all__ = ["table_seed"]
 
 _WINDOW = 24
 _TRIALS = {"steps": 80, "onnx": 24, "stored": 40}
@@ -34,7 +36,7 @@ def table_seed(
     base: Seed,
     judge: PlanJudge,
     pair: Pair,
-    twin: Any,
+    twin: Session,
     sample: Mapping[str, np.ndarray],
     twin_trace: Mapping[str, np.ndarray],
 ) -> Seed | None:
@@ -59,7 +61,7 @@ def table_seed(
     observed = observed[plane : plane + 1]
     compared: np.ndarray | None = None
     if theirs is not None:
-        values = smallest_values(values, ours, theirs, allowed)
+        values = _smallest(values, ours, theirs, allowed)
         found = _tried(theirs, values)
         if found is None or not differ(found, ours.run(values), allowed):
             theirs = None
@@ -92,22 +94,17 @@ def table_seed(
 # ---- sides -----------------------------------------------------------------------------------------------------
 
 
-def _twin_side(tensor: str, twin: Any, values: Values) -> Side | None:
+def _twin_side(tensor: str, twin: Session, values: Values) -> Side | None:
     """The twin's own steps, where it is a plan; its part of an ONNX model; None where it cannot be run apart."""
-    plan = getattr(twin, "plan", None)
-    if isinstance(plan, Plan):
-        graph = read_plan(plan)
+    if isinstance(twin, TableSession):
+        graph = read_plan(twin.plan)
         indices, frontier = graph.segment([tensor], values)
         if not indices or any(n not in values for n in frontier):
             return None
         return steps_side([graph.layers[i] for i in indices])
-    if (
-        isinstance(twin, TableView)
-        and twin.twin.artefact is not None
-        and standalone_of(twin.engine) is not None
-    ):
-        return _onnx_side(tensor, twin, values)
-    return None
+    if not isinstance(twin, TableView) or twin.twin.artefact is None or standalone_of(twin.engine) is None:
+        return None
+    return _onnx_side(tensor, twin, values)
 
 
 def _onnx_side(site: str, twin: TableView, values: Values) -> Side | None:
@@ -171,7 +168,7 @@ def _worst_plane(observed: np.ndarray, expected: np.ndarray) -> int:
     return int(np.abs(observed - expected).reshape(len(observed), -1).max(axis=1).argmax())
 
 
-def smallest_values(values: Values, ours: Side, theirs: Side, allowed: float) -> Values:
+def _smallest(values: Values, ours: Side, theirs: Side, allowed: float) -> Values:
     """Rows and columns cut away from every side while both sides still differ."""
     cell = max(getattr(layer.attrs["step"], "cell", 1) for layer in ours.layers)
     trials = 0

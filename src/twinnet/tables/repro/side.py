@@ -11,15 +11,13 @@ import numpy as np
 from twinnet.engines import standalone_of
 from twinnet.engines.floats import own_floats
 from twinnet.layers.graph import Layer
-from twinnet.lut.plan import INPUT, Requant
-from twinnet.lut.serial import _term
+from twinnet.lut.plan import INPUT
 from twinnet.lut.variants import Lookup, Place, Requantise, Sum
-from twinnet.shrink.script_tables import table_of
 
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["Side", "Values", "differ", "layers_of", "onnx_feeds", "onnx_side", "rows_needed", "steps_side"]
+__all__ = ["Side", "Values", "differ", "onnx_feeds", "onnx_side", "rows_needed", "steps_side"]
 
 Values = dict[str, np.ndarray]
 """Registers and sites by name, [planes, channels, rows, columns], in pixel units."""
@@ -108,37 +106,6 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, tuple | list) else value
 
 
-def layers_of(steps: Sequence[Mapping[str, Any]], arrays: Mapping[str, np.ndarray]) -> tuple[Layer, ...]:
-    """The steps again, out of what `repro.py` is told; rows of tables that were not kept are 0."""
-    layers = []
-    for number, told in enumerate(steps):
-        own = {k.partition(".")[2]: v for k, v in arrays.items() if k.startswith(f"{number}.")}
-        attrs: dict[str, Any] = {}
-        match told["kind"]:
-            case "lookup":
-                kind = "lookup"
-                table = table_of(dict(told["table"]), own)
-                step: Any = Lookup(_term(told["term"]), table, told["cell"], told["rotation"])
-            case "place":
-                kind, attrs = "place", {"denominator": told["denominator"]}
-                step = Place(told["channels"], told["upscale"], told["rotation"])
-            case "sum":
-                kind = "sum_lookups"
-                step = Sum(tuple(told["denominators"]), told["total"], tuple(told["inputs"]))
-            case _:
-                kind = "requant"
-                requant = Requant("", tuple(tuple(s) for s in told["steps"]))
-                step = Requantise(requant, told["denominator"])
-        output = told["output"]
-        layers.append(
-            Layer(
-                kind, tuple(told["inputs"]), (output,), {"step": step, **attrs}, node=output, op=kind,
-                module=output.removesuffix(".sr"),
-            )
-        )  # fmt: skip
-    return tuple(layers)
-
-
 def rows_needed(side: Side, values: Values) -> dict[str, np.ndarray]:
     """The arrays of a side, of every table only the rows that are read here."""
     kept = {k: v for k, v in side.arrays.items() if k.rpartition(".")[2] not in ("values", "coarse")}
@@ -172,13 +139,13 @@ def onnx_feeds(inputs: Mapping[str, tuple[str, int]], given: Values) -> Values:
 
 def onnx_side(spec: dict[str, Any], model: onnx.ModelProto) -> Side:
     """A part of an ONNX model under the engine that `spec` names."""
-    content, alone = model.SerializeToString(), standalone_of(spec["engine"])
-    assert alone is not None
+    content, engine = model.SerializeToString(), standalone_of(spec["engine"])
+    assert engine is not None
 
     def run(given: Values) -> np.ndarray:
         feeds = onnx_feeds(spec["inputs"], given)
         with own_floats():
-            found = np.asarray(alone.run(content, spec["options"], feeds)[spec["output"]])
+            found = np.asarray(engine.run(content, spec["options"], feeds)[spec["output"]])
         return (found.transpose(0, 3, 1, 2) if spec["payload_last"] else found) * (1.0 / spec["denominator"])
 
     return Side(spec, (), run, {}, model)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from twinnet.blame.causes._tables import candidate, groups
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate
 from twinnet.blame.problem import Problem
 from twinnet.lut.differences import entries_words
 from twinnet.lut.variants import Lookup, Place, Walk
+from twinnet.tables.causes.steps import candidate, groups
 
 _MOST = 1500
 """Rows that are solved for at once."""
@@ -54,8 +54,8 @@ class _Solved:
         return whole
 
 
-@family
 def propose(problem: Problem) -> Iterator[Candidate]:
+    """Other entries of one table, by solving for them."""
     if not problem.same_shape:
         return
     found = list(groups(problem))

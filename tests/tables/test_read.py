@@ -9,10 +9,11 @@ import torch
 from tests.lut.zoo import random_net
 from twinnet import lut
 from twinnet.layers import evaluate, evaluate_with_error
-from twinnet.layers.read_plan import TABLE_KINDS, read_plan
 from twinnet.lut.plan import sites
 from twinnet.lut.reference import run_reference
+from twinnet.tables.read import read_plan
 
+KINDS = {"planes", "stack_planes", "lookup", "place", "sum_lookups", "requant"}
 IMAGES = np.random.default_rng(5).integers(0, 256, (1, 2, 9, 8), dtype=np.uint8)
 
 
@@ -23,7 +24,7 @@ IMAGES = np.random.default_rng(5).integers(0, 256, (1, 2, 9, 8), dtype=np.uint8)
 def test_every_site_holds_what_the_interpreter_gives(name: str, compressed: bool) -> None:
     plan = lut.lower(random_net(name, compressed=compressed))
     graph = read_plan(plan)
-    assert {layer.kind for layer in graph} <= TABLE_KINDS
+    assert {layer.kind for layer in graph} <= KINDS
     names = [s.name for s in sites(plan)]
     found = evaluate(graph, {"image": torch.from_numpy(IMAGES)}, keep=names)
     units = {s.name: s.denominator for s in sites(plan)}

@@ -7,11 +7,9 @@ from collections.abc import Callable
 from twinnet.layers.graph import Graph, Layer
 from twinnet.lut.plan import INPUT, Plan, Stage, Table, Term
 from twinnet.lut.variants import Lookup, Place, Requantise, Sum
+from twinnet.tables import kinds as _registered  # noqa: F401 - evaluated by these
 
-__all__ = ["TABLE_KINDS", "read_plan"]
-
-TABLE_KINDS = frozenset({"planes", "stack_planes", "lookup", "place", "sum_lookups", "requant"})
-"""The kinds that only lookup-table networks are made of."""
+__all__ = ["Tabulate", "read_plan"]
 
 Tabulate = Callable[[str, int], Table]
 

@@ -12,10 +12,11 @@ from benchmarks.faults.tables.kinds import ENGINE_FAULTS, PLAN_FAULTS
 from benchmarks.faults.tables.run import _foreign
 
 import twinnet
-from tests.blame.test_table_causes import IMAGE, place
 from tests.lut.zoo import random_net
 from tests.shrink.conftest import Start
+from tests.tables.test_causes import IMAGE, place
 from twinnet import lut
+from twinnet.errors import UsageError
 from twinnet.lut.file import LutFile, write
 from twinnet.lut.plan import Plan
 from twinnet.result import Result
@@ -59,6 +60,17 @@ def test_two_files_of_tables(fault: str, plan: Plan, good: str, tmp_path: Path, 
     assert sum(p.stat().st_size for p in folder.iterdir()) < 100_000
     issue = (folder / "ISSUE.md").read_text()
     assert "Cause: the twin" in issue and "pip install numpy" in issue
+
+
+def test_nothing_of_it_can_be_hidden(plan: Plan, good: str, tmp_path: Path) -> None:
+    planted = PLAN_FAULTS["one entry"](place(plan))
+    assert planted is not None
+    bad = write(LutFile(planted.plan), tmp_path / "bad.lut.safetensors")
+    twinnet.check(good, {"image": IMAGE}, f"lut:{bad}", out=tmp_path / "run")
+    with pytest.raises(UsageError, match="not available for networks of lookup tables") as refused:
+        twinnet.repro(tmp_path / "run", confidential=True)
+    assert refused.value.exit_code == 2 and "look at them" in str(refused.value.hint)
+    assert not (tmp_path / "run" / "repro").exists()
 
 
 def test_an_onnx_model(plan: Plan, good: str, tmp_path: Path, start: Start) -> None:

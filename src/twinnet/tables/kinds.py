@@ -2,6 +2,15 @@
 
 What each computes is said by `attrs["step"]` (`twinnet.lut.variants`); values are in pixel units. Arithmetic is in
 whole numbers, so nothing rounds; only an entry of a table may be off, by the `slack` its step states.
+
+| kind | inputs | attributes |
+|---|---|---|
+| planes | image | the 8-bit planes of an image: [planes, 1, rows, columns] |
+| stack_planes | registers... | planes=((operand, channel), ...) |
+| lookup | registers... | step: Lookup |
+| place | x | step: Place, denominator: what its numerators are over |
+| sum_lookups | x... | step: Sum |
+| requant | x | step: Requantise |
 """
 
 from __future__ import annotations
@@ -11,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from twinnet.layers.kinds._base import Attrs, Error, Errors, Kind, Tensors, register
+from twinnet.layers.kinds import Attrs, Error, Errors, Kind, Tensors, register
 
 _NOTHING = 2.0**-20
 """Far below one numerator, far above what a division in float32 leaves."""

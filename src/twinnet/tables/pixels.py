@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 
 from twinnet.debugger.figures import number, table
 from twinnet.debugger.stopped import Stopped
-from twinnet.debugger.tables import stage_at, term_at
-from twinnet.engines._table_view import planes_of
 from twinnet.lut.explain import Lookup, explain_lookup, payload_at
 from twinnet.lut.plan import INPUT, Plan, Stage, Term
 from twinnet.result import PairResult
+from twinnet.tables.view import planes_of
 
-__all__ = ["explain_tables"]
+__all__ = ["explain_tables", "table_lines"]
+
+_ROTATION = re.compile(r"\.rot(\d)(?:\.sr)?$")
 
 Told = tuple[list[str], dict[str, Any]]
 
@@ -25,7 +27,7 @@ def explain_tables(
     """How the twin's tables came to this element; `index` is [plane, channel, row, column]."""
     _, plan = plans
     site, (plane, channel, y, x) = row.site.tensor, index
-    place = term_at(plan, site)
+    place = _term_at(plan, site)
     if place is not None:
         stage, term, rotation = place
         if site.endswith(".sr"):
@@ -35,7 +37,37 @@ def explain_tables(
         return _lookup(stopped, plans, stage, term, rotation, plane, where)
     if ".input." in site:
         return [f"what the group reads: plane {channel} of its sources, as it is"], {}
-    return _sum(stopped, plans, stage_at(plan, site), site, plane, (channel, y, x))
+    return _sum(stopped, plans, _stage_at(plan, site), site, plane, (channel, y, x))
+
+
+def table_lines(plan: Plan, site: str) -> list[str]:
+    """Which table a site looks up, and with which taps; nothing for sums, inputs and stages."""
+    found = _term_at(plan, site)
+    if found is None:
+        return []
+    _, term, _ = found
+    table = plan.tables[term.table]
+    taps = " ".join(f"({dy},{dx})" for dy, dx in term.sample.offsets)
+    kind = f"{table.axes} axes of {table.nodes} nodes, {term.interpolation}"
+    return ["", f"table    {term.table}: {kind}", f"taps     {taps}, {term.sample.padding}"]
+
+
+def _stage_at(plan: Plan, site: str) -> Stage:
+    """The stage a site belongs to."""
+    return max((s for s in plan.stages if f"{site}.".startswith(f"{s.name}.")), key=lambda s: len(s.name))
+
+
+def _term_at(plan: Plan, site: str) -> tuple[Stage, Term, int] | None:
+    """Stage, term and rotation of a Unit's site; None for sums, inputs and stages."""
+    turned = _ROTATION.search(site)
+    if turned is None:
+        return None
+    stage = _stage_at(plan, site)
+    name = site[len(stage.name) + 1 : turned.start()]
+    for term in stage.terms:
+        if term.name == name:
+            return stage, term, int(turned[1])
+    return None
 
 
 def _registers(stopped: Stopped, plan: Plan, plane: int) -> dict[str, np.ndarray]:

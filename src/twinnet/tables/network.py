@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twinnet.lut.file import LutFile, read
 from twinnet.lut.plan import Plan
 from twinnet.network.base import Network
 from twinnet.signature import Signature, TensorSpec
 
-__all__ = ["TableNetwork"]
+if TYPE_CHECKING:
+    from twinnet.structure.change import StructureDiff
+
+__all__ = ["HoldsTables", "TableNetwork"]
+
+
+class HoldsTables:
+    """A network that was made into tables before; `tables` is their file, if there is one."""
+
+    tables: Path | None = None
 
 
 class TableNetwork(Network):
@@ -40,3 +50,9 @@ class TableNetwork(Network):
         """Hash of the file."""
         assert self.path is not None
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+    def compared(self, a: Network, b: Network) -> StructureDiff:
+        """Plan beside plan; a LUT network beside a file is tabulated."""
+        from twinnet.tables.compare import compare_tables
+
+        return compare_tables(a, b)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,19 +11,20 @@ import torch
 
 from twinnet.blame.causes.family import Candidate
 from twinnet.blame.problem import Patch, Problem
-from twinnet.layers.read_plan import TABLE_KINDS
+from twinnet.layers.graph import Layer
 from twinnet.lut.differences import TAPS
 from twinnet.lut.variants import Lookup
 
-__all__ = ["Group", "candidate", "cells_words", "fewer_sites", "floors", "groups", "is_table", "patched"]
+__all__ = ["Group", "candidate", "cells_words", "fewer_sites", "floors", "groups", "patched", "term_of"]
 
 _SITES = 768
 _WORTH = 2 * _SITES
 
 
-def is_table(problem: Problem) -> bool:
-    """Whether a segment is made of the steps of a table network."""
-    return any(layer.kind in TABLE_KINDS for layer in problem.layers)
+def term_of(layer: Layer) -> Hashable:
+    """The term whose rotations a layer is one of, and which step of it; None for other layers."""
+    rotated = layer.kind in ("lookup", "place") and ".rot" in layer.node
+    return (layer.node.rpartition(".rot")[0], layer.kind) if rotated else None
 
 
 @dataclass(frozen=True)

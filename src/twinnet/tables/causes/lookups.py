@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.blame.causes._tables import Group, candidate, groups
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate
 from twinnet.blame.problem import Problem
 from twinnet.lut.differences import TAPS, mirrors, node_words, taps_words
 from twinnet.lut.plan import Plane, Sample
 from twinnet.lut.variants import Lookup
+from twinnet.tables.causes.steps import Group, candidate, groups
 
 _MANY = 16
 Idea = tuple[str, str, Callable[[Lookup], Lookup], tuple[Any, Any], float]
 """What, sentence, the changed lookup, both values, cost."""
 
 
-@family
 def propose(problem: Problem) -> Iterator[Candidate]:
+    """Hypotheses about single lookups and about all rotations of a term."""
     found = list(groups(problem))
     for group in found:
         ideas = (_sampling, _bins, _interpolation, _entries) if len(found) <= _MANY else (_sampling,)

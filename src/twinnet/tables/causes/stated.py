@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from twinnet.blame.causes._tables import candidate, groups
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate
 from twinnet.blame.problem import Patch, Problem
 from twinnet.lut.differences import Aspect, of_requants, of_tables, of_terms
 from twinnet.lut.variants import Lookup
+from twinnet.tables.causes.steps import candidate, groups
 
 
-@family
 def propose(problem: Problem) -> Iterator[Candidate]:
+    """What the twin's own plan says otherwise."""
     if problem.twin is None:
         return
     theirs = {layer.node: layer.attrs.get("step") for layer in problem.twin.layers}

@@ -7,37 +7,36 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.lut import plan as plan_page
-from twinnet.lut import reference, serial
+from twinnet.errors import UsageError
 from twinnet.lut.plan import INPUT
-from twinnet.shrink import script, script_tables
+from twinnet.lut.standalone import SOURCES
+from twinnet.shrink import script as comparison
 from twinnet.shrink.folder import Contents
 from twinnet.shrink.issue import numbers, write_issue
 from twinnet.shrink.seed import Seed
-from twinnet.shrink.table_hidden import hide_table
-from twinnet.shrink.words import counted, hidden_table_words, origin_words
+from twinnet.shrink.words import counted, origin_words
+from twinnet.tables.repro import script
 
 __all__ = ["table_repro"]
 
 Progress = Callable[[str, float | None], None]
 
-_SOURCES: tuple[Any, ...] = (
-    plan_page.Plane, plan_page.Sample, plan_page.Blend, plan_page.Table, plan_page.Term, plan_page.Requant,
-    serial._planes, serial._sample, serial._term, reference._turn, reference._outside, reference._pixels,
-    reference._fixed_point, reference._values, reference._interpolate, reference._count, reference._dense_rows,
-    reference._band_rows, reference._lookup, reference.lookup_term, reference._place, script.beyond, script.report,
-    script_tables.table_of, script_tables.one_step, script_tables.evaluated, script_tables.from_file,
-)  # fmt: skip
+_SOURCES = (
+    *SOURCES,
+    *(comparison.beyond, comparison.report),
+    *(script.table_of, script.one_step, script.evaluated, script.from_file),
+)
 """What the file is made of: the plan's classes, its interpreter, and the comparison."""
 
 
 def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str, Any], Contents]:
-    """The folder of a finding in a table network."""
-    kept: tuple[str, ...] = ()
+    """The folder of a finding in a table network. It cannot be hidden: what the tables hold is what is shown."""
     if confidential:
-        progress("randomising tables and pixels", None)
-        hidden = hide_table(seed)
-        seed, kept = hidden.seed, hidden.kept
+        raise UsageError(
+            "--confidential is not available for networks of lookup tables",
+            hint="leave out --confidential; the folder holds only the rows of the tables and the pixels that show the "
+            "fault: look at them before you pass it on",
+        )
     assert seed.observed is not None and seed.expected is not None and seed.allowed is not None
     network, twin = seed.steps["network"], seed.steps["twin"]
     keys = {name: f"in{i}" for i, name in enumerate(seed.inputs)}
@@ -46,7 +45,6 @@ def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dic
         "twin": dict(twin),
         "inputs": keys,
         "allowed": seed.steps["allowed"],
-        "hidden": confidential,
     }
     engines: list[str] = []
     if "file" in twin:
@@ -76,37 +74,29 @@ def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dic
     said = f"From the same values, `{seed.place.tensor}` differs" + (
         f": {seed.cause}." if seed.cause else "."
     )
-    stored = "what a twin with this fault gives" if confidential else f"stored values of {seed.twin_side}"
-    table = "step, its table as different as it was" if confidential else "own table and step"
     how = {
-        "stored": f"{stored} (twin.npz)",
+        "stored": f"stored values of {seed.twin_side} (twin.npz)",
         "onnx": f"`twin.onnx` under {seed.twin_side}",
-    }.get(twin["kind"], f"the twin's {table} (twin.npz), evaluated by the same lines of numpy")
-    random = confidential and "the pixels" not in kept
-    given = "which are random" if random else "as the twin itself had them"
+    }.get(twin["kind"], "the twin's own table and step (twin.npz), evaluated by the same lines of numpy")
     about = (
-        f"It computes {size}, twice, from the values in inputs.npz ({given}): as the network's tables have it "
-        f"(network.npz) and as the twin has it: {how.replace('`', '')}. A lookup-table network is plain integer "
-        "arithmetic, so both sides must agree in every number. "
+        f"It computes {size}, twice, from the values in inputs.npz (as the twin itself had them): as the network's "
+        f"tables have it (network.npz) and as the twin has it: {how.replace('`', '')}. A lookup-table network is plain "
+        "integer arithmetic, so both sides must agree in every number. "
     )
     if twin["kind"] == "stored":
         about += (
             "To test a new version of the twin, put what it now gives there into twin.npz (key 'observed')."
         )
-    elif "file" not in twin and confidential:
-        about += "To test a repaired twin, put its step into SPEC['twin'] and its rows into twin.npz."
     elif "file" not in twin:
         about += "To test a new file of tables: python repro.py NEW.lut.safetensors"
-    own = "a random table" if confidential else "its own table, rows that matter here"
     sections = [
         ("Expected and observed", numbers(seed.observed, seed.expected, seed.allowed)),
         (
             "The two sides",
-            f"- network: {own}, in `network.npz`\n- twin: {how}",
+            f"- network: its own table, rows that matter here, in `network.npz`\n- twin: {how}",
         ),
         ("The steps", "\n".join(f"- `{s['output']}`: {_step_words(s)}" for s in network[:12])),
-        ("Where it comes from", "" if confidential else origin_words(seed)),
-        ("What was hidden", hidden_table_words(kept, twin["kind"] == "stored") if confidential else ""),
+        ("Where it comes from", origin_words(seed)),
     ]
     sides = [s for s in (seed.twin_side,) if s.engine]
     # Registers hold 8-bit pixels; what was summed has fractions.
@@ -115,7 +105,7 @@ def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dic
         title,
         write_issue(title, f"{said}\n\n{size[0].upper()}{size[1:]} show it.", sides, sections),
         spec,
-        script_tables.compare_tables,
+        script.compare_tables,
         about,
         inputs,
         None,
@@ -124,7 +114,7 @@ def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dic
         engines,
         _SOURCES,
     )
-    return {"sentence": size, "nodes": len(network), "elements": elements, "kept": kept}, contents
+    return {"sentence": size, "nodes": len(network), "elements": elements}, contents
 
 
 def _is_pixels(values: np.ndarray) -> bool:

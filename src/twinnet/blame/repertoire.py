@@ -1,0 +1,33 @@
+"""Which causes may apply to a kind of network, and how its segments are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+
+from twinnet.blame.causes import Family, families
+from twinnet.blame.lean import fewer_channels
+from twinnet.blame.problem import Problem
+from twinnet.layers.graph import Layer
+
+__all__ = ["GENERAL", "Repertoire"]
+
+
+@dataclass(frozen=True)
+class Repertoire:
+    """The families of causes that are tried on a segment, and what else differs between kinds of networks.
+
+    `fewer` makes a problem smaller, so that many hypotheses can be tried quickly. Of a segment with more than `longest`
+    layers that compute something no cause is looked for (None: of any length). `evidence` adds to what is said where no
+    cause is found. Findings whose last layers give the same `kin` are one, unless their causes differ in kind.
+    """
+
+    families: Callable[[], Mapping[str, Family]]
+    fewer: Callable[[Problem], Problem | None]
+    longest: int | None = None
+    evidence: Callable[[Problem], str] = lambda problem: ""
+    kin: Callable[[Layer], Hashable] = lambda layer: None
+
+
+GENERAL = Repertoire(families, fewer_channels, longest=12)
+"""That of networks made of canonical layers."""

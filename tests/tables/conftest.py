@@ -1,0 +1,5 @@
+"""Repros of tables are started as those of other networks are."""
+
+from tests.shrink.conftest import start
+
+__all__ = ["start"]
