@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import sayings, sentence, spaced, words
+from twinnet.report.sentences.registry import dims, sayings, sentence, spaced, words
 from twinnet.result import Fact
 
 sayings(
@@ -38,26 +38,10 @@ sayings(
 Form = tuple[tuple[int, ...], str]
 
 
-
-
 @sentence("born.beyond_steps")
 def _(clipped: float) -> str:
     told = "more than the steps of its quantisation can explain"
     return f"{told}; its range clips {100 * clipped:.2g} % of the values" if clipped > 0 else told
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 @sentence("born.not_evaluated")
@@ -68,8 +52,6 @@ def _(error: str) -> str:
 @sentence("born.flips")
 def _(count: int) -> str:
     return f"{count} {'flip' if count == 1 else 'flips'} where the network's own margin is within rounding"
-
-
 
 
 @sentence("born.overflow")
@@ -96,27 +78,13 @@ def _(tensor: str, why: Fact | None) -> str:
 
 @sentence("shape.differs")
 def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
-    return f"shape {_dims(twin)} where the network has {_dims(network)}"
-
-
+    return f"shape {dims(twin)} where the network has {dims(network)}"
 
 
 @sentence("output.form")
 def _(network: Form, twin: Form) -> str:
-    ours, theirs = (f"{_dims(shape)} {dtype}" for shape, dtype in (network, twin))
+    ours, theirs = (f"{dims(shape)} {dtype}" for shape, dtype in (network, twin))
     return f"{theirs} where the network has {ours}"
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 @sentence("tolerance.size")
@@ -140,26 +108,14 @@ def _(value: float, least: float) -> str:
     return f"cosine {value:.6f}, at least {least:g} asked for"
 
 
-
-
-
-
 @sentence("alone.no_time")
 def _(seconds: float) -> str:
     return f"not run alone: the {seconds:g} s for confirming findings are used up"
 
 
-
-
 @sentence("alone.not_cut")
 def _(error: str) -> str:
     return error
-
-
-
-
-
-
 
 
 @sentence("evidence")
@@ -192,7 +148,3 @@ def _listed(kinds: tuple[str, ...]) -> str:
 
 def _few(positions: tuple[int, ...]) -> str:
     return ", ".join(map(str, positions[:4])) + (" ..." if len(positions) > 4 else "")
-
-
-def _dims(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "scalar"
