@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, foreign_as
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -52,10 +52,8 @@ class Plugin:
 
     def load(self) -> Any:
         """The object behind the entry point, imported now."""
-        try:
+        with foreign_as(lambda error: self.broken(f"cannot be loaded: {type(error).__name__}: {error}")):
             return self.entry.load()
-        except Exception as error:  # whatever the code of another package may raise while it is imported
-            raise self.broken(f"cannot be loaded: {type(error).__name__}: {error}") from error
 
     def broken(self, words: str) -> UsageError:
         """The error to raise for what is wrong with it: the package to repair is named."""

@@ -68,7 +68,7 @@ class Sides:
                 self._case.network, spec.options, spec.file, self._case.job
             )
         elif isinstance(spec, Network):
-            session = find_engine(_engine_of(spec)).open(spec, {}, None, self._case.job)
+            session = engine_for_format(spec.format)().open(spec, {}, None, self._case.job)
         else:
             from twinnet.engines.callable import CallableSession
 
@@ -101,13 +101,15 @@ class Sides:
         elif isinstance(spec, Session):
             info = getattr(spec, "side", SideInfo(spec.engine, spec.engine))
         elif isinstance(spec, Network):
-            engine = _engine_of(spec)
+            engine = engine_for_format(spec.format).name
             info = SideInfo(
                 engine, engine, spec.name, "", spec.format, spec.parameters, description=spec.name
             )
         else:
+            from twinnet.engines.callable import CallableSession
+
             name = getattr(spec, "__name__", "function")
-            info = SideInfo(name, "callable", name)
+            info = SideInfo(name, CallableSession.engine, name)
         return self._with_session(info, self.twin)
 
     @staticmethod
@@ -119,8 +121,3 @@ class Sides:
         except EngineError:  # it does not run, so nobody can count
             count = 0
         return replace(info, version=session.version, sites=count, precision=session.precision)
-
-
-def _engine_of(network: Network) -> str:
-    """What runs a twin that was given as a network."""
-    return engine_for_format(network.format).name

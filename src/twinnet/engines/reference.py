@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinnet.engines.registry import engine_for_format, find_engine
 from twinnet.engines.spec import Spec, parse_spec
-from twinnet.network import Network
+
+if TYPE_CHECKING:
+    from twinnet.network import Network
 
 __all__ = ["reference_spec"]
 
@@ -16,6 +18,8 @@ def reference_spec(network: Network, twin: Any = None) -> Spec:
 
     The network runs as written, not as an optimiser would like it.
     """
+    from twinnet.network import Network  # specs are read without it
+
     beside = None
     if isinstance(twin, Spec):
         beside = find_engine(twin.engine).reference(network)
