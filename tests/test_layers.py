@@ -15,12 +15,7 @@ import twinnet
 SOURCE = Path(twinnet.__file__).parent
 PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
 
-EXCEPTIONS = {
-    # Words and figures that several levels write.
-    ("result/whole.py", "report"): "repr(result) is the screen",
-    ("structure/words.py", "report"): "how figures are written",
-    ("structure/change.py", "report"): "how results become JSON",
-}
+EXCEPTIONS: dict[tuple[str, str], str] = {}
 """Upward imports that are there, by file and folder, each with its reason. The list only gets shorter."""
 
 

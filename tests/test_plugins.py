@@ -113,6 +113,8 @@ def test_they_are_listed_with_their_origin_and_used(tmp_path: Path, good: Path) 
     assert wrong[0] == 1, wrong[2]
     cause = json.loads(wrong[1])["findings"][0]["cause"]
     assert cause["kind"] == "activation" and cause["twin_value"] == "softplus, beta 8"
+    assert cause["sentence"] == "softplus of steepness 8 instead of ReLU"
+    assert cause["code"] == "numpy_twin.smooth" and cause["params"]["beta"] == 8.0
 
     assert refused[0] == 2 and "hard|smooth" in refused[2]
 

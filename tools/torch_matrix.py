@@ -150,7 +150,7 @@ def _tried(version: str, interpreter: str, folder: Path, workers: str) -> Row:
     install = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir", "-c", pins]
     _run([*install, f"torch=={version}"], folder)
     # The native parts know nothing of PyTorch: they are optional, and compiling them would take longer than the tests.
-    _run([*install, f"{checkout}[onnx,test]"], folder, CC="false")
+    _run([*install, f"{checkout}[onnx,test]"], folder, CC="false", CXX="false")
     return tested(python, checkout, workers)
 
 

@@ -40,7 +40,7 @@ class Report:
     def table(self) -> str:
         """One row per kind of twin, then the naive rules beside it."""
         lines = [
-            "twin      trials  found  first  cause  wrong  none  alarms  s/check  s/blame  | >1e-3  cosine"
+            "twin      trials  found  first  layer  cause  wrong  none  alarms  s/check  s/blame  | >1e-3  cosine"
         ]
         groups = [
             ("all", self.scored),
@@ -96,6 +96,7 @@ class Report:
                 0.95 if hidden else None,
                 True,
             ),
+            Bar("planted layer named", _share(o.layer for o in rows)),
             Bar("right cause", _share(o.right for o in rows if o.wanted), 0.85, True),
             Bar("outside all families, left unknown", _share(o.right for o in rows if not o.wanted)),
             Bar("wrong cause", _share(o.wrong for o in rows), 0.01),
@@ -124,7 +125,7 @@ def _row(name: str, rows: Sequence[Outcome]) -> str:
     seconds, blame = np.median([o.seconds for o in rows]), np.median([o.blame for o in rows])
     return (
         f"{name:<9} {len(rows):>6} {percent(o.found for o in rows)} {percent(o.first for o in rows)} "
-        f"{percent(o.right for o in rows)} {percent(o.wrong for o in rows)} "
+        f"{percent(o.layer for o in rows)} {percent(o.right for o in rows)} {percent(o.wrong for o in rows)} "
         f"{percent(not o.cause for o in rows)} {alarms:>6} {seconds:>8.2f} {blame:>8.2f}  | "
         f"{percent(o.naive for o in rows)} {percent(o.cosine for o in rows)}"
     )

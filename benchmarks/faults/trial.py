@@ -22,9 +22,11 @@ from twinnet.checking.sides import Sides
 from twinnet.engines import parse_spec
 from twinnet.errors import TwinnetError
 from twinnet.layers import evaluate, evaluate_with_error
+from twinnet.layers.graph import Graph
 from twinnet.network.arrays import to_tensor
 from twinnet.onnx.read import read_onnx
 from twinnet.result import InputsInfo, Result
+from twinnet.site import Site
 
 __all__ = ["Outcome", "plant", "run_trial", "twin_of"]
 
@@ -47,6 +49,8 @@ class Outcome:
     wanted: tuple[str, ...] = ()
     right: bool = False
     wrong: bool = False
+    layer: bool = False
+    """Whether the layer that the headline names is the planted one, and not only its segment."""
     share: float | None = None
     seconds: float = 0.0
     blame: float = 0.0
@@ -175,15 +179,22 @@ def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str,
         first=bool(at) and at[0] == 0,
         alarms=len(result.findings) - len(at),
         cause=cause.kind if cause else "",
-        sentence=cause.sentence if cause else (result.findings[at[0]].reason if at else ""),
+        sentence=cause.sentence if cause else (str(result.findings[at[0]].reason or "") if at else ""),
         right=right,
         wrong=named and not right,
+        layer=bool(at) and _names(result.findings[at[0]].place, places, graph),
         share=result.findings[at[0]].born_share if at else None,
         seconds=seconds,
         blame=float(result.timings.get("blame", 0.0)),
         naive=bool(visible) and inside(visible[0]),
         cosine=bool(turned) and inside(turned[0]),
     )
+
+
+def _names(place: Site, planted: Collection[str], graph: Graph) -> bool:
+    """Whether a place is where the fault was planted; one node of a file may be several layers."""
+    nodes = {graph.layers[graph.producer[t]].node for t in planted if t in graph.producer} - {""}
+    return place.tensor in planted or place.node in nodes
 
 
 def _readers(model: onnx.ModelProto, fault: Fault) -> set[str]:

@@ -12,6 +12,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from twinnet.report import speaker as _speaker  # noqa: F401 (so that results can say themselves)
+
 if TYPE_CHECKING:
     from twinnet.check import check
     from twinnet.checking.compare import compare

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from tests.blame.cases import CASES, Case, seeded
 from twinnet.blame import FAMILIES, KINDS, Problem, solve
-from twinnet.blame.causes._words import constant_words
+from twinnet.blame.constants import other_constant
 from twinnet.layers.graph import Graph, Layer
 
 _STATIC = [c for c in CASES if c.graph is not None]
@@ -56,7 +56,8 @@ def test_rounded_weights_are_said_whatever_the_number_of_channels(channels: int,
     w = seeded(channels, 6, 3, 3, seed=1)
     theirs = w.clone()
     theirs[:other] = w[:other].half().float()
-    assert constant_words("conv", 1, w.double(), theirs.double()) == (
+    kind, found = other_constant("conv", 1, w.double(), theirs.double())
+    assert (kind, str(found)) == (
         "precision",
         "the weights are rounded to float16"
         if other == channels

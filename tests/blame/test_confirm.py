@@ -32,7 +32,7 @@ from twinnet.judge.verdicts import Born
 from twinnet.lut.file import LutFile, write
 from twinnet.network import load_network
 from twinnet.pairing import Pair
-from twinnet.result import Result
+from twinnet.result import Fact, Result, fact, said
 from twinnet.trace import TraceBuilder
 
 
@@ -260,7 +260,7 @@ def test_what_a_toolchain_does_only_when_it_fuses(good: Path, tmp_path: Path) ->
 def _said(result: Result) -> str:
     (finding,) = result.findings
     assert finding.confirmed is None
-    return finding.confirmation
+    return str(finding.confirmation)
 
 
 def test_a_function_cannot_be_cut() -> None:
@@ -321,7 +321,7 @@ def test_a_part_that_kills_its_interpreter_leaves_the_check_alone(
 
 def _confirming(
     good: Path, twin: str, seconds: float
-) -> tuple[Callable[[Callable[..., Born]], tuple[bool | None, str]], Job]:
+) -> tuple[Callable[[Callable[..., Born]], tuple[bool | None, Fact]], Job]:
     """A call that confirms one pair with a judge, as often as it likes; and its job."""
     from twinnet.blame.context import Context
     from twinnet.layers.graph import Graph
@@ -341,10 +341,10 @@ def test_a_compiler_is_given_no_more_time_than_there_is(good: Path) -> None:
     confirm, job = _confirming(good, "iree", seconds=1e-4)
     before = dict(job.timings)
     yes, why = confirm(lambda pair, trace: Born("fail"))
-    assert yes is None and "within the time limit" in why, why
+    assert yes is None and "within the time limit" in str(why), why
     assert confirm(lambda pair, trace: Born("fail")) == (
         None,
-        "not run alone: the 0.0001 s for confirming findings are used up",
+        fact("alone.no_time", seconds=1e-4),
     )
     assert job.time_limit is None and job.timings == before
 
@@ -352,11 +352,11 @@ def test_a_compiler_is_given_no_more_time_than_there_is(good: Path) -> None:
 def test_what_cannot_be_judged_is_not_confirmed(good: Path) -> None:
     need_engine("onnxruntime")
     confirm, _ = _confirming(good, "onnx-reference", seconds=60)
-    yes, why = confirm(lambda pair, trace: Born("not judged", reason="no such layer"))
-    assert yes is None and why.endswith("could not be judged: no such layer")
+    yes, why = confirm(lambda pair, trace: Born("not judged", reason=said("no such layer")))
+    assert yes is None and str(why).endswith("could not be judged: no such layer")
 
     def broken(pair: Pair, trace: Any) -> Born:
         raise ZeroDivisionError
 
-    assert confirm(broken) == (None, "its segment could not be run alone: ZeroDivisionError")
+    assert confirm(broken) == (None, fact("alone.failed", error="ZeroDivisionError"))
     assert confirm(lambda pair, trace: Born("untested")) == (False, CONTEXT)

@@ -88,6 +88,73 @@ def test_faults_in_different_weights_stay_two(
     assert [(f.site.module, len(f.also)) for f in found] == [("shared", 1), ("between", 0)]
 
 
+class Forked(nn.Module):
+    """One layer, two readers; the twin shows what these give, and not what they read."""
+
+    def __init__(self, stem: nn.Module) -> None:
+        super().__init__()
+        self.stem = stem
+        self.left, self.right = nn.Tanh(), nn.Sigmoid()
+        self.last = nn.Conv2d(6, 4, 1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = self.stem(image)
+        return self.last(self.left(x) * self.right(x))
+
+
+def _forked_twin(net: Forked, stem: Callable[[torch.Tensor], torch.Tensor]) -> Callable[..., Any]:
+    def run(image: np.ndarray) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            x = stem(torch.from_numpy(image))
+            left, right = net.left(x), net.right(x)
+            last = net.last(left * right)
+        return {"output": last.numpy(), "left": left.numpy(), "right": right.numpy()}
+
+    return run
+
+
+def _reflected(net: Forked, x: torch.Tensor) -> torch.Tensor:
+    conv = net.stem
+    assert isinstance(conv, nn.Conv2d)
+    return nn.functional.conv2d(nn.functional.pad(x, (1,) * 4, mode="reflect"), conv.weight, conv.bias)
+
+
+def _counted(net: Forked, x: torch.Tensor) -> torch.Tensor:
+    return nn.functional.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
+
+
+@pytest.mark.parametrize(
+    ("stem", "twin", "kind"),
+    [(nn.Conv2d(6, 6, 3, padding=1), _reflected, "padding"), (nn.AvgPool2d(3, 1, 1), _counted, "pooling")],
+    ids=["convolution", "pooling"],
+)
+def test_one_fault_behind_an_unseen_tensor_is_one_finding(stem: nn.Module, twin: Any, kind: str) -> None:
+    torch.manual_seed(5)
+    net, image = Forked(stem).eval(), torch.randn(1, 6, 10, 12)
+    result = _result(net, image, _forked_twin(net, lambda x: twin(net, x)))
+    (finding,) = result.findings
+    assert finding.cause is not None and finding.cause.kind == kind
+    assert finding.guilty is not None and finding.place.module == finding.guilty.module == "stem"
+    assert {finding.site.module, *(s.module for s in finding.also)} == {"left", "right"}
+    assert finding.tie is not None and finding.tie.code == "tie.layer"
+    assert "share stem" in " ".join(repr(result).split())
+
+
+def test_two_faults_behind_an_unseen_tensor_stay_two() -> None:
+    torch.manual_seed(5)
+    net, image = Forked(nn.Conv2d(6, 6, 3, padding=1)).eval(), torch.randn(1, 6, 10, 12)
+
+    def run(x: np.ndarray) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            seen = net.stem(torch.from_numpy(x))
+            left, right = torch.nn.functional.hardtanh(seen), torch.nn.functional.hardsigmoid(seen)
+            last = net.last(left * right)
+        return {"output": last.numpy(), "left": left.numpy(), "right": right.numpy()}
+
+    found = _result(net, image, run).findings
+    assert [(f.place.module, f.also) for f in found] == [("left", ()), ("right", ())]
+
+
 def test_segments_are_merged_until_they_explain_the_output(tmp_path: Path) -> None:
     """A small fault among larger roundings: the finding says who else it takes to explain the output."""
     torch.manual_seed(1)

@@ -50,7 +50,7 @@ def cause_of(plan: Plan, spoil: Callable[[np.ndarray], None], folder: Path) -> t
     assert isinstance(result, Result) and result.verdict == "FAIL"
     first = result.findings[0]
     assert first.site.tensor == "stage1.in_c0.b0.rot2.sr"
-    return (first.cause.kind, first.cause.sentence) if first.cause else ("", first.reason)
+    return (first.cause.kind, first.cause.sentence) if first.cause else ("", str(first.reason))
 
 
 def test_a_race_is_named(plan: Plan, tmp_path: Path) -> None:

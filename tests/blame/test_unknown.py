@@ -34,7 +34,7 @@ def test_a_fault_outside_all_families_is_unknown(name: str, kind: str) -> None:
         problem = Problem((NORM,), NORMED, {"x": X}, "y", _NOISE[name](_bn(X)))
     found = solve(problem)
     assert found.cause is None, found.cause
-    assert "differ" in found.reason
+    assert "differ" in str(found.reason)
 
 
 def test_the_evidence_says_where() -> None:
@@ -42,6 +42,7 @@ def test_the_evidence_says_where() -> None:
         F.conv2d(X, W, B, padding=1), (slice(None), 3), lambda v: v + seeded(*v.shape, seed=41).abs()
     )
     reason = solve(Problem((CONV,), CONVED, {"x": X}, "y", got)).reason
+    reason = str(reason)
     assert "only in channel 3 of 8" in reason
     assert "all too large" in reason
 
@@ -51,7 +52,7 @@ def test_two_explanations_that_fit_alike_are_both_said_and_none_is_believed() ->
     ones = torch.ones(4, 16)
     found = solve(Problem(one("identity"), {}, {"x": ones}, "y", ones * 2))
     assert found.cause is None
-    assert found.reason.startswith("either ")
+    assert found.reason is not None and found.reason.code == "either"
 
 
 def test_a_pair_that_agrees_has_no_cause() -> None:
@@ -67,4 +68,4 @@ def test_another_shape_is_explained_or_left_open() -> None:
     assert valid.cause is not None and valid.cause.kind == "padding"
     cropped = solve(Problem((CONV,), CONVED, {"x": X}, "y", seeded(1, 8, 5, 5)))
     assert cropped.cause is None
-    assert "shape 1x8x5x5" in cropped.reason
+    assert "shape 1x8x5x5" in str(cropped.reason)

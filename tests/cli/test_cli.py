@@ -211,6 +211,7 @@ def test_version_and_help(place: Path) -> None:
 
     assert run(place, "--version").stdout == f"twinnet {__version__}\n"
     text = run(place, "--help").stdout
+    assert "..." not in text.partition("Commands:")[2], "every verb has its sentence whole"
     for verb in ("check", "judge", "record", "compare", "show", "inspect", "engines", "env", "demo"):
         assert verb in text
         assert run(place, verb, "-h").returncode == 0

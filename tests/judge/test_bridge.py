@@ -15,9 +15,9 @@ from tests.judge.graphs import Bench, chain
 from tests.models import MODELS, model_path
 from tests.needs import need_engine
 from tests.onnx_edit import change, make_model, save
-from twinnet.judge.verdicts import ACROSS, CHANGED, OVERFLOW, Born
+from twinnet.judge.verdicts import Born
 from twinnet.layers.graph import Layer
-from twinnet.result import Result
+from twinnet.result import Result, coded, fact
 
 HALF = 2.0**-11
 SUM = 512 * 16.0**2
@@ -47,8 +47,8 @@ def test_what_reads_it_is_judged_in_one_with_what_makes_it() -> None:
     found = _judge(_bench(SCALED, c=1 / 512))
     assert found["squares"].status == "pass"
     assert found["y"].status == "pass" and found["y"].segment == ("scale mul", "sum reduce_sum")
-    assert found["sum"].status == "untested" and found["sum"].reason.startswith(CHANGED)
-    assert f"the network has {SUM:.3g}" in found["sum"].reason
+    assert found["sum"].status == "untested" and coded(found["sum"].reason, "watching.changed")
+    assert f"the network has {SUM:.3g}" in str(found["sum"].reason)
 
 
 @pytest.mark.parametrize("factor", [1.1, 65504 / SUM, -1.0, 0.0])
@@ -71,10 +71,10 @@ def test_an_infinity_that_is_used_is_an_overflow() -> None:
     bench = _bench(SCALED, c=1 / 512)
     bench.twin["y"][:] = np.inf
     found = _judge(bench)
-    assert found["sum"].status == "fail" and found["sum"].reason.startswith(OVERFLOW)
-    assert f"the network has {SUM:.3g}, and its format ends at 65504" in found["sum"].reason
+    assert found["sum"].status == "fail" and coded(found["sum"].reason, "born.overflow")
+    assert f"the network has {SUM:.3g}, and its format ends at 65504" in str(found["sum"].reason)
     assert found["y"].status == "untested" and found["y"].segment == ("scale mul",)
-    assert found["y"].reason == "no element of it is a finite number on both sides"
+    assert found["y"].reason == fact("born.nothing_finite")
     # Where watching changes what comes out, nobody can tell whether it is used unwatched.
     unsure = bench.judge(unit=HALF, half=True, as_deployed=False)
     assert unsure["sum"].status == unsure["y"].status == "untested"
@@ -90,7 +90,7 @@ def test_numbers_that_follow_from_an_infinity_are_the_fault_of_what_made_it() ->
     used.twin["y"][:] = 0
     assert {b.segment for n, b in _judge(used).items() if n == "y"} == {("norm div",)}
     assert [n for n, b in _judge(used).items() if b.status == "fail"] == ["sum"]
-    assert _judge(used)["sum"].reason.startswith(OVERFLOW)
+    assert coded(_judge(used)["sum"].reason, "born.overflow")
     used.twin["y"][:] = 0.01  # neither what an infinite root gives, nor what the network has
     assert _judge(used)["y"].status == "fail"
 
@@ -99,12 +99,12 @@ def test_a_small_number_where_an_infinity_would_give_none() -> None:
     """Nothing is infinite in the result, and yet it was not read."""
     bench = _bench(Layer("div", ("big", "sum"), ("y",)), big=SUM / 3)
     found = _judge(bench)
-    assert found["y"].status == "pass" and found["sum"].reason.startswith(CHANGED)
+    assert found["y"].status == "pass" and coded(found["sum"].reason, "watching.changed")
     bench.twin["y"][:] *= np.float16(1.1)
     assert _judge(bench)["y"].status == "fail"
     bench.twin["y"][:] = 0  # as an infinite sum gives
     found = _judge(bench)
-    assert found["y"].status == "untested" and found["sum"].reason.startswith(OVERFLOW)
+    assert found["y"].status == "untested" and coded(found["sum"].reason, "born.overflow")
 
 
 def test_a_mask_that_becomes_infinite_does_no_harm() -> None:
@@ -144,7 +144,7 @@ def test_several_in_a_row() -> None:
     found = _judge(bench)
     assert found["y"].status == "pass" and len(found["y"].segment) == 4
     for name in ("sum", "flat", "twice"):
-        assert found[name].status == "untested" and found[name].reason.startswith(CHANGED), name
+        assert found[name].status == "untested" and coded(found[name].reason, "watching.changed"), name
     bench.twin["y"][0] *= np.float16(1.15)
     assert _judge(bench)["y"].status == "fail"
 
@@ -152,9 +152,9 @@ def test_several_in_a_row() -> None:
 def test_a_flag_is_compared_across_it() -> None:
     bench = _bench(Layer("greater", ("sum", "edge"), ("y",)), edge=2 * SUM)
     assert _judge(bench)["y"].status == "pass"
-    assert _judge(bench)["sum"].reason.startswith(CHANGED)
+    assert coded(_judge(bench)["sum"].reason, "watching.changed")
     bench.twin["y"][:] = True  # an infinite sum is greater, the network's is not
-    assert _judge(bench)["y"].status == "pass" and _judge(bench)["sum"].reason.startswith(OVERFLOW)
+    assert _judge(bench)["y"].status == "pass" and coded(_judge(bench)["sum"].reason, "born.overflow")
 
 
 def test_an_infinity_from_nowhere_is_the_fault_of_what_makes_it() -> None:
@@ -186,7 +186,9 @@ def test_what_cannot_be_evaluated_cannot_be_crossed() -> None:
     bench.graph = graph
     found = _judge(bench)
     assert found["sum"].status == "not judged"
-    assert found["y"].status == "not judged" and found["y"].reason.startswith(f"{ACROSS} (sum), and ")
+    assert found["y"].status == "not judged" and str(found["y"].reason).startswith(
+        "watching changed what it reads (sum), and "
+    )
 
 
 # -- engines ---------------------------------------------------------------------------------------------------------
@@ -261,7 +263,7 @@ def test_an_overflow_that_is_used_fails_where_it_is(net: type[torch.nn.Module]) 
     found = twinnet.check(net().eval(), torch.from_numpy(X["x"]), "torch?dtype=float16")
     assert isinstance(found, Result) and found.verdict == "FAIL", found
     (finding,) = found.findings
-    assert finding.site.op == "sum" and finding.reason.startswith(OVERFLOW), found
+    assert finding.site.op == "sum" and coded(finding.reason, "born.overflow"), found
     assert finding.cause is not None and finding.cause.kind == "precision", finding
     assert finding.cause.sentence.startswith(
         "the twin overflows float16, which ends at 65504: the network has 1."
@@ -277,7 +279,7 @@ def test_a_real_classifier_in_float16(level: str) -> None:
     inputs = MODELS["magika"].inputs()
     found = _check(str(model_path("magika")), inputs, f"onnxruntime?quantize=float16&opt={level}")
     assert found.verdict == "PASS" and not found.findings, found
-    (changed,) = [p for p in found.pairs if p.reason.startswith(CHANGED)]
+    (changed,) = [p for p in found.pairs if coded(p.reason, "watching.changed")]
     assert changed.site.op == "ReduceSum" and changed.site.tensor.endswith("LayerNorm_1/Sum_1:0")
     (behind,) = [p for p in found.pairs if p.site.tensor.endswith("LayerNorm_1/truediv_1:0")]
     assert behind.status == "pass" and len(behind.segment) == 2

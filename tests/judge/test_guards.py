@@ -13,7 +13,7 @@ from twinnet.judge.guards import (
     saturated,
     shuffled,
 )
-from twinnet.result import Coverage, PairResult
+from twinnet.result import Coverage, PairResult, fact
 from twinnet.site import Site
 
 RNG = np.random.default_rng(0)
@@ -36,7 +36,8 @@ LIVELY = RNG.standard_normal(100).astype(np.float32)
     ],
 )
 def test_what_cannot_show_a_fault(array: np.ndarray, words: str) -> None:
-    said = saturated(np.asarray(array))
+    found = saturated(np.asarray(array))
+    said = "" if found is None else str(found)
     assert words in said and bool(words) == bool(said)
 
 
@@ -106,7 +107,9 @@ def test_chance_is_told_from_observation() -> None:
 
 def test_coverage() -> None:
     assert coverage_guard(Coverage(10, 10, 10, 10)) == []
-    (note,) = coverage_guard(Coverage(10, 10, 10, 4, note="6 pairs could not be judged"))
+    (note,) = coverage_guard(
+        Coverage(10, 10, 10, 4, note=fact("coverage.not_judged", pairs=6, why=fact("born.zero")))
+    )
     assert "could not be judged" in note.message and not note.weakens
     (nothing,) = coverage_guard(Coverage(10, 3, 10, 0))
     assert nothing.weakens and "nothing was judged" in nothing.message

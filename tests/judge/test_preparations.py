@@ -7,30 +7,32 @@ import pytest
 
 from twinnet.judge.inputs import input_cause
 from twinnet.judge.preparations import preparations
+from twinnet.result import Fact, fact
 
 IMAGE = np.random.default_rng(3).random((2, 3, 10, 14), dtype=np.float32)
-WAYS = [words for words, _ in preparations(IMAGE)]
+WAYS = [way for way, _ in preparations(IMAGE)]
+IMAGENET = fact("prepared.normalised", by="ImageNet", order="RGB", done=True)
 
 
-@pytest.mark.parametrize("words", WAYS)
-def test_each_way_is_named(words: str) -> None:
-    made = dict(preparations(IMAGE))[words].astype(np.float32)
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_each_way_is_named(way: Fact) -> None:
+    made = dict(preparations(IMAGE))[way].astype(np.float32)
     cause, reason = input_cause("image", IMAGE, made)
     assert cause is not None, reason
-    assert cause.sentence == f"the twin takes input image {words}"
+    assert cause.sentence == f"the twin takes input image {way}"
 
 
 def test_ways_differ_from_each_other_and_from_nothing() -> None:
     made = [IMAGE.astype(np.float64), *(m for _, m in preparations(IMAGE))]
-    assert len(WAYS) == len(set(WAYS)) >= 15
+    assert len(WAYS) == len(set(map(str, WAYS))) >= 15
     for i, one in enumerate(made):
         assert all(np.abs(one - other).max() > 1e-4 for other in made[:i])
 
 
 def test_whole_numbers_take_the_statistics_of_whole_numbers() -> None:
     whole = np.rint(255 * IMAGE)
-    fit = dict(preparations(whole))["normalised by the mean and deviation of ImageNet"]
-    small = dict(preparations(whole / 255))["normalised by the mean and deviation of ImageNet"]
+    fit = dict(preparations(whole))[IMAGENET]
+    small = dict(preparations(whole / 255))[IMAGENET]
     np.testing.assert_allclose(fit, small, atol=1e-6)
 
 

@@ -10,6 +10,7 @@ import torch
 
 from twinnet.judge.sizes import Sizes, class_of, nonfinite
 from twinnet.pairing import Pair
+from twinnet.result import fact
 from twinnet.site import Site
 
 UNIT = 2.0**-24
@@ -40,25 +41,25 @@ def test_numbers_are_judged_beside_places_that_are_none() -> None:
     got = torch.tensor([1.0, math.nan, 2.5, math.inf])
     sizes = Sizes(got, expected, None, UNIT)
     assert not sizes.finite and sizes.born == 0.5
-    assert nonfinite(expected, got, PAIR, {}) == ""
+    assert nonfinite(expected, got, PAIR, {}) is None
 
 
 def test_what_is_no_number_must_stand_in_the_same_places() -> None:
     expected = torch.tensor([1.0, math.nan, math.inf], dtype=torch.float64)
-    assert (
-        nonfinite(expected, torch.tensor([1.0, 0.0, math.inf]), PAIR, {}) == "0 NaN where the network has 1"
+    assert nonfinite(expected, torch.tensor([1.0, 0.0, math.inf]), PAIR, {}) == fact(
+        "nonfinite.nan", network=1, twin=0
     )
     moved = torch.tensor([math.nan, 1.0, math.inf])
-    assert "in other places" in nonfinite(expected, moved, PAIR, {})
+    assert nonfinite(expected, moved, PAIR, {}) == fact("nonfinite.places", count=2)
     # the network's own run overflows in the same place
     own = np.array([math.nan, 1.0, math.inf], np.float32)
-    assert nonfinite(expected, moved, PAIR, {"y": own}) == ""
+    assert nonfinite(expected, moved, PAIR, {"y": own}) is None
 
 
 def test_what_the_twin_s_format_cannot_hold_is_no_fault() -> None:
     expected = torch.tensor([1e5], dtype=torch.float64)
-    assert nonfinite(expected, torch.tensor([math.inf], dtype=torch.float16), PAIR, {}) == ""
-    assert nonfinite(expected, torch.tensor([math.inf], dtype=torch.float32), PAIR, {}) != ""
+    assert nonfinite(expected, torch.tensor([math.inf], dtype=torch.float16), PAIR, {}) is None
+    assert nonfinite(expected, torch.tensor([math.inf], dtype=torch.float32), PAIR, {}) is not None
 
 
 def test_classes_of_numbers() -> None:

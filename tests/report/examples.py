@@ -18,6 +18,7 @@ from twinnet.result import (
     ResultSet,
     SideInfo,
     TaskMetric,
+    said,
 )
 from twinnet.site import Site
 
@@ -63,11 +64,11 @@ def pairs(
         )
         ratio = float(rng.lognormal(-1.2, 0.6))
         floor = float(rng.uniform(0.5, 4)) * 1e-6
-        status, reason = "pass", ""
+        status, reason = "pass", None
         if i == culprit:
-            ratio, status, reason = 9412.0, "fail", "born error exceeds its budget"
+            ratio, status, reason = 9412.0, "fail", said("born error exceeds its budget")
         elif i < untested:
-            status, reason = "untested", "the tensor is constant"
+            status, reason = "untested", said("the tensor is constant")
         inherited = culprit is not None and i >= culprit
         size = 2.1e-2 * math.exp(-0.002 * (i - (culprit or 0))) if inherited else ratio * floor
         found.append(
@@ -131,10 +132,12 @@ def finding(
 
 PADDING = Cause(
     "padding",
-    'the twin pads (1,1) where the network pads (1,2): TF "SAME" exported as symmetric',
+    said(
+        'the twin pads (1,1) where the network pads (1,2): TF "SAME" exported as symmetric',
+        network=(1, 2),
+        twin=(1, 1),
+    ),
     0.99993,
-    (1, 2),
-    (1, 1),
 )
 
 
@@ -172,7 +175,7 @@ def failing(number: int = 318) -> Result:
         TWIN,
         INPUTS,
         coverage(number, number + 3),
-        guards=(Guard("training mode", "the network was in training mode and was set to eval"),),
+        guards=(Guard("training mode", said("the network was in training mode and was set to eval")),),
         outputs=(output(found[-1], 9412.0, 2.1e-2, "fail"),),
         pairs=found,
         failing=number - at,
@@ -232,10 +235,10 @@ def weak() -> Result:
         InputsInfo(1, "synthetic", True, {"x": "1x3x64x64", "mask": "1x64"}),
         coverage(40, 40),
         guards=(
-            Guard("degenerate data", "35 of 40 compared tensors are constant on this data", True),
+            Guard("degenerate data", said("35 of 40 compared tensors are constant on this data"), True),
             Guard(
                 "null baseline",
-                "a different input moves the output by 2.0e-9 only: agreement proves nothing",
+                said("a different input moves the output by 2.0e-9 only: agreement proves nothing"),
                 True,
             ),
         ),
@@ -267,16 +270,16 @@ def hostile() -> Result:
     base = failing(12)
     at = base.pairs[6]
     site = Site(HOSTILE, HOSTILE, HOSTILE, HOSTILE, source=HOSTILE)
-    bad = replace(at, site=site, twin_site=site, reason=HOSTILE, segment=(HOSTILE,))
+    bad = replace(at, site=site, twin_site=site, reason=said(HOSTILE), segment=(HOSTILE,))
     return replace(
         base,
         network=SideInfo(HOSTILE, HOSTILE, HOSTILE),
         inputs=InputsInfo(1, HOSTILE, False, {HOSTILE: HOSTILE}),
-        coverage=Coverage(2, 1, 2, 1, (HOSTILE,), (HOSTILE,), HOSTILE),
-        guards=(Guard("note", HOSTILE, True),),
+        coverage=Coverage(2, 1, 2, 1, (HOSTILE,), (HOSTILE,), said(HOSTILE)),
+        guards=(Guard("note", said(HOSTILE), True),),
         pairs=(*base.pairs[:6], bad, *base.pairs[7:]),
         first_failing=site,
-        findings=(finding(bad, Cause("padding", HOSTILE, 1.0, HOSTILE, HOSTILE)),),
+        findings=(finding(bad, Cause("padding", said(HOSTILE, network=HOSTILE, twin=HOSTILE), 1.0)),),
         metrics=(TaskMetric(HOSTILE, 1.0, 2.0),),
         environment={HOSTILE: HOSTILE},
         command=HOSTILE,

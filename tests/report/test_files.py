@@ -23,7 +23,7 @@ from twinnet.report.junit import render_junit
 from twinnet.report.markdown import render_markdown
 from twinnet.report.model_explorer import render_overlay
 from twinnet.report.pairs_csv import COLUMNS, render_csv
-from twinnet.result import Result, ResultSet
+from twinnet.result import Result, ResultSet, said
 from twinnet.site import Site
 
 FILES = {
@@ -113,7 +113,7 @@ def test_missing_and_infinite_figures_are_distinct() -> None:
 def test_no_cell_of_text_is_a_formula(name: str, lead: str) -> None:
     base = examples.failing(12)
     site = Site(lead + name, lead + name, lead + name, lead + name, source=lead + name)
-    pair = replace(base.pairs[0], site=site, twin_site=site, reason=lead + name, segment=(lead + name,))
+    pair = replace(base.pairs[0], site=site, twin_site=site, reason=said(lead + name), segment=(lead + name,))
     found = rows(replace(base, pairs=(pair,), network=replace(base.network, name=lead + name)))
     assert len(found) == 1
     for column in (
@@ -232,7 +232,7 @@ def test_names_write_no_markdown() -> None:
         assert "<script>" not in "".join(spans[::2]) or line.startswith(("<script>", "twinnet"))
     prose = replace(
         examples.weak(),
-        guards=(replace(examples.weak().guards[0], message="@all see #12 [x](http://y) a|b"),),
+        guards=(replace(examples.weak().guards[0], fact=said("@all see #12 [x](http://y) a|b")),),
     )
     line = next(line for line in render_markdown(prose).splitlines() if "see" in line)
     for mark in ("@all", "#12", "[x](", "http://", " a|b"):

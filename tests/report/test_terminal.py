@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.report import examples
 from twinnet.report import figures, words
 from twinnet.report.terminal import print_result, render_text, render_unmatched
-from twinnet.result import Difference, Finding, Result, ResultSet
+from twinnet.result import Difference, Finding, Result, ResultSet, said
 
 EXAMPLES = {
     "pass": examples.passing,
@@ -124,12 +124,18 @@ def test_an_output_that_only_inherits_its_error_is_still_said_to_differ() -> Non
 def test_other_reasons_to_fail_are_said_in_their_own_words() -> None:
     base = examples.failing()
     shape = outputs(
-        base, rule="structure", reason="1x10 where the network has 1x11", difference=Difference(), ratio=None
+        base,
+        rule="structure",
+        reason=said("1x10 where the network has 1x11"),
+        difference=Difference(),
+        ratio=None,
     )
     assert words.verdict_words(shape) == "output: 1x10 where the network has 1x11"
     odd = outputs(base, difference=replace(base.outputs[0].difference, nonfinite_mismatch=12))
     assert "NaN or Inf in other places" in words.verdict_words(odd)
-    stated = replace(outputs(base, reason="cosine 0.91, at least 0.99 asked for"), tolerance="cosine 0.99")
+    stated = replace(
+        outputs(base, reason=said("cosine 0.91, at least 0.99 asked for")), tolerance="cosine 0.99"
+    )
     assert (
         words.verdict_words(stated)
         == "output breaks the stated tolerance: cosine 0.91, at least 0.99 asked for"
@@ -151,7 +157,13 @@ def test_a_finding_without_a_floor_says_that_nothing_may_differ() -> None:
     exact = replace(base, ratio=float("inf"), floor=0.0, born_share=None)
     assert words.share_words(exact) == "creates 2.5e-2 where nothing may differ"
     shape = Finding(
-        base.site, base.twin_site, 0.0, 0.0, float("inf"), 0.0, reason="shape 1x2 where the network has 1x3"
+        base.site,
+        base.twin_site,
+        0.0,
+        0.0,
+        float("inf"),
+        0.0,
+        reason=said("shape 1x2 where the network has 1x3"),
     )
     result = replace(examples.failing(), findings=(shape,))
     assert "because  shape 1x2 where the network has 1x3" in render_text(result)

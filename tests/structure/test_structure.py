@@ -20,7 +20,7 @@ from twinnet.inputs import load_inputs
 from twinnet.job import Job
 from twinnet.network import load_network
 from twinnet.onnx.export import onnx_artefact
-from twinnet.structure import StructureDiff, diff, render
+from twinnet.structure import StructureDiff, diff
 
 DEMO = "twinnet.demo.network:build"
 
@@ -45,7 +45,7 @@ def test_a_module_and_what_it_exports_to_are_the_same(files: Path) -> None:
     found = diff(DEMO, str(files / "healthy.onnx"))
     assert found.same, sentences(found)
     assert found.exit_code == 0
-    assert render(found).splitlines()[3].startswith("SAME")
+    assert repr(found).splitlines()[3].startswith("SAME")
 
 
 def test_one_attribute_across_formats(files: Path) -> None:

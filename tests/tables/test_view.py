@@ -92,4 +92,4 @@ def test_what_is_not_shown_is_recomputed_from_what_is(plan: Plan, file: str) -> 
 def test_another_shape_is_said(file: str) -> None:
     result = run(file, lambda image: np.zeros((1, 2, 5, 5), np.uint8))
     assert result.verdict == "FAIL"
-    assert "shape" in result.findings[0].reason
+    assert "shape" in str(result.findings[0].reason)

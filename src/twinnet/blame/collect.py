@@ -12,13 +12,13 @@ import numpy as np
 from twinnet.engines.meaning import OwnJudge
 from twinnet.errors import UsageError
 from twinnet.judge.aggregate import VISIBLE, visible
-from twinnet.result import Advice, Finding, Guard, PairResult, Result
+from twinnet.result import Advice, Fact, Finding, Guard, PairResult, Result, fact
 
 if TYPE_CHECKING:
     from twinnet.blame.advise import Adviser
     from twinnet.blame.confirm import Confirmer
     from twinnet.blame.context import Blame, Context
-    from twinnet.blame.groups import Group
+    from twinnet.blame.groups import Group, Tied
     from twinnet.job import Job
     from twinnet.judge.plan import Plan
     from twinnet.judge.sample import Seen
@@ -44,10 +44,10 @@ class Blamed:
 
     causes: Mapping[str, Blame] = field(default_factory=dict)
     ranked: Mapping[str, Blame] = field(default_factory=dict)
-    tied: Sequence[tuple[str, ...]] = ()
+    tied: Sequence[Tied] = ()
     together: Group | None = None
     advice: Advice | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Fact, ...] = ()
 
     def on(self, result: Result) -> Result:
         """The answer with causes, contributors and advice."""
@@ -83,10 +83,12 @@ class Blamed:
         )
 
 
-def _with_tied(findings: Sequence[Finding], groups: Sequence[tuple[str, ...]]) -> list[Finding]:
-    """Findings that share one faulty weight, or one term of tables, as one that names all places."""
+def _with_tied(findings: Sequence[Finding], groups: Sequence[Tied]) -> list[Finding]:
+    """Findings that are one fault as one finding that names all places, and why they are one."""
     known = {f.site.tensor: f for f in findings}
-    leader = {t: group[0] for group in groups for t in group if all(m in known for m in group)}
+    whole = [group for group in groups if all(t in known for t in group.tensors)]
+    leader = {t: group.tensors[0] for group in whole for t in group.tensors}
+    ties = {group.tensors[0]: group.why for group in whole}
     merged: list[Finding] = []
     for finding in findings:
         tensor = finding.site.tensor
@@ -96,7 +98,9 @@ def _with_tied(findings: Sequence[Finding], groups: Sequence[tuple[str, ...]]) -
         others = [known[t] for t, at in leader.items() if at == tensor and t != tensor]
         if others:
             reach = max([finding.inherited_by, *(f.inherited_by for f in others)])
-            finding = replace(finding, also=tuple(f.site for f in others), inherited_by=reach)
+            finding = replace(
+                finding, also=tuple(f.site for f in others), tie=ties[tensor], inherited_by=reach
+            )
         merged.append(finding)
     return merged
 
@@ -208,8 +212,8 @@ class Blamer:
         unit = self._plan.units.plain * units / VISIBLE
         return any(visible(p.difference, unit, p.site.op) for p in outputs)
 
-    def _confirm(self, pair: Pair, context: Context, seen: Seen) -> tuple[bool | None, str]:
-        """Whether the twin's segment alone shows it, and that in words."""
+    def _confirm(self, pair: Pair, context: Context, seen: Seen) -> tuple[bool | None, Fact]:
+        """Whether the twin's segment alone shows it, and that as a fact."""
         from twinnet.blame.confirm import Confirmer
 
         test = self._plan.test
@@ -226,7 +230,7 @@ class Blamer:
             return
         if self._rank_seconds > _RANKING:
             samples = len(self._job.samples)
-            note = f"contributors are ranked by the first {self._rank_samples} of {samples} samples"
+            note = fact("note.ranked", samples=self._rank_samples, of=samples)
             self._found = replace(self._found, notes=(note,))
             return
         from twinnet.blame.contributors import rank, strongest

@@ -12,6 +12,7 @@ import numpy as np
 from twinnet.blame.context import Context, outside
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.pairing import Pair
+from twinnet.result import Fact, fact
 
 if TYPE_CHECKING:
     from twinnet.engines.base import Session
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ALONE", "CONTEXT", "Confirmer"]
 
-ALONE = "the twin's segment alone shows it"
-CONTEXT = "only in context: the twin's segment alone does not show it"
+ALONE = fact("alone.shows")
+CONTEXT = fact("alone.context")
 
 SECONDS = 60.0
 """How long all confirmations of one check may take together: a compiler needs some for every segment."""
@@ -38,10 +39,10 @@ class Confirmer:
         self._job = job
         self._seconds = self._left = seconds
 
-    def confirm(self, pair: Pair, context: Context, judge: Judge) -> tuple[bool | None, str]:
-        """Whether the segment of a failing pair fails alone too, and that in words; None where nobody can tell."""
+    def confirm(self, pair: Pair, context: Context, judge: Judge) -> tuple[bool | None, Fact]:
+        """Whether the segment of a failing pair fails alone too, and that as a fact; None where nobody can tell."""
         if self._left <= 0:
-            return None, f"not run alone: the {self._seconds:g} s for confirming findings are used up"
+            return None, fact("alone.no_time", seconds=self._seconds)
         target, trace = pair.twin_site.tensor, context.twin_trace
         found = context.frontier(pair) if pair.site.tensor in context.graph.producer else None
         before = outside(pair, found[0] if found else (), context)
@@ -53,7 +54,7 @@ class Confirmer:
         except Exception as error:  # whatever an engine throws at a part it does not like
             return None, _why(error)
         if born.status == "not judged":
-            return None, f"what its segment gives alone could not be judged: {born.reason}"
+            return None, fact("alone.not_judged", why=born.reason)
         return (True, ALONE) if born.status == "fail" else (False, CONTEXT)
 
     @contextmanager
@@ -71,12 +72,12 @@ class Confirmer:
             job.timings.update(timings)
 
 
-def _why(error: Exception) -> str:
+def _why(error: Exception) -> Fact:
     if isinstance(error, EngineError) and error.stage == "cut":
-        return error.what
+        return fact("alone.not_cut", error=error.what)
     words = error.what if isinstance(error, TwinnetError) else str(error)
     first = next((line for line in words.splitlines() if line.strip()), type(error).__name__)
-    return f"its segment could not be run alone: {first.strip()[:160]}"
+    return fact("alone.failed", error=first.strip()[:160])
 
 
 class _Instead(Mapping[str, Any]):

@@ -11,14 +11,13 @@ import torch
 
 from twinnet.blame.causes.nondeterminism import unsteady
 from twinnet.blame.impact import impact_of, output_error
-from twinnet.blame.problem import Problem
+from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.search import Explanation, solve
 from twinnet.errors import EngineError
-from twinnet.judge.verdicts import TOO_LARGE
 from twinnet.layers.graph import Graph, Layer
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
-from twinnet.result import Cause, Finding
+from twinnet.result import Cause, Fact, Finding, fact
 
 if TYPE_CHECKING:
     from twinnet.blame.repertoire import Repertoire
@@ -61,17 +60,20 @@ class Blame:
 
     ratio: float
     cause: Cause | None = None
-    reason: str = ""
+    reason: Fact | None = None
     impact: float | None = None
     born_share: float | None = None
     confirmed: bool | None = None
-    confirmation: str = ""
+    confirmation: Fact | None = None
+    patch: Patch | None = field(default=None, compare=False, repr=False)
+    """What the cause changes in the segment."""
 
     def on(self, finding: Finding) -> Finding:
         """The finding with it; the evidence takes the place of a reason that only says "too large"."""
         reason = finding.reason
-        if self.reason and self.cause is None:
-            reason = self.reason if reason in ("", TOO_LARGE) else f"{reason}: {self.reason}"
+        if self.reason is not None and self.cause is None:
+            told = reason is not None and reason.code != "born.too_large"
+            reason = fact("because", what=reason, why=self.reason) if told else self.reason
         return replace(
             finding,
             cause=self.cause,
@@ -188,7 +190,9 @@ def blame(pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int
             impact, share = _impact(pair, problem, context) if number < impacts else (None, None)
         except EngineError:
             continue
-        found[pair.site.tensor] = Blame(ratio, explanation.cause, explanation.reason, impact, share)
+        found[pair.site.tensor] = Blame(
+            ratio, explanation.cause, explanation.reason, impact, share, patch=explanation.patch
+        )
     return found
 
 

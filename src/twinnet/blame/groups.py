@@ -1,23 +1,25 @@
-"""Segments that belong together: those that share a faulty weight, and those that explain the output only together."""
+"""Segments that belong together: those that share one fault, and those that explain the output only together."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 
-from twinnet.blame.context import Blame, Context
+from twinnet.blame.context import Blame, Context, problem_of
 from twinnet.blame.contributors import rank
 from twinnet.blame.impact import output_error
+from twinnet.blame.problem import NotApplicable, Patch
 from twinnet.blame.repertoire import GENERAL
 from twinnet.blame.simulate import simulate
+from twinnet.errors import EngineError
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
+from twinnet.result import Cause, Fact, fact
 
-__all__ = ["ENOUGH", "Group", "merge_until_explained", "tied"]
+__all__ = ["ENOUGH", "Group", "Tied", "merge_until_explained", "tied"]
 
 ENOUGH = 0.9
 """The share of the output error that findings must explain; below it segments are merged."""
@@ -33,45 +35,129 @@ class Group:
     explains: float
 
 
-def tied(tensors: Sequence[str], context: Context, blamed: Mapping[str, Blame]) -> list[tuple[str, ...]]:
-    """Findings that are one, the one that names the cause first.
+@dataclass(frozen=True)
+class Tied:
+    """Findings that are one, by their network tensors, the one that names the cause first; and why they are one."""
 
-    These are segments that read the same weight and do the same wrong with it, and those that are kin by the repertoire
-    of the network.
+    tensors: tuple[str, ...]
+    why: Fact
+
+
+def tied(tensors: Sequence[str], context: Context, blamed: Mapping[str, Blame]) -> list[Tied]:
+    """Findings that are one.
+
+    These are segments that hold the same guilty layer, whose own tensor nobody sees; segments that read the same weight
+    and do the same wrong with it; and those that are kin by the repertoire of the network.
     """
-    groups: list[tuple[set[Hashable], list[str]]] = []
+    groups: list[_Growing] = []
     pairs = {p.site.tensor: p for p in context.pairs}
     for tensor in tensors:
-        weights = _weights(pairs[tensor], context) if tensor in pairs else set()
-        for shared, members in groups:
-            if any(_alike(key, blamed.get(members[0]), blamed.get(tensor)) for key in weights & shared):
-                named = (b := blamed.get(members[0])) is not None and b.cause is not None
-                members.insert(len(members) if named else 0, tensor)
+        shared = _shared(pairs[tensor], context) if tensor in pairs else set()
+        for group in groups:
+            why = _one_fault(group.shared & shared, (group.members[0], tensor), context, blamed)
+            if why is not None:
+                named = (b := blamed.get(group.members[0])) is not None and b.cause is not None
+                group.members.insert(len(group.members) if named else 0, tensor)
+                group.why = group.why or why
                 break
         else:
-            groups.append((weights, [tensor]))
-    return [tuple(members) for _, members in groups if len(members) > 1]
+            groups.append(_Growing(shared, [tensor]))
+    return [Tied(tuple(g.members), g.why) for g in groups if g.why is not None]
 
 
-def _alike(key: Hashable, a: Blame | None, b: Blame | None) -> bool:
-    causes = [blame.cause for blame in (a, b) if blame is not None and blame.cause is not None]
-    if isinstance(key, _Kin):
-        # Each reads values of its own, so that numbers differ, and what one shows the next may not tell.
-        return len({_NUMBER.sub("", c.sentence) for c in causes}) <= 1
-    return len(causes) == 2 and len({(c.kind, c.sentence) for c in causes}) == 1
+@dataclass
+class _Growing:
+    shared: set[_Key]
+    members: list[str]
+    why: Fact | None = None
 
 
-_NUMBER = re.compile(r"\d+(\.\d+)?")
+def _one_fault(
+    shared: set[_Key], tensors: tuple[str, str], context: Context, blamed: Mapping[str, Blame]
+) -> Fact | None:
+    """Why two findings that share this are one; None if they are two."""
+    first, second = (blamed.get(tensor) for tensor in tensors)
+    causes = [blame.cause for blame in (first, second) if blame is not None and blame.cause is not None]
+    for key in shared:
+        if isinstance(key, _Layer) and _same_layer(key, tensors, context, blamed):
+            layer = context.graph.layers[context.graph.producer[key.tensor]]
+            return fact("tie.layer", layer=layer.label)
+    for key in shared:
+        if isinstance(key, _Kin) and len({(c.fact.code, _names(c.fact)) for c in causes}) <= 1:
+            # Each reads values of its own, so that numbers differ, and what one shows the next may not tell.
+            return key.why
+        if isinstance(key, _Weight) and len(causes) == 2 and _alike(*causes):
+            return fact("tie.weight")
+    return None
+
+
+def _alike(one: Cause, other: Cause) -> bool:
+    return (one.kind, one.fact) == (other.kind, other.fact)
+
+
+def _names(found: Fact) -> tuple[str, ...]:
+    """What a fact says beside numbers."""
+    return tuple(value for value in found.params.values() if isinstance(value, str))
+
+
+def _same_layer(key: _Layer, tensors: tuple[str, str], context: Context, blamed: Mapping[str, Blame]) -> bool:
+    """Whether the cause of one finding is this layer, and explains the other one too."""
+    for known, other in (tensors, tensors[::-1]):
+        one, two = blamed.get(known), blamed.get(other)
+        if (
+            one is None
+            or one.cause is None
+            or one.cause.layer is None
+            or one.cause.layer.tensor != key.tensor
+        ):
+            continue
+        theirs = two.cause if two is not None else None
+        if theirs is not None and theirs.layer is not None:
+            return theirs.layer.tensor == key.tensor and theirs.kind == one.cause.kind
+        if one.patch is not None and _explains(one.patch, key, other, context):
+            return True
+    return False
+
+
+def _explains(patch: Patch, key: _Layer, tensor: str, context: Context) -> bool:
+    """Whether another segment, with its layer `key` patched just so, gives what the twin has."""
+    pair = next((p for p in context.pairs if p.site.tensor == tensor), None)
+    try:
+        problem = None if pair is None else problem_of(pair, context)
+        if problem is None:
+            return False
+        at = next((i for i, layer in enumerate(problem.layers) if key.tensor in layer.outputs), None)
+        if at is None:
+            return False
+        score = problem.score(Patch(at, at + 1, patch.layers, patch.constants))
+    except (NotApplicable, EngineError):
+        return False
+    return score is not None and score.named()
 
 
 class _Kin(NamedTuple):
     """What the repertoire of a network says that a segment belongs to."""
 
-    to: Hashable
+    why: Fact
 
 
-def _weights(pair: Pair, context: Context) -> set[Hashable]:
-    """What ties a segment to others: the weights it reads, told by where their data lie, and its kin.
+class _Layer(NamedTuple):
+    """A layer inside a segment, by the tensor it makes."""
+
+    tensor: str
+
+
+class _Weight(NamedTuple):
+    """A weight, told by where its data lie."""
+
+    address: int
+
+
+_Key = _Kin | _Layer | _Weight
+
+
+def _shared(pair: Pair, context: Context) -> set[_Key]:
+    """What a segment may share with another: weights, layers before its end, and its kin.
 
     Vectors and scalars are shared by chance.
     """
@@ -81,17 +167,16 @@ def _weights(pair: Pair, context: Context) -> set[Hashable]:
     layers = [context.graph.layers[i] for i in found[0]]
     read = {n for layer in layers for n in layer.inputs if n is not None}
     held = (context.graph.constants[n] for n in read if n in context.graph.constants)
-    weights: set[Hashable] = {
-        _identity(t) for t in held if isinstance(t, torch.Tensor) and t.dim() > 1 and t.numel() > 1
+    keys: set[_Key] = {
+        _Weight(int(t.data_ptr()))
+        for t in held
+        if isinstance(t, torch.Tensor) and t.dim() > 1 and t.numel() > 1
     }
+    keys |= {_Layer(n) for layer in layers for n in layer.outputs[:1] if n and n != pair.site.tensor}
     last = context.graph.layers[context.graph.producer[pair.site.tensor]]
     if (kin := (context.repertoire or GENERAL).kin(last)) is not None:
-        weights.add(_Kin(kin))
-    return weights
-
-
-def _identity(tensor: torch.Tensor) -> int:
-    return int(tensor.data_ptr())
+        keys.add(_Kin(kin))
+    return keys
 
 
 def explained(context: Context, tensors: Sequence[str]) -> float:

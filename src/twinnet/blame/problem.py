@@ -1,4 +1,4 @@
-"""One segment as a riddle: what did the twin compute instead of these layers?
+"""One segment to explain: what did the twin compute instead of these layers?
 
 A `Problem` holds the network's canonical layers between paired tensors, the inputs the twin itself gave
 them and the output it made of them. A `Patch` is one changed way to compute the segment; `Problem.run`
@@ -24,9 +24,32 @@ if TYPE_CHECKING:
     from twinnet.blame.repertoire import Repertoire
     from twinnet.judge.declared import Kept
 
-__all__ = ["Patch", "Problem", "Score"]
+__all__ = ["NotApplicable", "Patch", "Problem", "Score", "by_cause"]
 
 _TINY = 2.0**-126
+
+
+_KERNEL = (RuntimeError, IndexError, ValueError, TypeError, ArithmeticError)
+"""What torch raises where a layer cannot be computed with these operands or attributes."""
+
+
+class NotApplicable(Exception):
+    """A hypothesis that does not fit the layers at hand: raised by causes, and then it is none."""
+
+
+@dataclass(frozen=True)
+class _ByCause:
+    """A step that a cause computes in Python. What it raises is a mistake of its own, and shows."""
+
+    run: Callable[..., tuple[torch.Tensor, ...]]
+
+    def __call__(self, *operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.run(*operands)
+
+
+def by_cause(run: Callable[..., tuple[torch.Tensor, ...]]) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """The `run` of an opaque layer that a cause puts into a patch."""
+    return _ByCause(run)
 
 
 @dataclass(frozen=True)
@@ -141,6 +164,13 @@ class Problem:
         inputs = self.layers[index].inputs
         name = inputs[place] if place < len(inputs) else None
         return None if name is None else self.values[name]
+
+    def tensor(self, index: int, place: int) -> torch.Tensor:
+        """The tensor a layer reads at a place; NotApplicable where there is none."""
+        value = self.operand(index, place)
+        if not isinstance(value, torch.Tensor):
+            raise NotApplicable(f"{self.layers[index].label} reads no tensor at {place}")
+        return value
 
     def constant(self, index: int, place: int) -> Any:
         """The constant a layer reads at a place (float64), or None if it is absent or computed."""
@@ -307,7 +337,7 @@ class Problem:
             replace(layer, inputs=tuple(new if n == name else n for n in layer.inputs))
             for layer in self.layers
         )
-        return Patch(0, len(layers), (Layer("opaque", (name,), (new,), {"run": run}), *layers))
+        return Patch(0, len(layers), (Layer("opaque", (name,), (new,), {"run": by_cause(run)}), *layers))
 
     def give(self, index: int, place: int, value: Any) -> Patch:
         """Layer `index` reading another constant at `place`."""
@@ -319,14 +349,23 @@ class Problem:
 
 
 def _step(layer: Layer, known: dict[str, Any]) -> None:
+    """Evaluate one layer; EngineError where torch cannot."""
+    absent = [n for n in layer.inputs if n is not None and n not in known]
+    if absent:
+        raise EngineError(
+            f"{layer.kind} reads {absent[0]}, which the segment does not hold", stage="evaluate"
+        )
     kind = kinds.get(layer.kind)
     inputs = [None if n is None else known[n] for n in layer.inputs]
+    run = layer.attrs.get("run")
+    # A foreign operator may raise anything, a step of a cause is code of ours.
+    expected = _KERNEL if run is None else () if isinstance(run, _ByCause) else Exception
     try:
         with torch.no_grad():
             outputs = kind.evaluate(layer.attrs, *inputs)
     except EngineError:
         raise
-    except Exception as error:
+    except expected as error:
         raise EngineError(f"{layer.kind} could not be evaluated: {error}", stage="evaluate") from error
     for name, value in zip(layer.outputs, outputs):
         if name:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from twinnet.blame.causes import Family, families
 from twinnet.blame.lean import fewer_channels
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
+from twinnet.result import Fact
 
 __all__ = ["GENERAL", "Repertoire"]
 
@@ -19,14 +20,14 @@ class Repertoire:
 
     `fewer` makes a problem smaller, so that many hypotheses can be tried quickly. Of a segment with more than `longest`
     layers that compute something no cause is looked for (None: of any length). `evidence` adds to what is said where no
-    cause is found. Findings whose last layers give the same `kin` are one, unless their causes differ in kind.
+    cause is found. Findings whose last layers give the same `kin` are one, and that is why, unless their causes differ.
     """
 
     families: Callable[[], Mapping[str, Family]]
     fewer: Callable[[Problem], Problem | None]
     longest: int | None = None
-    evidence: Callable[[Problem], str] = lambda problem: ""
-    kin: Callable[[Layer], Hashable] = lambda layer: None
+    evidence: Callable[[Problem], Fact | None] = lambda problem: None
+    kin: Callable[[Layer], Fact | None] = lambda layer: None
 
 
 GENERAL = Repertoire(families, fewer_channels, longest=12)

@@ -4,31 +4,20 @@ as simply.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from twinnet.blame.causes import Candidate
 from twinnet.blame.evidence import describe, layers_apart
-from twinnet.blame.problem import Problem, Score
+from twinnet.blame.problem import NotApplicable, Patch, Problem, Score
 from twinnet.blame.repertoire import GENERAL
 from twinnet.errors import EngineError
 from twinnet.layers import kinds
-from twinnet.result import Cause
+from twinnet.result import Cause, Fact, fact
+from twinnet.site import Site
 
-__all__ = ["INAPPLICABLE", "Explanation", "proposals", "solve", "spoken"]
-
-INAPPLICABLE = (
-    EngineError,
-    RuntimeError,
-    ValueError,
-    IndexError,
-    KeyError,
-    TypeError,
-    ZeroDivisionError,
-    AttributeError,
-    OverflowError,
-)
-"""What a hypothesis may run into that does not fit the layer; it is then none."""
+__all__ = ["Explanation", "proposals", "solve"]
 
 _PROMISING = 0.95
 _AS_SIMPLE = 0.2
@@ -37,10 +26,19 @@ _PER_NUMBER = 4
 
 @dataclass(frozen=True)
 class Explanation:
-    """The cause, or None with the evidence in `reason`."""
+    """The cause, or None with the evidence in `reason`. `patch` is what the cause changes in the segment."""
 
     cause: Cause | None
-    reason: str = ""
+    reason: Fact | None = None
+    patch: Patch | None = None
+
+
+class _Confirmed(NamedTuple):
+    """A hypothesis that explains the error, how well, and what it changes."""
+
+    candidate: Candidate
+    score: Score
+    patch: Patch
 
 
 def solve(problem: Problem) -> Explanation:
@@ -53,25 +51,38 @@ def solve(problem: Problem) -> Explanation:
     confirmed = list(_confirmed(problem))
     if not confirmed:
         return Explanation(None, _evidence(problem))
-    best, score = min(confirmed, key=lambda c: (not c[0].static, c[0].cost, -c[1].explains))
+    found = min(confirmed, key=lambda c: (not c.candidate.static, c.candidate.cost, -c.score.explains))
+    best = found.candidate
     rivals = [
-        c
-        for c, _ in confirmed
-        if _other(c, best) and c.static == best.static and c.cost <= best.cost + _AS_SIMPLE
+        c.candidate
+        for c in confirmed
+        if _other(c.candidate, best)
+        and c.candidate.static == best.static
+        and c.candidate.cost <= best.cost + _AS_SIMPLE
     ]
     if rivals:
-        reason = (
-            f"either {best.sentence}, or {rivals[0].sentence}: this data cannot tell; {_evidence(problem)}"
-        )
+        reason = fact("either", first=best.fact, second=rivals[0].fact, evidence=_evidence(problem))
         return Explanation(None, reason)
-    cause = Cause(
-        best.kind,
-        spoken(best.sentence),
-        min(max(score.explains, 0.0), 1.0),
-        best.network_value,
-        best.twin_value,
+    explains = min(max(found.score.explains, 0.0), 1.0)
+    cause = Cause(best.kind, best.fact, explains, _guilty(problem, found, confirmed))
+    return Explanation(cause, patch=found.patch)
+
+
+def _guilty(problem: Problem, found: _Confirmed, confirmed: Sequence[_Confirmed]) -> Site | None:
+    """The layer that does it; None where several are changed, or where the same may be said of another one."""
+    start, stop = found.patch.start, found.patch.stop
+    others = (c.patch.start for c in confirmed if c.candidate.fact == found.candidate.fact)
+    if stop - start != 1 or any(other != start for other in others):
+        return None
+    layer = problem.layers[start]
+    return Site(
+        layer.outputs[0],
+        layer.node,
+        layer.op or layer.kind,
+        layer.module,
+        layer.call,
+        source=layer.source,
     )
-    return Explanation(cause)
 
 
 def _length(problem: Problem) -> int:
@@ -79,32 +90,17 @@ def _length(problem: Problem) -> int:
     return sum(not kinds.get(layer.kind).exact for layer in problem.layers)
 
 
-def _evidence(problem: Problem) -> str:
+def _evidence(problem: Problem) -> Fact | None:
     """Where the error is and which way it goes, and what the kind of network adds to it."""
     own = (problem.repertoire or GENERAL).evidence(problem)
-    return ", ".join(part for part in (describe(problem), layers_apart(problem), own) if part)
+    parts = (describe(problem), layers_apart(problem), own)
+    known = tuple(part for part in parts if part is not None)
+    return fact("all", facts=known) if known else None
 
 
 def _other(a: Candidate, b: Candidate) -> bool:
     """Whether two hypotheses say different things. Of one kind of cause that is told by what they are about."""
-    return a.kind != b.kind or a.what != b.what or (bool(a.what) and a.twin_value != b.twin_value)
-
-
-_VERBS = {
-    "pads", "leaves", "adds", "applies", "clamps", "reads", "takes", "permutes", "resizes", "rounds",
-    "normalises", "multiplies", "slices", "joins", "reduces", "has", "keeps", "counts", "sums", "averages",
-    "scales", "divides", "saturates", "overflows", "runs", "resets", "uses", "starts", "ignores", "looks",
-    "masks", "samples", "writes", "makes", "prepares", "changes", "turns", "blends", "requantises", "says",
-}  # fmt: skip
-
-
-def spoken(sentence: str) -> str:
-    """What a hypothesis says, as a sentence.
-
-    >>> spoken("pads edge where the network pads reflect")
-    'the twin pads edge where the network pads reflect'
-    """
-    return f"the twin {sentence}" if sentence.split(" ", 1)[0] in _VERBS else sentence
+    return a.kind != b.kind or a.what != b.what or (bool(a.what) and a.fact.twin_value != b.fact.twin_value)
 
 
 def proposals(problem: Problem) -> Iterator[Candidate]:
@@ -114,14 +110,14 @@ def proposals(problem: Problem) -> Iterator[Candidate]:
         while True:
             try:
                 candidate = next(found, None)
-            except INAPPLICABLE:
+            except (NotApplicable, EngineError):
                 break  # a family that cannot make sense of this segment has nothing more to say about it
             if candidate is None:
                 break
             yield candidate
 
 
-def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
+def _confirmed(problem: Problem) -> Iterator[_Confirmed]:
     few = (problem.repertoire or GENERAL).fewer(problem)
     off = (
         int((problem.error.abs() > problem.slack * problem.floor).sum())
@@ -136,22 +132,22 @@ def _confirmed(problem: Problem) -> Iterator[tuple[Candidate, Score]]:
         if candidate.fitted and off is not None and off < _PER_NUMBER * candidate.fitted:
             continue
         if few is not None and not candidate.whole:
-            first = _score(few, candidate)
-            if first is None or first.explains < _PROMISING:
+            first = _tried(few, candidate)
+            if first is None or first.score.explains < _PROMISING:
                 continue
-        score = _score(problem, candidate)
-        if score is not None and score.named(floors=candidate.floors):
+        found = _tried(problem, candidate)
+        if found is not None and found.score.named(floors=candidate.floors):
             best = best or candidate
-            yield candidate, score
+            yield found
 
 
-def _score(problem: Problem, candidate: Candidate) -> Score | None:
+def _tried(problem: Problem, candidate: Candidate) -> _Confirmed | None:
+    """How well a hypothesis explains the error; None where it does not apply."""
     if candidate.unit is not None:
         problem = replace(problem, unit=candidate.unit)
     try:
         patch = candidate.change(problem)
-        if candidate.close:
-            return problem.score_close(patch)
-        return problem.score(patch)
-    except INAPPLICABLE:
+        score = problem.score_close(patch) if candidate.close else problem.score(patch)
+    except (NotApplicable, EngineError):
         return None
+    return None if score is None else _Confirmed(candidate, score, patch)

@@ -77,7 +77,7 @@ def _same_inputs(ours: Recording, theirs: Recording) -> None:
             if not inputs_differ(x, y):
                 continue
             cause, reason = input_cause(name, x, y)
-            if cause is None and "same picture" not in reason:
+            if cause is None and not (reason is not None and reason.params.get("alike")):
                 raise UsageError(
                     f"sample {index}: input {name} is not the same in both recordings",
                     hint="record both sides on the same inputs (the same --inputs, --shape and --seed)",

@@ -26,7 +26,7 @@ from twinnet.judge.inputs import OtherInput, input_cause, inputs_differ
 from twinnet.judge.plan import Plan
 from twinnet.judge.sample import Seen, judge_sample
 from twinnet.judge.task import mean_metric, task_metric
-from twinnet.result import Guard, PairResult, Result, TaskMetric
+from twinnet.result import Guard, PairResult, Result, TaskMetric, fact, said
 from twinnet.shrink.collect import Seeds, Source, seeds_of_error
 
 __all__ = ["Checked", "Listener", "check_case", "run_case"]
@@ -196,23 +196,22 @@ def _source(case: Case, sides: Sides) -> Source:
 
 def _said(case: Case, sides: Sides, plan: Plan, scores: Sequence[TaskMetric]) -> Result:
     """What is known beside the numbers: sides, inputs, and the guards that spoke before judging."""
-    said = [
-        Guard("note", n) for n in (*_version_notes(), *case.feed.notes, *plan.net.notes, *plan.twin.notes)
+    found = [
+        Guard("note", said(n))
+        for n in (*_version_notes(), *case.feed.notes, *plan.net.notes, *plan.twin.notes)
     ]
     if case.job.ir_folder is not None and not case.job.ir_folder.exists():
-        said.append(Guard("note", f"{plan.twin.engine} has no intermediate representation to write"))
-    said += plan.observed.guards
+        found.append(Guard("note", fact("note.no_ir", engine=plan.twin.engine)))
+    found += plan.observed.guards
     if getattr(case.network, "was_training", False):
-        said.append(
-            Guard("training mode", "the module was in training mode; it was set to eval for the check")
-        )
+        found.append(Guard("training mode", fact("training_mode")))
     twin = sides.twin_info()
     return Result(
         verdict="PASS",
         network=sides.network_info(),
         twin=replace(twin, precision="int8") if plan.units.quantised else twin,
         inputs=case.feed.info,
-        guards=tuple(said),
+        guards=tuple(found),
         metrics=mean_metric(scores),
     )
 
@@ -234,6 +233,7 @@ def _error(case: Case, sides: Sides, error: EngineError, *, seeds: bool = True) 
         network=sides.network_info(),
         twin=sides.twin_info(),
         inputs=case.feed.info,
+        guards=tuple(Guard("note", note) for note in _version_notes()),
         error=error.what if error.hint is None else f"{error.what}\n  {error.hint}",
         stage=error.stage,
         log=error.log,

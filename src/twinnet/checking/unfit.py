@@ -79,7 +79,7 @@ def refuse_other(
             from twinnet.structure import not_the_same
 
             reason = not_the_same(graph, twin_graph)
-            if reason:
+            if reason is not None:
                 said += [f"output {dims(b)} where the network has {dims(a)}" for a, b in apart[:1]]
                 said.append(f"{reason} (A is the network, B the twin)")
     if said:

@@ -25,8 +25,8 @@ def command(
 
     Example: twinnet diff model.py:build exported.onnx
     """
-    from twinnet.structure import diff, render
+    from twinnet.structure import diff
 
     found = diff(a, b, shapes=o.shapes(shape))
-    typer.echo(found.to_json() if as_json else render(found))
+    typer.echo(found.to_json() if as_json else repr(found))
     raise typer.Exit(found.exit_code)

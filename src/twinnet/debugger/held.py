@@ -15,7 +15,7 @@ from twinnet.judge.plan import Plan
 from twinnet.judge.sample import Seen
 from twinnet.judge.verdicts import Born
 from twinnet.pairing import Pair
-from twinnet.result import PairResult
+from twinnet.result import PairResult, fact
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
 
 __all__ = ["Held"]
@@ -61,7 +61,7 @@ class Held:
     def born(self, seen: Seen, pair: Pair) -> Born:
         """The born test of one pair."""
         if self.plan is None or self.plan.test is None:
-            return Born("not judged", reason="the network's layers cannot be evaluated")
+            return Born("not judged", reason=fact("born.no_layers"))
         return self.plan.test.on(seen.sample, seen.trace, seen.twin_trace)(pair)
 
     def context(self, seen: Seen) -> Context | None:

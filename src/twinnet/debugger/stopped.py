@@ -15,7 +15,7 @@ from twinnet.judge.metrics import compare
 from twinnet.pairing import Pair
 from twinnet.precision import dtype_class
 from twinnet.report.show import find_pair
-from twinnet.result import Difference, PairResult, Result
+from twinnet.result import Difference, Fact, PairResult, Result, fact
 
 if TYPE_CHECKING:
     from twinnet.debugger.held import Held
@@ -52,17 +52,17 @@ def differences(
     return tuple(found)
 
 
-def why_not(ours: np.ndarray, theirs: np.ndarray) -> str:
-    """Why two tensors cannot be compared number by number; empty if they can be.
+def why_not(ours: np.ndarray, theirs: np.ndarray) -> Fact | None:
+    """Why two tensors cannot be compared number by number; None if they can be.
 
-    >>> why_not(np.zeros(3), np.zeros((3, 1))), why_not(np.zeros(3), np.zeros(3, int))
-    ('shape (3, 1) where the network has (3,)', 'int64 where the network has float64')
+    >>> str(why_not(np.zeros(3), np.zeros((3, 1)))), str(why_not(np.zeros(3), np.zeros(3, int)))
+    ('shape 3x1 where the network has 3', 'int64 where the network has float64')
     """
     if ours.shape != theirs.shape:
-        return f"shape {theirs.shape} where the network has {ours.shape}"
+        return fact("shape.differs", network=ours.shape, twin=theirs.shape)
     if dtype_class(ours.dtype) != dtype_class(theirs.dtype):
-        return f"{theirs.dtype} where the network has {ours.dtype}"
-    return ""
+        return fact("type.differs", network=ours.dtype.name, twin=theirs.dtype.name)
+    return None
 
 
 @dataclass

@@ -76,7 +76,7 @@ def _output(output: PairResult, judged: PairResult | None, tolerances: Tolerance
     status = judged.status if judged else "pass"
     if stated is not None:
         status = "fail" if stated.complaint(output.difference) else "pass"
-    return replace(output, status=status, reason=judged.reason if judged else "")
+    return replace(output, status=status, reason=judged.reason if judged else None)
 
 
 def against_baseline(result: Result, baseline: str | Path) -> Result:

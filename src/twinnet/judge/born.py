@@ -19,13 +19,13 @@ import torch
 from twinnet.errors import EngineError
 from twinnet.judge.bridge import Bridges, Span
 from twinnet.judge.flips import Flipped
-from twinnet.judge.plan import dims
 from twinnet.judge.sizes import TINY_HALF, Sizes, as_real, class_of, nonfinite
-from twinnet.judge.verdicts import BEYOND_STEPS, LIMIT, TOO_LARGE, Born
+from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds
 from twinnet.layers.graph import Graph
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
+from twinnet.result import fact
 
 if TYPE_CHECKING:
     from twinnet.judge.declared import Declared
@@ -175,7 +175,7 @@ class _Sample:
     def judge(self, pair: Pair) -> Born:
         """The judgement by the pair's segment, or by a longer one across tensors that watching changed."""
         if pair.site.tensor not in self._test._graph.producer:
-            return Born("not judged", reason="not made by a layer of the network")
+            return Born("not judged", reason=fact("born.no_layer"))
         _, born = self.bridges.judged(pair)
         if born.status in ("pass", "untested") and not born.finite:
             if why := self.bridges.changed(pair):
@@ -191,7 +191,7 @@ class _Sample:
         labels = test.named(layers)
         missing = [n for n in frontier if not self._has(n)]
         if missing:
-            return Born("not judged", reason=f"no value for {missing[0]}", segment=labels)
+            return Born("not judged", reason=fact("born.no_value", tensor=missing[0]), segment=labels)
         got = to_tensor(pair.transform.to_network(self._twin[pair.twin_site.tensor]))
         try:
             if self._moved_only(tensor, layers, frontier, got):
@@ -200,12 +200,12 @@ class _Sample:
             expected, error = self._evaluate(tensor, layers, frontier, {})
         except EngineError as unknown:
             # Not known to us, or not computable on what the twin put in: no judgement, and never a verdict.
-            return Born("not judged", reason=unknown.what, segment=labels)
+            return Born("not judged", reason=fact("born.not_evaluated", error=unknown.what), segment=labels)
         if expected.shape != got.shape:
-            reason = f"shape {dims(got.shape)} where the network has {dims(expected.shape)}"
+            reason = fact("shape.differs", network=tuple(expected.shape), twin=tuple(got.shape))
             return Born("fail", reason=reason, segment=labels)
         if class_of(expected) != class_of(got):
-            reason = f"{class_of(got)} where the network has {class_of(expected)}"
+            reason = fact("type.differs", network=class_of(expected), twin=class_of(got))
             return Born("fail", reason=reason, segment=labels)
         if class_of(got) not in ("float", "complex"):
             return self._discrete(pair, span, expected, error, got, labels)
@@ -244,11 +244,9 @@ class _Sample:
         sizes = Sizes(got, expected.value, allowed, test._unit)
         if sizes.ratio <= test._limit:
             status = "pass" if sizes.level >= _STEPS_BLIND else "untested"
-            reason = "" if status == "pass" else "the values are as small as its quantisation steps"
+            reason = None if status == "pass" else fact("born.within_steps")
             return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit)
-        reason = BEYOND_STEPS
-        if expected.clipped > 0:
-            reason += f"; its range clips {100 * expected.clipped:.2g} % of the values"
+        reason = fact("born.beyond_steps", clipped=expected.clipped)
         return Born("fail", sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit)
 
     def _has(self, name: str) -> bool:
@@ -333,13 +331,12 @@ class _Sample:
             reason = nonfinite(expected, got, pair, self._network)
             if reason:
                 return Born("fail", reason=reason, segment=labels, limit=test._limit, finite=False)
-        status, reason = "pass", ""
+        status, reason = "pass", None
         if sizes.ratio > test._limit:
-            status, reason = "fail", TOO_LARGE
+            status, reason = "fail", fact("born.too_large")
         elif sizes.level < min(BLIND, _NARROW_BLIND / test._unit):
-            status, reason = "untested", "the values are as small as what rounding may change"
-            if not sizes.level and not sizes.finite:
-                reason = "no element of it is a finite number on both sides"
+            nothing = not sizes.level and not sizes.finite
+            status, reason = "untested", fact("born.nothing_finite" if nothing else "born.within_rounding")
         return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit, sizes.finite)
 
     def _moved_only(
@@ -374,11 +371,8 @@ class _Sample:
         excused = run.excused(pair.site.tensor, expected, got)
         flips = int((~same).sum())
         if bool(excused.all()):
-            word = "flip" if flips == 1 else "flips"
-            reason = f"{flips} {word} where the network's own margin is within rounding"
-            return Born("excused", 0.0, 0.0, 0.0, reason, labels, limit)
+            return Born("excused", 0.0, 0.0, 0.0, fact("born.flips", count=flips), labels, limit)
         wrong = int((~excused).sum())
         off = float((got.to(torch.float64) - expected.to(torch.float64)).abs().max())
-        return Born(
-            "fail", math.inf, off, 0.0, f"{wrong} of {expected.numel()} elements differ", labels, limit
-        )
+        reason = fact("born.elements", count=wrong, elements=expected.numel())
+        return Born("fail", math.inf, off, 0.0, reason, labels, limit)

@@ -19,10 +19,11 @@ import numpy as np
 import torch
 
 from twinnet.errors import EngineError
-from twinnet.judge.verdicts import ACROSS, CHANGED, OVERFLOW, Born
+from twinnet.judge.verdicts import Born
 from twinnet.layers.graph import Graph
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
+from twinnet.result import Fact, coded, fact
 
 __all__ = ["Bridges", "Span"]
 
@@ -72,26 +73,24 @@ class Bridges:
         own = self._span(pair.site.tensor)
         return self.judged(pair)[0] if any(map(self._overflown, own.frontier)) else own
 
-    def changed(self, pair: Pair) -> str:
-        """That watching changed a tensor, in words; empty if it did not, as far as anybody can tell."""
+    def changed(self, pair: Pair) -> Fact | None:
+        """That watching changed a tensor; None if it did not, as far as anybody can tell."""
         if not self._overflown(pair.site.tensor) or not self._crossed(pair.site.tensor):
-            return ""
+            return None
         own = to_tensor(self._network[pair.site.tensor])
         at = self._value(pair.site.tensor).isinf() & own.isfinite()
-        largest = float(own[at].abs().max())
-        return f"{CHANGED}: it is infinite where the network has {largest:.3g}, and what reads it had a number there"
+        return fact("watching.changed", network=float(own[at].abs().max()))
 
-    def overflow(self, pair: Pair) -> str:
-        """That a number was too large for the twin and did harm, in words; empty if there was none, or it did none."""
+    def overflow(self, pair: Pair) -> Fact | None:
+        """That a number was too large for the twin and did harm; None if there was none, or it did none."""
         tensor = pair.site.tensor
         if not self._overflown(tensor):
-            return ""
+            return None
         own, theirs = to_tensor(self._network[tensor]), self._value(tensor)
         here = theirs.isinf() & own.isfinite() & self._expected(tensor, self.judged(pair)[0]).isfinite()
         if not bool(here.any()) or not self._harm(tensor):
-            return ""
-        top, largest = torch.finfo(theirs.dtype).max, float(own[here].abs().max())
-        return f"{OVERFLOW}: the network has {largest:.3g}, and its format ends at {top:.6g}"
+            return None
+        return fact("born.overflow", network=float(own[here].abs().max()), end=torch.finfo(theirs.dtype).max)
 
     def _harm(self, tensor: str) -> bool:
         """Whether what reads an infinite tensor gives something else than it would from the number."""
@@ -126,8 +125,8 @@ class Bridges:
         found, again = self._across(pair, self._span(pair.site.tensor, span.crossed.union(beyond)))
         if not unread and again.status in ("fail", "not judged"):
             return span, born  # it may well have read what was seen, and then it is wrong
-        if again.status == "not judged" and not again.reason.startswith(ACROSS):
-            again = replace(again, reason=f"{ACROSS} ({beyond[0]}), and {again.reason}")
+        if again.status == "not judged" and not coded(again.reason, "watching.across"):
+            again = replace(again, reason=fact("watching.across", tensor=beyond[0], why=again.reason))
         return found, again
 
     def _unread(self, pair: Pair, span: Span) -> bool:

@@ -13,10 +13,9 @@ from twinnet.judge import guards
 from twinnet.judge.aggregate import evidence_of, findings_of, verdict_of, visible
 from twinnet.judge.inputs import OtherInput
 from twinnet.judge.metrics import compare
-from twinnet.judge.plan import Plan, dims
-from twinnet.judge.verdicts import CHANGED
+from twinnet.judge.plan import Plan
 from twinnet.precision import dtype_class
-from twinnet.result import Coverage, Finding, Guard, PairResult, Result
+from twinnet.result import Coverage, Fact, Finding, Guard, PairResult, Result, coded, fact
 from twinnet.site import Site
 from twinnet.store import dtype_name
 
@@ -109,7 +108,7 @@ class _Conclusion:
 
     def _visible(self, pair: PairResult) -> bool:
         """Whether a tensor plainly differs; what only watching does to it is no difference."""
-        if pair.reason.startswith(CHANGED):
+        if coded(pair.reason, "watching.changed"):
             return False
         return visible(pair.difference, self.plan.units.plain, pair.site.op)
 
@@ -142,10 +141,10 @@ class _Conclusion:
         tells whether rounding can have done this. NaN and Inf in other places no rounding explains: a twin may compute
         them rightly from what it has, and have it only because it keeps fewer bits between layers than the network.
         """
-        wrong: dict[str, str] = {}
+        wrong: dict[str, Fact] = {}
         for index, output in enumerate(outputs):
             if reason := self._plainly(output):
-                told = f"{reason}, though no segment could be caught creating it"
+                told = fact("output.uncaught", what=reason)
                 outputs[index] = replace(output, status="fail", reason=told)
                 wrong[output.site.tensor] = reason
         return [
@@ -155,18 +154,17 @@ class _Conclusion:
             for p in pairs
         ]
 
-    def _plainly(self, output: PairResult) -> str:
-        """How an output differs, although no segment does; empty if rounding may have done it."""
+    def _plainly(self, output: PairResult) -> Fact | None:
+        """How an output differs, although no segment does; None if rounding may have done it."""
         plan, difference = self.plan, output.difference
         if plan.tolerances or self.outcome.inputs:
-            return ""
+            return None
         if difference.nonfinite_mismatch:
-            count = f"{difference.nonfinite_mismatch} elements"
-            return f"NaN or Inf in other places than in the network ({count})"
+            return fact("nonfinite.places", count=difference.nonfinite_mismatch)
         if plan.by_network or plan.units.quantised or output.ratio is None or output.ratio <= _FAR:
-            return ""
+            return None
         far = visible(difference, 16 * plan.units.plain, output.site.op)
-        return "plainly different" if far else ""
+        return fact("output.plainly") if far else None
 
     def _contributors(self) -> tuple[Finding, ...]:
         """What a network with a meaning of its own calls so; other contributors are ranked by impact, with blame."""
@@ -189,8 +187,8 @@ class _Conclusion:
             twin_site = judged.twin_site if judged else Site(row.twin_tensor, role="output")
             base = PairResult(site, twin_site, "pass", rule="end to end")
             if ours.shape != theirs.shape or dtype_class(ours.dtype) != dtype_class(theirs.dtype):
-                has = f"{dims(ours.shape)} {ours.dtype.name}"
-                reason = f"{dims(theirs.shape)} {theirs.dtype.name} where the network has {has}"
+                ours_, theirs_ = ((a.shape, a.dtype.name) for a in (ours, theirs))
+                reason = fact("output.form", network=ours_, twin=theirs_)
                 found.append(replace(base, status="fail", reason=reason, rule="structure"))
                 continue
             difference = compare(ours, theirs)
@@ -213,7 +211,7 @@ class _Conclusion:
                     ratio=difference.max_abs / floor if known else None,
                     difference=difference,
                     sample=number,
-                    reason=judged.reason if judged else "",
+                    reason=judged.reason if judged else None,
                 )
             )
         return found
@@ -262,20 +260,20 @@ class _Conclusion:
     def _coverage(self) -> Coverage:
         pairs, pairing = self.outcome.pairs, self.plan.pairing
         judged = sum(p.status in ("pass", "fail", "excused") for p in pairs)
-        note = ""
+        note = None
         if self.plan.graph is None and not self.plan.by_network:
-            note = (
-                "the network's layers are not known: only outputs are judged, by the size of the difference"
-            )
+            note = fact("coverage.no_layers")
         else:
             longest = max((len(p.segment) for p in pairs), default=0)
-            unknown = [p for p in pairs if p.status == "not judged" and p.reason and not self.plan.tolerances]
+            unknown = [
+                p
+                for p in pairs
+                if p.status == "not judged" and p.reason is not None and not self.plan.tolerances
+            ]
             if unknown:
-                note = f"{len(unknown)} pairs could not be judged: {unknown[0].reason}"
+                note = fact("coverage.not_judged", pairs=len(unknown), why=unknown[0].reason)
             elif longest > 40:
-                note = (
-                    f"the longest segment judged as one has {longest} layers: small faults inside it can hide"
-                )
+                note = fact("coverage.long_segment", layers=longest)
         return Coverage(
             sites=len(pairing.sites),
             paired=len(pairing.pairs),

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from twinnet.judge.metrics import bit_equal, compare
-from twinnet.judge.verdicts import ACROSS, CHANGED
 from twinnet.precision import dtype_class
-from twinnet.result import Coverage, Guard, PairResult
+from twinnet.result import Coverage, Fact, Guard, PairResult, coded, fact
 
 __all__ = [
     "changed_by_watching",
@@ -26,54 +25,44 @@ __all__ = [
 Arrays = Mapping[str, np.ndarray]
 
 
-def saturated(array: np.ndarray) -> str:
-    """Why a tensor could not show a fault, or an empty string.
+def saturated(array: np.ndarray) -> Fact | None:
+    """Why a tensor could not show a fault, or None.
 
-    >>> saturated(np.zeros(10, np.float32))
+    >>> str(saturated(np.zeros(10, np.float32)))
     'is 0 everywhere'
     """
     if array.size == 0:
-        return "is empty"
+        return fact("data.empty")
     if dtype_class(array.dtype) != "float":
-        return ""
+        return None
     values = array.astype(np.float64, copy=False)
     finite = values[np.isfinite(values)] if not np.isfinite(values.sum()) else values
     if finite.size == 0:
-        return "holds no finite number"
+        return fact("data.nothing_finite")
     low, high = float(finite.min()), float(finite.max())
     if low == high:
-        return f"is {low:g} everywhere" if array.size > 1 else ""
+        return fact("data.constant", value=low) if array.size > 1 else None
     if array.size >= 16:
         ends = np.count_nonzero(finite == low) + np.count_nonzero(finite == high)
         if ends >= 0.999 * finite.size:
-            return f"is saturated: {100 * ends / finite.size:.1f} % of it is either {low:g} or {high:g}"
-    return ""
+            return fact("data.saturated", share=ends / finite.size, low=low, high=high)
+    return None
 
 
 def degenerate_data(outputs: Sequence[PairResult], values: Arrays, untested: int, total: int) -> list[Guard]:
     """Outputs that are constant, saturated, or as small as their own rounding; inner sites are only counted."""
-    found = []
-    weak = 0
+    weak = []
     for pair in outputs:
         name = pair.site.tensor
-        why = saturated(values[name]) if name in values else ""
-        if not why and pair.status == "untested":
-            why = "is as small as what rounding may change"
-        if why:
-            weak += 1
-            found.append(
-                Guard("degenerate data", f"output {name} {why}: this data cannot show a fault in it")
-            )
-    all_weak = bool(outputs) and weak == len(outputs)
-    found = [Guard(g.name, g.message, weakens=all_weak) for g in found]
+        why = saturated(values[name]) if name in values else None
+        if why is None and pair.status == "untested":
+            why = fact("data.small")
+        if why is not None:
+            weak.append(fact("data.output", output=name, why=why))
+    all_weak = len(weak) == len(outputs)
+    found = [Guard("degenerate data", told, weakens=all_weak) for told in weak]
     if untested and total:
-        plural = "site is" if untested == 1 else "sites are"
-        found.append(
-            Guard(
-                "degenerate data",
-                f"{untested} of {total} inner {plural} not tested by this data (see the report)",
-            )
-        )
+        found.append(Guard("degenerate data", fact("data.untested", count=untested, sites=total)))
     return found
 
 
@@ -86,13 +75,7 @@ def constant_inputs(samples: Sequence[Arrays]) -> list[Guard]:
     if any(a.size < 16 or (a != a.reshape(-1)[0]).any() for a in arrays):
         return []
     value = arrays[0].reshape(-1)[0]
-    return [
-        Guard(
-            "degenerate data",
-            f"input {name} is {value:g} everywhere: it hardly tests the network",
-            weakens=True,
-        )
-    ]
+    return [Guard("degenerate data", fact("data.input", input=name, value=value), weakens=True)]
 
 
 def shuffled(sample: Arrays, seed: int = 0) -> dict[str, np.ndarray]:
@@ -126,19 +109,9 @@ def null_baseline(first: Arrays, other: Arrays, differences: Mapping[str, float]
     if not any(n in other and other[n].shape == v.shape for n, v in first.items()):
         return []
     if moved == 0.0:
-        return [
-            Guard(
-                "null baseline",
-                "a different input gives the same output: agreement proves nothing",
-                weakens=True,
-            )
-        ]
+        return [Guard("null baseline", fact("baseline.same"), weakens=True)]
     if differs > 0 and moved < 10 * differs:
-        message = (
-            f"a different input moves the output by {moved:.2g}, the twin by {differs:.2g}: "
-            "this data hardly tells them apart"
-        )
-        return [Guard("null baseline", message, weakens=True)]
+        return [Guard("null baseline", fact("baseline.close", moved=moved, differs=differs), weakens=True)]
     return []
 
 
@@ -157,13 +130,7 @@ def observer_or_chance(
             if not bit_equal(plain[name], again[name]):
                 spread = max(spread, distance(plain[name], again[name]))
         if spread > 0:
-            guards.append(
-                Guard(
-                    "determinism",
-                    f"two equal runs of the {side} differ by {spread:.2g}"
-                    + ("; added to what is allowed" if side == "twin" else ""),
-                )
-            )
+            guards.append(Guard("determinism", fact("determinism", side=side, spread=spread)))
     effect = 0.0
     for name, value in zip(names, captured, strict=False):
         if not bit_equal(plain[name], value):
@@ -173,30 +140,20 @@ def observer_or_chance(
         default=0.0,
     )
     if effect > max(spread, 2.0**-24 * largest):
-        guards.append(
-            Guard(
-                "observer effect",
-                f"watching the {side} changes its output by {effect:.2g}; the output is judged unwatched",
-            )
-        )
+        guards.append(Guard("observer effect", fact("watching.output", side=side, effect=effect)))
     return guards, spread
 
 
 def changed_by_watching(pairs: Sequence[PairResult]) -> list[Guard]:
     """Tensors that are others when nobody looks, and how what reads them was judged."""
-    changed = [p.site.tensor for p in pairs if p.status == "untested" and p.reason.startswith(CHANGED)]
-    open_ = [p.site.tensor for p in pairs if p.status == "not judged" and p.reason.startswith(ACROSS)]
+    changed = [p.site.tensor for p in pairs if p.status == "untested" and coded(p.reason, "watching.changed")]
+    open_ = [p.site.tensor for p in pairs if p.status == "not judged" and coded(p.reason, "watching.across")]
     found = []
     if changed:
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        message = (
-            f"watching the twin makes {changed[0]}{more} infinite, though it is not where it is used; "
-            "what reads it is judged in one with what makes it"
-        )
-        found.append(Guard("observer effect", message))
+        told = fact("watching.infinite", tensor=changed[0], more=len(changed) - 1)
+        found.append(Guard("observer effect", told))
     if open_:
-        message = f"watching the twin changes what {open_[0]} reads, so that it could not be judged"
-        found.append(Guard("observer effect", message, weakens=True))
+        found.append(Guard("observer effect", fact("watching.unjudged", tensor=open_[0]), weakens=True))
     return found
 
 
@@ -211,8 +168,7 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 def coverage_guard(coverage: Coverage) -> list[Guard]:
     """Speaks up when a good part of the network was not compared, or nothing of it was judged."""
     if coverage.paired and not coverage.judged:
-        why = f": {coverage.note}" if coverage.note else ""
-        return [Guard("coverage", f"nothing was judged{why}", weakens=True)]
-    if coverage.note:
+        return [Guard("coverage", fact("coverage.nothing", why=coverage.note), weakens=True)]
+    if coverage.note is not None:
         return [Guard("coverage", coverage.note)]
     return []

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinnet.judge.preparations import preparations
-from twinnet.result import Cause
+from twinnet.result import Cause, Fact, fact
 
 __all__ = ["OtherInput", "input_cause", "inputs_differ"]
 
 _CLOSE = 2.0**-18  # of the range: prepared in float32, in another order of operations
-_ENOUGH, _CLEARLY, _STEPS = 0.99, 10.0, 2.01
+_ENOUGH, _CLEARLY, _STEPS, _ALIKE = 0.99, 10.0, 2.01, 0.9
 _RANGES = {
-    (2.0, -1.0): "[-1,1] where the network takes [0,1]",
-    (0.5, 0.5): "[0,1] where the network takes [-1,1]",
-    (255.0, 0.0): "[0,255] where the network takes [0,1]",
-    (1 / 255, 0.0): "[0,1] where the network takes [0,255]",
-    (1 / 127.5, -1.0): "[-1,1] where the network takes [0,255]",
-    (127.5, 127.5): "[0,255] where the network takes [-1,1]",
+    (2.0, -1.0): ("[-1,1]", "[0,1]"),
+    (0.5, 0.5): ("[0,1]", "[-1,1]"),
+    (255.0, 0.0): ("[0,255]", "[0,1]"),
+    (1 / 255, 0.0): ("[0,1]", "[0,255]"),
+    (1 / 127.5, -1.0): ("[-1,1]", "[0,255]"),
+    (127.5, 127.5): ("[0,255]", "[-1,1]"),
 }
 
 
@@ -32,7 +32,7 @@ class OtherInput:
     ours: np.ndarray
     theirs: np.ndarray
     cause: Cause | None
-    reason: str
+    reason: Fact | None
 
 
 def inputs_differ(ours: np.ndarray, theirs: np.ndarray) -> bool:
@@ -46,8 +46,8 @@ def inputs_differ(ours: np.ndarray, theirs: np.ndarray) -> bool:
 
 def input_cause(
     name: str, ours: np.ndarray, theirs: np.ndarray, resized: Iterable[tuple[str, np.ndarray]] = ()
-) -> tuple[Cause | None, str]:
-    """What was done otherwise to an input, or the evidence in words.
+) -> tuple[Cause | None, Fact | None]:
+    """What was done otherwise to an input, or the evidence.
 
     `resized` are ways to resize the picture it comes from, and what they give.
 
@@ -60,100 +60,93 @@ def input_cause(
     a, b = ours.astype(np.float64), theirs.astype(np.float64)
     found = list(_explanations(a, b))
     if len(found) == 1:
-        words, network, twin = found[0]
-        sentence = f"the twin takes input {name} {words}"
-        return Cause("preprocessing", sentence, 1.0, network, twin), ""
+        way, network, twin = found[0]
+        said = fact("input.taken", input=name, way=way, network=network, twin=twin)
+        return Cause("preprocessing", said, 1.0), None
     if len(found) > 1:
-        return None, f"either {found[0][0]}, or {found[1][0]}: this data cannot tell"
+        return None, fact("either", first=found[0][0], second=found[1][0], evidence=None)
     if a.shape == b.shape:
         cause, reason = _resized(name, a, b, resized, 255.0 if ours.dtype == np.uint8 else 1.0)
-        if cause is not None or reason:
+        if cause is not None or reason is not None:
             return cause, reason
     if a.shape != b.shape:
-        return None, f"shape {_dims(b.shape)} where the network has {_dims(a.shape)}"
+        return None, fact("shape.differs", network=a.shape, twin=b.shape)
     off = np.abs(a - b)
-    share = float((off > 0).mean())
-    percent = f"{100 * share:.0f}" if share >= 0.01 else f"{100 * share:.2g}"
-    reason = f"{percent} % of its elements differ, by {off.max():.2g} at most"
-    if a.std() > 0 and b.std() > 0:
-        alike = float(np.corrcoef(a.ravel(), b.ravel())[0, 1])
-        if alike > 0.9:
-            reason += ": much the same picture, resized, cropped or decoded otherwise"
-    return None, reason
+    alike = a.std() > 0 and b.std() > 0 and float(np.corrcoef(a.ravel(), b.ravel())[0, 1]) > _ALIKE
+    share, most = float((off > 0).mean()), float(off.max())
+    return None, fact("input.differs", share=share, most=most, alike=bool(alike))
 
 
 def _resized(
     name: str, a: np.ndarray, b: np.ndarray, ways: Iterable[tuple[str, np.ndarray]], top: float
-) -> tuple[Cause | None, str]:
+) -> tuple[Cause | None, Fact | None]:
     """Another filter, if the picture resized by it explains 99 % of the difference and no other way comes near."""
     whole = float(((b - a) ** 2).sum())
     left: dict[str, float] = {}
     own = ""
-    for words, made in ways:
+    for how, made in ways:
         if made.shape != b.shape:
             continue
         made = made.astype(np.float64)
-        own = own or (words if np.array_equal(made, a) else "")
+        own = own or (how if np.array_equal(made, a) else "")
         rest = np.abs(b - made)
         # Sums of whole numbers may be rounded to either side.
         if float(rest.max()) <= _STEPS * top / 255:
-            left[words] = min(left.get(words, 1.0), float((rest**2).sum()) / whole)
+            left[how] = min(left.get(how, 1.0), float((rest**2).sum()) / whole)
     left.pop(own, None)
-    ranked = sorted((share, words) for words, share in left.items() if share <= 1 - _ENOUGH)
+    ranked = sorted((share, how) for how, share in left.items() if share <= 1 - _ENOUGH)
     if not ranked or not own:
-        return None, ""
-    share, words = ranked[0]
+        return None, None
+    share, how = ranked[0]
     if len(ranked) > 1 and ranked[1][0] < _CLEARLY * max(share, 1e-9):
-        return None, f"either resized {words}, or {ranked[1][1]}: this data cannot tell"
-    sentence = f"the twin takes input {name} resized {words} where the network takes it resized {own}"
-    return Cause("preprocessing", sentence, 1.0 - share, own, words), ""
+        one, two = (fact("prepared.resized", how=way) for _, way in ranked[:2])
+        return None, fact("either", first=one, second=two, evidence=None)
+    return Cause("preprocessing", fact("input.resized", input=name, network=own, twin=how), 1.0 - share), None
 
 
-def _explanations(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, object, object]]:
+def _explanations(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[Fact, object, object]]:
     """Every single change that turns one input into the other, the simple ones before combinations."""
     found = False
-    for words, twin, changed in _moved(a):
+    for twin, changed in _moved(a):
         if _same(changed, b):
             found = True
-            yield words, "as it is", twin
+            yield fact("prepared.moved", how=twin), "as it is", twin
     if found:
         return
-    for words, changed in preparations(a):
+    for way, changed in preparations(a):
         if _same(changed, b):
-            yield words, "as it is", words
+            yield way, "as it is", way
             return
     yield from _affine(a, b)
     yield from _cropped(a, b)
 
 
-def _moved(a: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
+def _moved(a: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     for axis in dict.fromkeys((1, a.ndim - 1)):
         if a.ndim > 2 and a.shape[axis] in (3, 4):
             order = [2, 1, 0, *range(3, a.shape[axis])]
-            yield "with its channels reversed (BGR for RGB)", "BGR", a.take(order, axis)
+            yield "BGR", a.take(order, axis)
     if a.ndim == 4:
-        yield "as NHWC where the network takes NCHW", "NHWC", a.transpose(0, 2, 3, 1)
-        yield "as NCHW where the network takes NHWC", "NCHW", a.transpose(0, 3, 1, 2)
-        yield "with height and width exchanged", "transposed", a.swapaxes(2, 3)
-        yield "mirrored left to right", "mirrored", a[..., ::-1]
-        yield "upside down", "upside down", a[:, :, ::-1]
+        yield "NHWC", a.transpose(0, 2, 3, 1)
+        yield "NCHW", a.transpose(0, 3, 1, 2)
+        yield "transposed", a.swapaxes(2, 3)
+        yield "mirrored", a[..., ::-1]
+        yield "upside down", a[:, :, ::-1]
 
 
-def _affine(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, object, object]]:
+def _affine(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[Fact, object, object]]:
     """A factor and an offset for the whole input, or for each channel."""
     if a.shape != b.shape or a.size < 8:
         return
     scale, offset = _fit(a, b)
     if scale is not None and _same(scale * a + offset, b):
-        for (factor, shift), words in _RANGES.items():
+        for (factor, shift), (theirs, ours) in _RANGES.items():
             if abs(scale - factor) < 1e-3 * factor and abs(offset - shift) < 1e-3 * max(1.0, abs(shift)):
-                yield f"in {words}", "as it is", f"{factor:.6g} x + {shift:.6g}"
+                way = fact("prepared.range", network=ours, twin=theirs)
+                yield way, "as it is", f"{factor:.6g} x + {shift:.6g}"
                 return
-        yield (
-            f"scaled by {scale:.5g} and shifted by {offset:.5g}",
-            "as it is",
-            f"{scale:.6g} x + {offset:.6g}",
-        )
+        way = fact("prepared.scaled", factor=scale, offset=offset)
+        yield way, "as it is", f"{scale:.6g} x + {offset:.6g}"
         return
     if a.ndim < 3 or not 1 < a.shape[1] <= 4:
         return
@@ -165,7 +158,8 @@ def _affine(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, object, object]
     offsets = np.array([o for _, o in rows])
     if _same(scales.reshape(wide) * a + offsets.reshape(wide), b):
         shown = ", ".join(f"{s:.4g} x + {o:.4g}" for s, o in zip(scales, offsets, strict=True))
-        yield f"with another mean or standard deviation for each channel ({shown})", "as it is", shown
+        way = fact("prepared.by_channel", factors=scales, offsets=offsets)
+        yield way, "as it is", shown
 
 
 def _fit(a: np.ndarray, b: np.ndarray) -> tuple[float | None, float]:
@@ -176,7 +170,7 @@ def _fit(a: np.ndarray, b: np.ndarray) -> tuple[float | None, float]:
     return scale, float(b.mean() - scale * a.mean())
 
 
-def _cropped(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, object, object]]:
+def _cropped(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[Fact, object, object]]:
     """The same picture moved by a few pixels: another crop."""
     if a.ndim != 4 or a.shape != b.shape or min(a.shape[2:]) < 8:
         return
@@ -188,7 +182,7 @@ def _cropped(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[str, object, object
             ours = a[:, :, max(dy, 0) : a.shape[2] + min(dy, 0), max(dx, 0) : a.shape[3] + min(dx, 0)]
             theirs = b[:, :, max(-dy, 0) : b.shape[2] + min(-dy, 0), max(-dx, 0) : b.shape[3] + min(-dx, 0)]
             if ours.std() > 0 and _same(ours, theirs):
-                yield f"cropped {dy} rows lower and {dx} columns further right", "its own crop", (dy, dx)
+                yield fact("prepared.cropped", lower=dy, further=dx), "its own crop", (dy, dx)
                 return
 
 
@@ -197,7 +191,3 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
         return False
     scale = max(float(np.abs(b).max(initial=0.0)), 1e-30)
     return bool((np.abs(a - b) <= _CLOSE * scale).all())
-
-
-def _dims(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "scalar"

@@ -10,13 +10,13 @@ import numpy as np
 from twinnet.judge.aggregate import visible
 from twinnet.judge.metrics import compare
 from twinnet.judge.parallel import mapping
-from twinnet.judge.plan import Plan, dims
+from twinnet.judge.plan import Plan
 from twinnet.judge.tolerance import by_tolerance
 from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.pairing import Pair
 from twinnet.precision import dtype_class
 from twinnet.progress import Report, silent
-from twinnet.result import Difference, Judged, PairResult
+from twinnet.result import Difference, Fact, Judged, PairResult, fact
 from twinnet.store import dtype_name
 from twinnet.trace import Trace
 
@@ -85,13 +85,13 @@ class _Judge:
                 judged.append(self._status(pair, born, difference, problem, order[pair.site.tensor]))
         return judged
 
-    def _plain(self, pair: Pair) -> tuple[Difference | None, str]:
+    def _plain(self, pair: Pair) -> tuple[Difference | None, Fact | None]:
         a, b = self._seen.tensors(pair)
         if a.shape != b.shape:
-            return None, f"shape {dims(b.shape)} where the network has {dims(a.shape)}"
+            return None, fact("shape.differs", network=a.shape, twin=b.shape)
         if dtype_class(a.dtype) != dtype_class(b.dtype):
-            return None, f"{b.dtype.name} where the network has {a.dtype.name}"
-        return compare(a, b), ""
+            return None, fact("type.differs", network=a.dtype.name, twin=b.dtype.name)
+        return compare(a, b), None
 
     def _same(self, pair: Pair) -> Born | None:
         """Bit-equal from bit-equal inputs: the twin does what the network does, nothing is left to evaluate."""
@@ -103,7 +103,7 @@ class _Judge:
             return None
         array = self._seen.trace[tensor]
         if dtype_class(array.dtype) == "float" and (array.size == 0 or not np.any(array)):
-            return Born("untested", 0.0, 0.0, 0.0, "it is 0 everywhere", test.labels(tensor))
+            return Born("untested", 0.0, 0.0, 0.0, fact("born.zero"), test.labels(tensor))
         return Born("pass", 0.0, 0.0, 0.0, segment=test.labels(tensor))
 
     def _born_of(self, pair: Pair) -> Born:
@@ -112,7 +112,7 @@ class _Judge:
         return self._same(pair) or self._born(pair)
 
     def _status(
-        self, pair: Pair, born: Born, difference: Difference | None, problem: str, order: int
+        self, pair: Pair, born: Born, difference: Difference | None, problem: Fact | None, order: int
     ) -> PairResult:
         array = self._seen.trace[pair.site.tensor]
         tolerances = self._plan.tolerances
@@ -133,7 +133,7 @@ class _Judge:
             sample=self._seen.number,
             difference=difference or Difference(),
         )
-        if problem or difference is None:
+        if problem is not None or difference is None:
             return replace(base, reason=problem, rule="structure")
         if born.status == "not judged":
             automatic = self._plain_rule(base, born)
@@ -157,6 +157,5 @@ class _Judge:
             visible(base.difference, self._plan.units.plain * 16, base.site.op)
             and not base.difference.max_abs <= LIMIT * spread
         ):
-            reason = "visibly different" + (f" ({born.reason})" if born.reason else "")
-            return Judged("fail", reason, "plain")
+            return Judged("fail", fact("born.visible", why=born.reason), "plain")
         return Judged("pass", born.reason, "plain")

@@ -10,6 +10,7 @@ import torch
 
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
+from twinnet.result import Fact, fact
 
 __all__ = ["TINY_HALF", "Sizes", "as_real", "class_of", "nonfinite"]
 
@@ -93,8 +94,8 @@ class Sizes:
 
 def nonfinite(
     expected: torch.Tensor, got: torch.Tensor, pair: Pair, network: Mapping[str, np.ndarray]
-) -> str:
-    """Why NaN and Inf do not stand in the same places; empty if they do."""
+) -> Fact | None:
+    """Why NaN and Inf do not stand in the same places; None if they do."""
     top = _LARGEST.get(got.dtype, math.inf)
     # What float64 still holds may have overflowed in the twin's own format.
     reference = torch.where(expected.abs() > top, expected.sign() * math.inf, expected)
@@ -108,11 +109,11 @@ def nonfinite(
             wrong &= ~((own.isnan() & theirs.isnan()) | (own == theirs))
     count = int(wrong.sum())
     if not count:
-        return ""
+        return None
     twins, ours = int(theirs.isnan().sum()), int(reference.isnan().sum())
     if twins != ours:
-        return f"{twins} NaN where the network has {ours}"
-    return f"NaN or Inf in other places than in the network ({count} elements)"
+        return fact("nonfinite.nan", network=ours, twin=twins)
+    return fact("nonfinite.places", count=count)
 
 
 def as_real(tensor: torch.Tensor) -> torch.Tensor:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
-from twinnet.result import Difference, Judged
+from twinnet.result import Difference, Fact, Judged, fact
 from twinnet.site import Site
 
 __all__ = ["Rule", "Tolerance", "Tolerances", "by_tolerance", "read_rules", "read_tolerances"]
@@ -33,7 +33,7 @@ __all__ = ["Rule", "Tolerance", "Tolerances", "by_tolerance", "read_rules", "rea
 class Tolerance:
     """What a difference may be at most; all stated limits must hold. Only rtol or only atol leaves the other at 0.
 
-    >>> Tolerance(atol=0.1).complaint(Difference(elements=1, max_abs=0.5, hull=((1.0, 0.5),)))
+    >>> str(Tolerance(atol=0.1).complaint(Difference(elements=1, max_abs=0.5, hull=((1.0, 0.5),))))
     'differs by 0.5 where atol 0.1 + rtol 0 x |1| allows 0.1'
     """
 
@@ -48,26 +48,27 @@ class Tolerance:
     def stated(self) -> bool:
         return any(getattr(self, f.name) is not None for f in fields(self))
 
-    def complaint(self, difference: Difference) -> str:
-        """Why the difference is too large; empty if it is not."""
+    def complaint(self, difference: Difference) -> Fact | None:
+        """Why the difference is too large; None if it is not."""
         if difference.nonfinite_mismatch:
-            return f"NaN or Inf in other places ({difference.nonfinite_mismatch} elements)"
+            return fact("tolerance.nonfinite", count=difference.nonfinite_mismatch)
         if self.rtol is not None or self.atol is not None:
             rtol, atol = self.rtol or 0.0, self.atol or 0.0
             level, size = max(difference.hull, key=lambda p: p[1] - rtol * p[0], default=(0.0, 0.0))
             allowed = atol + rtol * level
             if size > allowed:
-                bound = f"atol {atol:g} + rtol {rtol:g} x |{level:.3g}|"
-                return f"differs by {size:.3g} where {bound} allows {allowed:.3g}"
+                return fact(
+                    "tolerance.size", differs=size, atol=atol, rtol=rtol, level=level, allowed=allowed
+                )
         if self.ulp is not None and difference.ulp is not None and difference.ulp > self.ulp:
-            return f"{difference.ulp} ULP apart, {self.ulp:g} allowed"
+            return fact("tolerance.ulp", apart=difference.ulp, allowed=self.ulp)
         for name in ("snr", "psnr"):
             least, value = getattr(self, name), getattr(difference, name)
             if least is not None and value < least:
-                return f"{name.upper()} {value:.2f} dB, at least {least:g} dB asked for"
+                return fact("tolerance.decibels", figure=name, value=value, least=least)
         if self.cosine is not None and difference.cosine < self.cosine:
-            return f"cosine {difference.cosine:.6f}, at least {self.cosine:g} asked for"
-        return ""
+            return fact("tolerance.cosine", value=difference.cosine, least=self.cosine)
+        return None
 
     def __str__(self) -> str:
         return ", ".join(
@@ -128,7 +129,7 @@ def by_tolerance(tolerances: Tolerances, site: Site, difference: Difference) -> 
     """
     tolerance = tolerances.find(site, site.dtype)
     if tolerance is None:
-        return Judged("not judged", "no tolerance is stated for it", "")
+        return Judged("not judged", fact("tolerance.none"), "")
     complaint = tolerance.complaint(difference)
     return Judged("fail" if complaint else "pass", complaint, str(tolerance))
 

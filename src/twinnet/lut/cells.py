@@ -10,6 +10,7 @@ import numpy as np
 
 from twinnet.lut.plan import Plan, Table
 from twinnet.lut.reference import Visits, run_reference
+from twinnet.result import Fact, fact
 
 __all__ = ["Cell", "Difference", "TableDifference", "diff", "lines", "nodes_of", "to_dict"]
 
@@ -44,9 +45,9 @@ class TableDifference:
 
 @dataclass(frozen=True)
 class Difference:
-    """How two networks differ: in structure (in words), and in their tables."""
+    """How two networks differ: in structure, and in their tables."""
 
-    structure: tuple[str, ...]
+    structure: tuple[Fact, ...]
     tables: tuple[TableDifference, ...] = field(default=())
 
     @property
@@ -88,14 +89,14 @@ def _grid(table: Table) -> tuple[int, ...]:
     return table.axes, table.nodes, table.step, table.near, table.width, table.thin
 
 
-def _structure(a: Plan, b: Plan) -> tuple[str, ...]:
+def _structure(a: Plan, b: Plan) -> tuple[Fact, ...]:
     from twinnet.lut.differences import of_plans
 
-    words = [f"scale x{a.scale} against x{b.scale}"] if a.scale != b.scale else []
+    found = [fact("table.scale", network=a.scale, twin=b.scale)] if a.scale != b.scale else []
     for place, aspect in of_plans(a, b):
         if aspect.what != "entry":  # entries are counted table by table
-            words.append(f"{place}: B {aspect.told('A')}" if place else f"B {aspect.told('A')}")
-    return tuple(words)
+            found.append(fact("table.between", place=place, difference=aspect.fact))
+    return tuple(found)
 
 
 def nodes_of(table: Table, rows: np.ndarray, coarse: bool = False) -> np.ndarray:
@@ -135,14 +136,15 @@ def _compare(
 
 def to_dict(found: Difference) -> dict[str, Any]:
     """As plain data."""
-    return {"same": found.same, **asdict(found)}
+    tables = [asdict(table) for table in found.tables]
+    return {"same": found.same, "structure": [str(said) for said in found.structure], "tables": tables}
 
 
 def lines(found: Difference) -> list[str]:
     """For people: structure first, then every table, then its cells."""
     if found.same:
         return ["the same network: structure and all entries are equal"]
-    out = [f"structure {words}" for words in found.structure]
+    out = [f"structure {said}" for said in found.structure]
     for table in found.tables:
         if not table.differing_rows:
             out.append(f"{table.table}  equal ({table.rows:,} rows)")

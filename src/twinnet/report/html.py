@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from twinnet.report import figures, staged, words
 from twinnet.report.advice import advice_rows, advice_words
+from twinnet.report.sentences import words as said
 from twinnet.report.source import excerpt_at
 from twinnet.result import Finding, PairResult, Result, ResultSet, StagedResult
 
@@ -190,11 +191,12 @@ def _finding(result: Result, finding: Finding) -> dict[str, Any]:
     cause = finding.cause
     return {
         "tensor": finding.site.tensor,
-        "label": figures.clean(finding.site.label),
-        "source": figures.clean(finding.site.source),
+        "label": figures.clean(finding.place.label),
+        "place": words.place_words(finding),
+        "source": figures.clean(finding.place.source),
         "twin": figures.clean(finding.twin_site.label),
         "share": words.share_words(finding),
-        "excerpt": excerpt_at(finding.site.source),
+        "excerpt": excerpt_at(finding.place.source),
         "cause": cause and figures.clean(cause.sentence),
         "kind": cause and figures.clean(cause.kind),
         "explains": cause and figures.percent(cause.explains, 2),
@@ -224,7 +226,7 @@ def _output(result: Result, pair: PairResult) -> dict[str, Any]:
         "agrees": not words.differs(result, pair),
         "size": figures.figure(pair.difference.max_abs) if pair.difference.elements else "",
         "ratio": figures.times(pair.ratio) if pair.ratio is not None else "",
-        "reason": figures.clean(pair.reason),
+        "reason": figures.clean(said(pair.reason)),
     }
 
 
@@ -264,7 +266,7 @@ def _details(pair: PairResult) -> list[tuple[str, str]]:
         ("tensor", pair.site.tensor),
         ("in the twin", pair.twin_site.label),
         ("twin's tensor", pair.twin_site.tensor if pair.twin_site.tensor != pair.twin_site.label else ""),
-        ("why not pass", pair.reason if pair.status != "pass" else ""),
+        ("why not pass", said(pair.reason) if pair.status != "pass" else ""),
         ("shape", " ".join((pair.site.dtype, "x".join(str(n) for n in pair.site.shape or ()))).strip()),
         ("paired by", f"{pair.how}, confidence {pair.confidence:.2f}"),
         ("transform", pair.transform),
@@ -302,7 +304,7 @@ def _network(result: ResultSet) -> str:
 
 def _cells(result: Result) -> dict[str, str]:
     ratio, seconds = words.worst_ratio(result), words.total_time(result)
-    site = result.findings[0].site if result.findings else result.first_failing
+    site = result.findings[0].place if result.findings else result.first_failing
     return {
         "worst": "" if ratio is None or result.verdict == "ERROR" else figures.times(ratio),
         "born": figures.clean(site.label) if site else "",

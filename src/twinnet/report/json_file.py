@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
-from twinnet.result import SCHEMA, Cause, Result, ResultSet, StagedResult
+from twinnet.report.json_facts import FACTS, with_facts, written
+from twinnet.result import SCHEMA, Fact, Result, ResultSet, StagedResult
 
 __all__ = ["FILE_NAME", "dump_environment", "dump_result", "load_result", "plain"]
 
@@ -36,7 +37,6 @@ _FIRST = (
     "timings",
     "environment",
 )
-_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def dump_result(result: Result | ResultSet) -> str:
@@ -88,10 +88,10 @@ def load_result(path: str | Path) -> Result | ResultSet:
     adapter = _adapters()[2 if staged else 1 if several else 0]
     kept = [f.name for f in fields(StagedResult if staged else ResultSet)]
     try:
-        result = adapter.validate_python(_keep(data, kept) if several else data)
+        result = adapter.validate_python(with_facts(_keep(data, kept) if several else data))
     except ValueError as error:
         raise UsageError(f"{file} is not a twinnet result: {_first_problem(error)}") from None
-    return _located(_unfold_causes(result), file.parent)
+    return _located(result, file.parent)
 
 
 def plain(value: Any) -> Any:
@@ -110,6 +110,10 @@ def plain(value: Any) -> Any:
         if math.isfinite(value):
             return float(value)
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Fact):
+        return {"code": plain(value.code), "params": plain(value.params)}
+    if type(value) in FACTS:
+        return written(value, plain)
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
@@ -202,41 +206,6 @@ def _first_problem(error: ValueError) -> str:
         return str(error)
     first = details()[0]
     return f"{'.'.join(str(p) for p in first['loc'])}: {first['msg']}"
-
-
-def _unfold_causes(result: Result | ResultSet) -> Result | ResultSet:
-    """Give the free-form values of causes, which declare no type, their Python form again."""
-    if isinstance(result, ResultSet):
-        return replace(result, results=tuple(_unfold_result(r) for r in result.results))
-    return _unfold_result(result)
-
-
-def _unfold_result(result: Result) -> Result:
-    if not any(f.cause for f in (*result.findings, *result.contributors)):
-        return result
-    return replace(
-        result,
-        findings=tuple(_unfold(f) for f in result.findings),
-        contributors=tuple(_unfold(f) for f in result.contributors),
-    )
-
-
-def _unfold(finding: Any) -> Any:
-    cause: Cause | None = finding.cause
-    if cause is None:
-        return finding
-    values = {"network_value": _native(cause.network_value), "twin_value": _native(cause.twin_value)}
-    return replace(finding, cause=replace(cause, **values))
-
-
-def _native(value: Any) -> Any:
-    if isinstance(value, str):
-        return _WORDS.get(value, value)
-    if isinstance(value, list):
-        return tuple(_native(v) for v in value)
-    if isinstance(value, dict):
-        return {k: _native(v) for k, v in value.items()}
-    return value
 
 
 def _located(result: Result | ResultSet, folder: Path) -> Result | ResultSet:

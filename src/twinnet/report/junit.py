@@ -54,12 +54,12 @@ def _suite(result: Result) -> ET.Element:
 
 
 def _case(network: str, twin: str, finding: Finding) -> ET.Element:
-    name = _text(figures.clean(finding.site.label))
+    name = _text(figures.clean(finding.place.label))
     case = ET.Element("testcase", classname=f"{network} / {twin}", name=name, time="0.000")
     kind = _text(finding.cause.kind) if finding.cause else "unknown cause"
     message = _text(finding.cause.sentence if finding.cause else words.share_words(finding))
     lines = [
-        f"born in {figures.clean(finding.site.label)} {figures.clean(finding.site.source)}",
+        f"born in {words.place_words(finding)} {figures.clean(finding.place.source)}",
         f"creates {figures.figure(finding.born)}, {figures.times(finding.ratio)} its noise floor",
         f"differs by {figures.figure(finding.error)} here; {finding.inherited_by} later sites inherit it",
     ]

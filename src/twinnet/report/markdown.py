@@ -6,6 +6,7 @@ import re
 
 from twinnet.report import figures, staged, words
 from twinnet.report.advice import advice_words
+from twinnet.report.sentences import words as said
 from twinnet.result import Finding, Result, ResultSet, StagedResult
 
 __all__ = ["render_markdown"]
@@ -25,7 +26,7 @@ def render_markdown(result: Result | ResultSet) -> str:
     lines += ["| twin | verdict | worst | born in |", "|---|---|---:|---|"]
     for one in result.results:
         ratio = words.worst_ratio(one)
-        site = one.findings[0].site if one.findings else one.first_failing
+        site = one.findings[0].place if one.findings else one.first_failing
         worst = "" if ratio is None or one.verdict == "ERROR" else figures.times(ratio)
         verdict = f"{_MARKS[one.verdict]} {one.verdict}{' (weak)' if one.evidence == 'weak' else ''}"
         cells = (_code(one.twin.spec or one.twin.name), verdict, worst, _code(site.label) if site else "")
@@ -86,10 +87,10 @@ def _row(result: Result, finding: Finding) -> str:
         finding.cause.sentence if finding.cause else words.reason_words(result, finding) or "unknown"
     )
     if finding.confirmed is False:
-        cause += f" ({_prose(finding.confirmation)})"
+        cause += f" ({_prose(said(finding.confirmation))})"
     share = figures.percent(finding.born_share) if finding.born_share is not None else ""
-    source = _code(finding.site.source) if finding.site.source else ""
-    return f"| {_code(finding.site.label)} | {source} | {figures.times(finding.ratio)} | {share} | {cause} |"
+    source = _code(finding.place.source) if finding.place.source else ""
+    return f"| {_code(words.place_words(finding))} | {source} | {figures.times(finding.ratio)} | {share} | {cause} |"
 
 
 def _folded(result: Result) -> list[str]:

@@ -6,6 +6,7 @@ import csv
 import io
 
 from twinnet.report import figures
+from twinnet.report.sentences import words
 from twinnet.result import PairResult, Result, ResultSet
 
 __all__ = ["COLUMNS", "render_csv"]
@@ -90,7 +91,7 @@ def _cells(pair: PairResult) -> list[object]:
         _text(pair.transform),
         _text(pair.rule),
         _text(" ".join(pair.segment)),
-        _text(pair.reason),
+        _text(words(pair.reason)),
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from twinnet.report import figures, staged, words
 from twinnet.report.advice import advice_rows, advice_words, next_with_advice
 from twinnet.report.layout import LABEL, Row, width_of, wrap
+from twinnet.report.sentences import words as said
 from twinnet.result import Advice, Finding, Result, ResultSet, StagedResult
 
 __all__ = ["rows_of"]
@@ -118,11 +119,8 @@ def _finding_rows(result: Result, verbose: bool) -> list[Row]:
 
 
 def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[Row]:
-    site = finding.site
-    place = figures.clean(site.label)
-    if len(finding.segment) > 1:
-        place += f" (a segment of {len(finding.segment)} layers)"
-    parts = _present(place, figures.clean(site.source), words.share_words(finding))
+    source = figures.clean(finding.place.source)
+    parts = _present(words.place_words(finding), source, words.share_words(finding))
     rows = [Row("born in", parts, "bold")]
     if finding.also:
         places = ", ".join(figures.clean(site.label) for site in finding.also)
@@ -139,8 +137,8 @@ def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[Row]:
         rows.append(Row("cause", (f"{figures.clean(finding.cause.sentence)}   {explains}",), "bold"))
     elif reason := words.reason_words(result, finding):
         rows.append(Row("because", (reason,)))
-    if finding.confirmed is False or (verbose and finding.confirmation):
-        rows.append(Row("alone", (figures.clean(finding.confirmation),)))
+    if finding.confirmed is False or (verbose and finding.confirmation is not None):
+        rows.append(Row("alone", (figures.clean(said(finding.confirmation)),)))
     if verbose:
         size = f"error here {figures.figure(finding.error)}, born {figures.figure(finding.born)}"
         rows.append(
@@ -229,7 +227,7 @@ def _matrix(result: ResultSet, width: int) -> list[Row]:
 def _matrix_cells(one: Result) -> tuple[str, str, str, str, str]:
     seconds = words.total_time(one)
     ratio = words.worst_ratio(one)
-    site = one.findings[0].site if one.findings else one.first_failing if one.verdict == "FAIL" else None
+    site = one.findings[0].place if one.findings else one.first_failing if one.verdict == "FAIL" else None
     reason = figures.clean((one.error or "").partition("\n")[0])
     place = f"({figures.clean(one.stage)}) {reason}".rstrip() if one.verdict == "ERROR" and one.stage else "-"
     cause = one.findings[0].cause if one.findings else None

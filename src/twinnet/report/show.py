@@ -78,7 +78,7 @@ def draw_site(run: str | Path, asked: str, *, ascii_only: bool = False, width: i
     head = [f"site     {pair.site.label}" + (f"   {pair.site.source}" if pair.site.source else "")]
     if pair.site.label != name:
         head.append(f"tensor   {name}")
-    words = f"{pair.status}" + (f": {pair.reason}" if pair.reason else "")
+    words = f"{pair.status}" + (f": {pair.reason}" if pair.reason is not None else "")
     if pair.ratio is not None and pair.born is not None:
         words += f"   (born {pair.born:.2g}, {pair.ratio:.2g} x its noise floor)"
     head.append(f"status   {words}")

@@ -8,9 +8,9 @@ from collections import Counter
 from pathlib import Path
 
 from twinnet.engines import known_engine
-from twinnet.judge.verdicts import TOO_LARGE
 from twinnet.report.figures import NBSP, clean, count, figure, grouped, percent, times
-from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideInfo, TaskMetric
+from twinnet.report.sentences import words
+from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideInfo, TaskMetric, coded
 
 __all__ = [
     "also_words",
@@ -21,6 +21,7 @@ __all__ = [
     "metric_words",
     "next_command",
     "pairs_words",
+    "place_words",
     "reason_words",
     "share_words",
     "side_words",
@@ -110,7 +111,7 @@ def pairs_words(result: Result) -> str:
     if missing := max(coverage.sites - coverage.paired, len(coverage.unmatched)):
         text += f", {grouped(missing)} listed with --unmatched"
     said = any(guard.name == "coverage" for guard in result.guards)
-    return text + (f"; {clean(coverage.note)}" if coverage.note and not said else "")
+    return text + (f"; {clean(words(coverage.note))}" if coverage.note is not None and not said else "")
 
 
 def worst_output(result: Result) -> PairResult | None:
@@ -191,10 +192,10 @@ def _output_words(result: Result, output: PairResult) -> str:
     if difference.nonfinite_mismatch:
         places = count(difference.nonfinite_mismatch, "element")
         return f"{name} has NaN or Inf in other places than the network ({places})"
-    if output.rule == "structure" or (output.reason and not difference.elements):
-        return f"{name}: {clean(output.reason)}"
-    if output.status == "fail" and output.reason and result.tolerance not in ("", "automatic"):
-        return f"{name} breaks the stated tolerance: {clean(output.reason)}"
+    if output.rule == "structure" or (output.reason is not None and not difference.elements):
+        return f"{name}: {clean(words(output.reason))}"
+    if output.status == "fail" and output.reason is not None and result.tolerance not in ("", "automatic"):
+        return f"{name} breaks the stated tolerance: {clean(words(output.reason))}"
     ratio = output.ratio
     if ratio is None and output.floor:
         ratio = difference.max_abs / output.floor
@@ -224,12 +225,28 @@ def share_words(finding: Finding) -> str:
     return f"creates {figure(finding.born)}, {times(finding.ratio)} its noise floor"
 
 
+def place_words(finding: Finding) -> str:
+    """Where a finding is born: the guilty layer where the cause tells which, and the segment it stands in.
+
+    >>> from twinnet.result import Cause, fact
+    >>> from twinnet.site import Site
+    >>> norm, conv = Site("norm", op="batch_norm", module="0.norm"), Site("conv", op="conv2d", module="0.conv")
+    >>> cause = Cause("padding", fact("padding.mode", network="zeros", twin="edge"), 1.0, conv)
+    >>> found = Finding(norm, norm, 1.0, 0.0, 9.0, 1.0, cause=cause, segment=(norm.label, conv.label))
+    >>> place_words(found)
+    '0.conv conv2d (in a segment of 2 layers that ends in 0.norm batch_norm)'
+    """
+    place, site = clean(finding.place.label), finding.site
+    if len(finding.segment) < 2:
+        return place
+    if finding.place is site:
+        return f"{place} (a segment of {len(finding.segment)} layers)"
+    return f"{place} (in a segment of {len(finding.segment)} layers that ends in {clean(site.label)})"
+
+
 def also_words(finding: Finding) -> str:
     """Why a finding is one in several places."""
-    term, rotation, _ = finding.site.tensor.rpartition(".rot")
-    if rotation and all(s.tensor.startswith(f"{term}.rot") for s in finding.also):
-        return f"they are rotations of {clean(term)}"
-    return "they share the weight"
+    return clean(words(finding.tie)) or "it is the same fault"
 
 
 def finding_notes(finding: Finding) -> list[str]:
@@ -243,16 +260,16 @@ def finding_notes(finding: Finding) -> list[str]:
         notes.append(
             f"only together explain these {percent(finding.explained)} of the output error: {together}"
         )
-    if finding.confirmation:
+    if finding.confirmation is not None:
         yes = {True: "confirmed", False: "not confirmed", None: "not confirmed"}[finding.confirmed]
-        notes.append(f"{yes}: {clean(finding.confirmation)}")
+        notes.append(f"{yes}: {clean(words(finding.confirmation))}")
     return notes
 
 
 def reason_words(result: Result, finding: Finding) -> str:
     """Why a finding fails, where its size alone does not say it."""
     automatic = result.tolerance in ("", "automatic") and math.isfinite(finding.ratio)
-    return "" if automatic and finding.reason == TOO_LARGE else clean(finding.reason)
+    return "" if automatic and coded(finding.reason, "born.too_large") else clean(words(finding.reason))
 
 
 def inherited_words(result: Result) -> str:

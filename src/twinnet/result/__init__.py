@@ -7,6 +7,7 @@ lives in `twinnet.judge`, who shows it in `twinnet.report`.
 from __future__ import annotations
 
 from twinnet.result.evidence import Coverage, Guard, InputsInfo, SideInfo, TaskMetric
+from twinnet.result.facts import Fact, coded, fact, said
 from twinnet.result.finding import Advice, AdviceStep, Cause, Finding
 from twinnet.result.pair import Difference, Judged, PairResult, Status
 from twinnet.result.staged import Stage, StagedResult, Step
@@ -19,6 +20,7 @@ __all__ = [
     "Cause",
     "Coverage",
     "Difference",
+    "Fact",
     "Finding",
     "Guard",
     "InputsInfo",
@@ -33,5 +35,8 @@ __all__ = [
     "Step",
     "TaskMetric",
     "Verdict",
+    "coded",
+    "fact",
+    "said",
     "worst",
 ]

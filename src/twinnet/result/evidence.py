@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from twinnet.result.facts import Fact
+
 __all__ = ["Coverage", "Guard", "InputsInfo", "SideInfo", "TaskMetric"]
 
 
@@ -22,8 +24,13 @@ class Guard:
         "training mode",
         "note",
     ]
-    message: str
+    fact: Fact
     weakens: bool = False
+
+    @property
+    def message(self) -> str:
+        """The fact in words."""
+        return str(self.fact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,10 @@ class InputsInfo:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of the network was compared: `paired` of `sites`; `unmatched` names the rest of the network's side."""
+    """How much of the network was compared: `paired` of `sites`; `unmatched` names the rest of the network's side.
+
+    `note` is what limits the judgement, if anything does.
+    """
 
     sites: int = 0
     paired: int = 0
@@ -64,7 +74,7 @@ class Coverage:
     judged: int = 0
     unmatched: tuple[str, ...] = ()
     unmatched_twin: tuple[str, ...] = ()
-    note: str = ""
+    note: Fact | None = None
 
     @property
     def share(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from twinnet.result.facts import Fact
 from twinnet.site import Site
 
 __all__ = ["Advice", "AdviceStep", "Cause", "Finding"]
@@ -12,13 +13,30 @@ __all__ = ["Advice", "AdviceStep", "Cause", "Finding"]
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a finding differs; `kind` from one documented enumeration, `explains` the share of the born error."""
+    """Why a finding differs; `kind` from one documented enumeration, `explains` the share of the born error.
+
+    `fact` says what the twin does instead. `layer` is the one that does it, None where the cause does not tell which.
+    """
 
     kind: str
-    sentence: str
+    fact: Fact
     explains: float
-    network_value: Any = None
-    twin_value: Any = None
+    layer: Site | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The fact in words."""
+        return str(self.fact)
+
+    @property
+    def network_value(self) -> Any:
+        """What the network has, where that is one value."""
+        return self.fact.network_value
+
+    @property
+    def twin_value(self) -> Any:
+        """What the twin has instead."""
+        return self.fact.twin_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +46,11 @@ class Finding:
     `error` is the end-to-end difference at the site, `born` the part created here, `floor` what rounding explains,
     `ratio` = born over floor. `inherited_by` counts the later failing sites that lie downstream of it.
 
-    `confirmed` tells whether the twin's segment, run alone on the inputs it had, shows it too (`confirmation` says that
-    in words); None where it cannot be run alone. `also` are further places with the same fault in a weight that they
-    share, or in other rotations of the same term of tables. `merged` names the segments that, together with this one,
-    explain the share `explained` of the output error, where the findings by themselves explain less than 90 % of it.
+    `confirmed` tells whether the twin's segment, run alone on the inputs it had, shows it too; None where it cannot be
+    run alone, and `confirmation` then says why. `also` are further places that show the same fault, and `tie` says why
+    it is one: they share the guilty layer, a weight, or a term of tables. `merged` names the segments that, together
+    with this one, explain the share `explained` of the output error, where the findings by themselves explain less than
+    90 % of it.
     """
 
     site: Site
@@ -45,12 +64,24 @@ class Finding:
     cause: Cause | None = None
     segment: tuple[str, ...] = ()
     inherited_by: int = 0
-    reason: str = ""
+    reason: Fact | None = None
     confirmed: bool | None = None
-    confirmation: str = ""
+    confirmation: Fact | None = None
     also: tuple[Site, ...] = ()
+    tie: Fact | None = None
     merged: tuple[str, ...] = ()
     explained: float | None = None
+
+    @property
+    def guilty(self) -> Site | None:
+        """The layer that does it, where the cause tells which one of the segment."""
+        return None if self.cause is None else self.cause.layer
+
+    @property
+    def place(self) -> Site:
+        """Where to look: the guilty layer, or else the site where the segment ends."""
+        layer = self.guilty
+        return self.site if layer is None or layer.tensor == self.site.tensor else layer
 
 
 @dataclass(frozen=True, slots=True)

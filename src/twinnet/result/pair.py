@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from twinnet.result.facts import Fact
 from twinnet.site import Site
 
 __all__ = ["Difference", "Judged", "PairResult", "Status"]
@@ -53,7 +54,7 @@ class Judged:
     """A status, why, and by which rule."""
 
     status: Status
-    reason: str = ""
+    reason: Fact | None = None
     rule: str = "noise floor"
 
 
@@ -73,7 +74,7 @@ class PairResult:
     how: str = "provenance"
     confidence: float = 1.0
     transform: str = ""
-    reason: str = ""
+    reason: Fact | None = None
     order: int = 0
     born: float | None = None
     floor: float | None = None

@@ -10,11 +10,12 @@ from typing import Any, Literal
 from twinnet.result.evidence import Coverage, Guard, InputsInfo, SideInfo, TaskMetric
 from twinnet.result.finding import Advice, Finding
 from twinnet.result.pair import PairResult
+from twinnet.result.speech import speaker
 from twinnet.site import Site
 
 __all__ = ["SCHEMA", "Result", "ResultSet", "Verdict", "worst"]
 
-SCHEMA = 1
+SCHEMA = 2
 
 Verdict = Literal["PASS", "FAIL", "ERROR"]
 _EXIT_CODES = {"PASS": 0, "FAIL": 1, "ERROR": 3}
@@ -75,27 +76,19 @@ class Result:
         return _EXIT_CODES[self.verdict]
 
     def __repr__(self) -> str:
-        from twinnet.report.terminal import render_text
-
-        return render_text(self)
+        return speaker().screen(self)
 
     def _repr_html_(self) -> str:
-        from twinnet.report.html import render_fragment
-
-        return render_fragment(self)
+        return speaker().fragment(self)
 
     def to_json(self) -> str:
         """The text of result.json."""
-        from twinnet.report.json_file import dump_result
-
-        return dump_result(self)
+        return speaker().to_json(self)
 
     @staticmethod
     def load(folder: str | Path) -> Result | ResultSet:
         """Read `result.json` of a run folder back."""
-        from twinnet.report.json_file import load_result
-
-        return load_result(folder)
+        return speaker().load(folder)
 
 
 @dataclass(frozen=True)
@@ -114,9 +107,7 @@ class ResultSet:
         return _EXIT_CODES[self.verdict]
 
     def __repr__(self) -> str:
-        from twinnet.report.terminal import render_text
-
-        return render_text(self)
+        return speaker().screen(self)
 
     def __iter__(self):
         return iter(self.results)

@@ -22,6 +22,7 @@ from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.onnx.cut import set_inputs
 from twinnet.onnx.read import read_onnx
 from twinnet.pairing import Pair
+from twinnet.result import coded
 from twinnet.shrink.seed import Link, Runner
 from twinnet.site import Site
 
@@ -117,11 +118,7 @@ class Outcome:
     def kind(self) -> str:
         """Numbers, integers, NaN and Inf, or shape: a part that fails in another way shows another fault."""
         if self.born.ratio is None:
-            return (
-                "shape"
-                if "where the network has" in self.born.reason and "NaN" not in self.born.reason
-                else "nonfinite"
-            )
+            return "shape" if coded(self.born.reason, "shape.differs", "type.differs") else "nonfinite"
         return "numbers" if np.isfinite(self.born.ratio) else "discrete"
 
 

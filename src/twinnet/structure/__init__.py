@@ -5,6 +5,5 @@ from __future__ import annotations
 from twinnet.structure.change import Change, StructureDiff
 from twinnet.structure.graphs import compare_graphs, not_the_same
 from twinnet.structure.networks import diff
-from twinnet.structure.words import render
 
-__all__ = ["Change", "StructureDiff", "compare_graphs", "diff", "not_the_same", "render"]
+__all__ = ["Change", "StructureDiff", "compare_graphs", "diff", "not_the_same"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from twinnet.result import Fact
+from twinnet.result.speech import speaker
 
 __all__ = ["Change", "Kind", "StructureDiff"]
 
@@ -17,9 +19,14 @@ class Change:
 
     kind: Kind
     place: str
-    sentence: str
+    fact: Fact
     a: Any = None
     b: Any = None
+
+    @property
+    def sentence(self) -> str:
+        """The fact in words."""
+        return str(self.fact)
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class StructureDiff:
     parameters_a: int = 0
     parameters_b: int = 0
     changes: tuple[Change, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[Fact, ...] = field(default=())
 
     @property
     def same(self) -> bool:
@@ -48,11 +55,7 @@ class StructureDiff:
 
     def to_json(self) -> str:
         """Machine-readable form."""
-        from twinnet.report.json_file import plain
-
-        return json.dumps(plain({"same": self.same, **asdict(self)}), indent=1)
+        return speaker().to_json(self)
 
     def __repr__(self) -> str:
-        from twinnet.structure.words import render
-
-        return render(self)
+        return speaker().screen(self)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing.layers import LayerMatch
+from twinnet.result import Fact, fact
 from twinnet.structure.change import Change, StructureDiff
-from twinnet.structure.words import dims, op_of, place_of
+from twinnet.structure.names import dims, op_of, place_of
 
 if TYPE_CHECKING:
     import torch
@@ -45,8 +46,7 @@ def compare_graphs(a: Graph, b: Graph) -> StructureDiff:
     found = _compared(simplified(a), simplified(b))
     if len(found.changes) >= len(plain.changes):
         return plain
-    note = "compared after batch norm was folded into the layer before it and x * sigmoid(x) was joined"
-    return replace(found, layers_a=len(a), layers_b=len(b), notes=(note,))
+    return replace(found, layers_a=len(a), layers_b=len(b), notes=(fact("structure.folded"),))
 
 
 def _reshaped(found: StructureDiff) -> bool:
@@ -59,35 +59,22 @@ def _compared(a: Graph, b: Graph) -> StructureDiff:
     for index, layer in enumerate(a.layers):
         partner = match.partner.get(index)
         if partner is None:
-            changes.append(
-                Change(
-                    "only in A",
-                    place_of(layer),
-                    f"{place_of(layer)} {op_of(layer)} is only in A",
-                    op_of(layer),
-                )
-            )
+            told = fact("structure.only", place=place_of(layer), op=op_of(layer), side="A")
+            changes.append(Change("only in A", place_of(layer), told, op_of(layer)))
             continue
         other = b.layers[partner]
         if layer.kind != other.kind:
             ours, theirs = layer.op or layer.kind, other.op or other.kind
-            said = f"{place_of(layer)}: A has {ours}, B has {theirs}"
-            changes.append(Change("replaced", place_of(layer), said, ours, theirs))
+            told = fact("structure.replaced", place=place_of(layer), a=ours, b=theirs)
+            changes.append(Change("replaced", place_of(layer), told, ours, theirs))
             continue
         changes += _attributes(layer, other, a, b)
         changes += _weights(layer, other, a, b)
     taken = set(match.partner.values())
     for index, layer in enumerate(b.layers):
         if index not in taken:
-            changes.append(
-                Change(
-                    "only in B",
-                    place_of(layer),
-                    f"{place_of(layer)} {op_of(layer)} is only in B",
-                    None,
-                    op_of(layer),
-                )
-            )
+            told = fact("structure.only", place=place_of(layer), op=op_of(layer), side="B")
+            changes.append(Change("only in B", place_of(layer), told, None, op_of(layer)))
     return StructureDiff("A", "B", len(a), len(b), len(match.partner), changes=tuple(changes))
 
 
@@ -106,8 +93,11 @@ def _attributes(layer: Layer, other: Layer, a_graph: Graph, b_graph: Graph) -> l
             and (a - b) % len(shape) == 0
         ):
             continue
-        said = f"{place_of(layer)} {op_of(layer)}: {name} is {_value(a)} in A, {_value(b)} in B"
-        found.append(Change("attribute", place_of(layer), said, _value(a), _value(b)))
+        ours, theirs = _value(a), _value(b)
+        told = fact(
+            "structure.attribute", place=place_of(layer), op=op_of(layer), name=name, a=ours, b=theirs
+        )
+        found.append(Change("attribute", place_of(layer), told, ours, theirs))
     return found
 
 
@@ -120,29 +110,26 @@ def _weights(layer: Layer, other: Layer, a: Graph, b: Graph) -> list[Change]:
         if x is None and y is None:
             continue
         role = roles[index] if index < len(roles) else ours or theirs or f"operand {index}"
-        place = f"{place_of(layer)} {op_of(layer)}"
+        place = place_of(layer)
+        where = {"place": place, "op": op_of(layer), "operand": role}
         if x is None or y is None:
-            have, lack = ("A", "B") if y is None else ("B", "A")
-            said = f"{place}: {role} is a constant in {have} and not in {lack}"
-            found.append(Change("weight", place_of(layer), said))
+            told = fact("structure.constant", **where, side="A" if y is None else "B")
+            found.append(Change("weight", place, told))
         elif tuple(x.shape) != tuple(y.shape):
-            said = f"{place}: {role} is {dims(x.shape)} in A, {dims(y.shape)} in B"
-            found.append(Change("weight", place_of(layer), said, dims(x.shape), dims(y.shape)))
-        else:
-            said = _numbers(x, y)
-            if said:
-                found.append(
-                    Change("weight", place_of(layer), f"{place}: {role} {dims(x.shape)} differs {said}")
-                )
+            told = fact("structure.weight_shape", **where, a=tuple(x.shape), b=tuple(y.shape))
+            found.append(Change("weight", place, told, dims(x.shape), dims(y.shape)))
+        elif (how := _numbers(x, y)) is not None:
+            told = fact("structure.weight", **where, shape=tuple(x.shape), how=how)
+            found.append(Change("weight", place, told))
     return found
 
 
-def _numbers(x: torch.Tensor, y: torch.Tensor) -> str:
+def _numbers(x: torch.Tensor, y: torch.Tensor) -> Fact | None:
     """By how much two weights of one shape differ, in how many elements, and in which channels."""
     import torch
 
     if x.dtype == y.dtype and torch.equal(x, y):
-        return ""
+        return None
     floats = x.is_floating_point() or y.is_floating_point()
     left, right = (x.double(), y.double()) if floats else (x.long(), y.long())
     wrong = left != right
@@ -154,14 +141,14 @@ def _numbers(x: torch.Tensor, y: torch.Tensor) -> str:
     count = int(wrong.sum())
     if not count:
         wide = torch.float64 in (x.dtype, y.dtype) or x.dtype == y.dtype
-        return "" if wide else f"in type: {x.dtype} in A, {y.dtype} in B".replace("torch.", "")
+        types = (str(t.dtype).removeprefix("torch.") for t in (x, y))
+        return None if wide else fact("weight.type", **dict(zip("ab", types, strict=True)))
     largest = float((left - right).abs().max())
-    share = f"{count} of {x.numel()} elements"
-    return f"by up to {largest:.3g} in {share}{_channels(wrong)}"
+    return fact("weight.values", largest=largest, count=count, elements=x.numel(), confined=_confined(wrong))
 
 
-def _channels(wrong: torch.Tensor) -> str:
-    """The axis along which the difference is confined most, where it is."""
+def _confined(wrong: torch.Tensor) -> tuple[int, tuple[int, ...], int, int] | None:
+    """The axis along which the difference is confined most: that, the first places, how many, and of how many."""
     best: tuple[float, int, list[int]] | None = None
     for axis in range(wrong.dim()):
         rest = [d for d in range(wrong.dim()) if d != axis]
@@ -170,41 +157,41 @@ def _channels(wrong: torch.Tensor) -> str:
         if share < 1 and (best is None or share < best[0]):
             best = (share, axis, hit)
     if best is None:
-        return ""
+        return None
     _, axis, hit = best
-    places = ", ".join(map(str, hit[:6])) + ("..." if len(hit) > 6 else "")
-    return f", all at index {places} of axis {axis} ({len(hit)} of {wrong.shape[axis]})"
+    return axis, tuple(hit[:6]), len(hit), wrong.shape[axis]
 
 
-def not_the_same(a: Graph, b: Graph, *, limit: int = 3) -> str:
-    """Why two graphs cannot be the same network, in a sentence; empty if they can be.
+def not_the_same(a: Graph, b: Graph, *, limit: int = 3) -> Fact | None:
+    """Why two graphs cannot be the same network; None if they can be.
 
     They cannot where weights that surely stand in the same place have other sizes.
 
     >>> import torch
     >>> def net(width):
     ...     return Graph((Layer("linear", ("x", "w", None), ("y",)),), ("x",), ("y",), {"w": torch.ones(width, 4)})
-    >>> not_the_same(net(8), net(6))
+    >>> str(not_the_same(net(8), net(6)))
     'y linear: weight is 8x4 in A, 6x4 in B'
     """
     from twinnet.layers.simplify import simplified
 
     a, b = simplified(a), simplified(b)
     match = LayerMatch(a, b)
-    said = []
-    for i, j in match.sure.items():
-        for change in _weights(a.layers[i], b.layers[j], a, b):
-            if change.a is not None and change.b is not None and _volume(change.a) != _volume(change.b):
-                said.append(change.sentence)
-    if not said:
-        return ""
-    more = f"; and {len(said) - limit} more weights" if len(said) > limit else ""
-    depth = f"; {len(a)} layers in A, {len(b)} in B" if len(a) != len(b) else ""
-    return "; ".join(said[:limit]) + more + depth
-
-
-def _volume(dims: str) -> int:
-    return math.prod(int(n) for n in dims.split("x")) if dims != "scalar" else 1
+    apart = [
+        change.fact
+        for i, j in match.sure.items()
+        for change in _weights(a.layers[i], b.layers[j], a, b)
+        if change.fact.code == "structure.weight_shape"
+        and math.prod(change.fact.params["a"]) != math.prod(change.fact.params["b"])
+    ]
+    if not apart:
+        return None
+    return fact(
+        "structure.not_the_same",
+        weights=tuple(apart[:limit]),
+        more=max(len(apart) - limit, 0),
+        layers=(len(a), len(b)),
+    )
 
 
 def _value(value: Any) -> str:

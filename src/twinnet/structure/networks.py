@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from twinnet.errors import EngineError, UsageError
 from twinnet.layers.graph import Graph
+from twinnet.result import fact
 from twinnet.structure.change import Change, Kind, StructureDiff
 from twinnet.structure.graphs import compare_graphs
-from twinnet.structure.words import count_of, dims
+from twinnet.structure.names import dims
 
 if TYPE_CHECKING:
     from twinnet.network import Network
@@ -79,21 +80,22 @@ def _load(loaded: Network) -> tuple[str, Graph, Signature, int]:
 
 def _ends(kind: Kind, a: Sequence[TensorSpec], b: Sequence[TensorSpec]) -> list[Change]:
     if len(a) != len(b):
-        said = f"A has {count_of(len(a), kind)} ({_names(a)}), B has {len(b)} ({_names(b)})"
-        return [Change(kind, "", said, len(a), len(b))]
+        names = {"a": tuple(s.name for s in a), "b": tuple(s.name for s in b)}
+        return [Change(kind, "", fact("structure.ends", kind=kind, **names), len(a), len(b))]
     found = []
     for one, other in zip(a, b, strict=True):
         if one.dtype != other.dtype or not _fits(one.shape, other.shape):
-            ours, theirs = _spec_words(one.shape, one.dtype), _spec_words(other.shape, other.dtype)
-            found.append(Change(kind, one.name, f"{one.name}: A has {ours}, B has {theirs}", ours, theirs))
+            ours, theirs = (f"{spec.dtype} {dims(spec.shape)}" for spec in (one, other))
+            told = fact("structure.replaced", place=one.name, a=ours, b=theirs)
+            found.append(Change(kind, one.name, told, ours, theirs))
     return found
 
 
 def _outputs(graph_a: Graph, graph_b: Graph, sig_a: Signature, sig_b: Signature) -> list[Change]:
     a, b = graph_a.outputs, graph_b.outputs
     if len(a) != len(b):
-        said = f"A has {count_of(len(a), 'output')} ({', '.join(a)}), B has {len(b)} ({', '.join(b)})"
-        return [Change("output", "", said, len(a), len(b))]
+        told = fact("structure.ends", kind="output", a=tuple(a), b=tuple(b))
+        return [Change("output", "", told, len(a), len(b))]
     declared_a = {o.name: o.shape for o in sig_a.outputs}
     declared_b = {o.name: o.shape for o in sig_b.outputs}
     found = []
@@ -101,8 +103,8 @@ def _outputs(graph_a: Graph, graph_b: Graph, sig_a: Signature, sig_b: Signature)
         ours = graph_a.shapes.get(one, declared_a.get(one))
         theirs = graph_b.shapes.get(other, declared_b.get(other))
         if not _fits(ours, theirs):
-            said = f"{one}: A has {dims(ours)}, B has {dims(theirs)}"
-            found.append(Change("output", one, said, dims(ours), dims(theirs)))
+            told = fact("structure.replaced", place=one, a=dims(ours), b=dims(theirs))
+            found.append(Change("output", one, told, dims(ours), dims(theirs)))
     return found
 
 
@@ -113,11 +115,3 @@ def _fits(a: Sequence[int | str] | None, b: Sequence[int | str] | None) -> bool:
     return len(a) == len(b) and all(
         m == n for m, n in zip(a, b, strict=True) if isinstance(m, int) and isinstance(n, int)
     )
-
-
-def _names(specs: Sequence[TensorSpec]) -> str:
-    return ", ".join(s.name for s in specs)
-
-
-def _spec_words(shape: Sequence[int | str] | None, dtype: str) -> str:
-    return f"{dtype} {dims(shape)}"

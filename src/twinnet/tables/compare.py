@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from twinnet.errors import UsageError
 from twinnet.job import Job
 from twinnet.lut.differences import of_plans
 from twinnet.lut.plan import Plan
 from twinnet.network import Network
-from twinnet.structure.change import Change, StructureDiff
+from twinnet.result import fact
+from twinnet.structure.change import Change, Kind, StructureDiff
 from twinnet.tables.network import TableNetwork
 from twinnet.tables.plans import exported_plan, lut_net
 
@@ -33,9 +32,9 @@ def compare_tables(a: Network, b: Network) -> StructureDiff:
     plans = _plan(a), _plan(b)
     changes = []
     for place, aspect in of_plans(*plans):
-        said = f"{place}: B {aspect.told('A')}" if place else f"B {aspect.told('A')}"
-        kind: Any = "weight" if aspect.what in ("entry", "node") else "attribute"
-        changes.append(Change(kind, place, said, aspect.first, aspect.second))
+        said = fact("table.between", place=place, difference=aspect.fact)
+        kind: Kind = "weight" if aspect.what in ("entry", "node") else "attribute"
+        changes.append(Change(kind, place, said, aspect.fact.network_value, aspect.fact.twin_value))
     lookups = [{f"{s.name}.{t.name}" for s in plan.stages for t in s.terms} for plan in plans]
     entries = [sum(t.nbytes for t in plan.tables.values()) for plan in plans]
     return StructureDiff(

@@ -14,6 +14,7 @@ from twinnet.job import Arrays
 from twinnet.judge.verdicts import Born
 from twinnet.lut.plan import INPUT, Plan
 from twinnet.lut.plan import sites as plan_sites
+from twinnet.result import fact
 from twinnet.tables.read import Tabulate, read_plan
 from twinnet.tables.session import TableSession
 from twinnet.tables.view import planes_of
@@ -89,14 +90,14 @@ class PlanJudge(OwnJudge):
         def judge(pair: Pair) -> Born:
             name = pair.site.tensor
             if name not in self.graph.producer:
-                return Born("not judged", reason="not a site of the tables")
+                return Born("not judged", reason=fact("table.no_site"))
             layers, frontier = self.segment(name)
             labels = self.labels(name)
             try:
                 values = self.values(frontier, sample, twin_trace)
                 found = evaluate_with_error(self.graph, values, {}, unit=2.0**-24, layers=layers, keep=[name])
             except EngineError as error:
-                return Born("not judged", reason=error.what, segment=labels)
+                return Born("not judged", reason=fact("born.not_evaluated", error=error.what), segment=labels)
             value, bound = found[name]
             got = pair.transform.to_network(twin_trace[pair.twin_site.tensor])
             limit = 0.0 if bound is None else bound.numpy().astype(np.float64)
@@ -113,10 +114,10 @@ class PlanJudge(OwnJudge):
         labels: tuple[str, ...],
     ) -> Born:
         if expected.shape != got.shape:
-            reason = f"shape {got.shape} where the tables give {expected.shape}"
+            reason = fact("table.shape", network=expected.shape, twin=got.shape)
             return Born("fail", reason=reason, segment=labels)
         if not np.isfinite(bound).all():
-            reason = "entries may be off by one, and the sites between are not shown"
+            reason = fact("table.unseen")
             return Born("not judged", reason=reason, segment=labels)
         unit = self.unit(name)
         slack = np.floor(np.broadcast_to(bound, got.shape) / unit + 0.25) * unit
@@ -129,9 +130,8 @@ class PlanJudge(OwnJudge):
         most, allowed = float(off.max(initial=0.0)), float(slack.max(initial=0.0))
         if not wrong.any():
             ratio = most / allowed if allowed else 0.0
-            return Born("pass", ratio, most if allowed else 0.0, allowed, "", labels, 1.0)
-        exact = "one unit per entry" if self.slack else "exact"
-        reason = f"{int(wrong.sum())} of {off.size} values are not what the tables give ({exact})"
+            return Born("pass", ratio, most if allowed else 0.0, allowed, None, labels, 1.0)
+        reason = fact("table.values", count=int(wrong.sum()), elements=off.size, exact=not self.slack)
         return Born("fail", most / max(allowed, unit), most, allowed, reason, labels, 1.0)
 
     def context(

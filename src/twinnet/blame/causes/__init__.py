@@ -4,7 +4,11 @@
 def propose(problem):
     for i, layer in enumerate(problem.layers):
         if layer.kind == "gelu":
-            yield Candidate("activation", "...", lambda p, i=i: p.change(i, approximate="tanh"))
+            found = fact("activation.approximation", network="none", twin="tanh")
+            change = lambda p, i=i: p.change(i, approximate="tanh")
+            yield Candidate(kind="activation", fact=found, change=change)
+
+The sentence of a fact is registered in `twinnet.report.sentences`. What does not fit raises `NotApplicable`.
 """
 
 from __future__ import annotations
@@ -12,10 +16,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from twinnet.blame.causes.family import FAMILIES, Candidate, Family, families, family
+from twinnet.blame.causes.family import FAMILIES, Candidate, Family, NotApplicable, families, family
 from twinnet.blame.causes.kinds import KINDS
 
-__all__ = ["FAMILIES", "KINDS", "Candidate", "Family", "families", "family"]
+__all__ = ["FAMILIES", "KINDS", "Candidate", "Family", "NotApplicable", "families", "family"]
 
 for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_") and _module.name not in ("family", "kinds"):

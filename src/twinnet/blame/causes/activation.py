@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.fitting import nice
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
+from twinnet.result import fact
 
 _OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
     "ReLU": ("relu", {}),
@@ -66,14 +67,21 @@ def _instead(i: int, layer: Layer) -> Iterator[Candidate]:
     ours = _called(layer)
     if layer.kind == "gelu" and "approximate" not in layer.attrs:
         ours = "GELU erf"
-    yield Candidate("activation", f"leaves out the {ours}", lambda p: p.drop(i), ours, "nothing")
+    yield Candidate(
+        kind="activation",
+        fact=fact("activation.left_out", network=ours, twin="nothing"),
+        change=lambda p: p.drop(i),
+    )
     for words, (kind, attrs) in _OTHERS.items():
         if words == ours or (kind == layer.kind == "clip"):
             continue
         if kind == layer.kind and kind in ("leaky_relu", "hard_sigmoid", "swish") and kind != "swish":
             continue  # the same function with another constant: named by the family of constants
-        sentence = f"{words} instead of {'erf' if ours == 'GELU erf' and 'GELU' in words else ours}"
-        yield Candidate("activation", sentence, lambda p, k=kind, a=attrs: p.become(i, k, **a), ours, words)
+        yield Candidate(
+            kind="activation",
+            fact=fact("activation.another", network=ours, twin=words),
+            change=lambda p, k=kind, a=attrs: p.become(i, k, **a),
+        )
 
 
 def _added(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
@@ -81,9 +89,11 @@ def _added(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         kind, attrs = _OTHERS[words]
         if kind == layer.kind:
             continue
-        sentence = f"applies a {words} that the network does not have"
         yield Candidate(
-            "activation", sentence, lambda p, k=kind, a=attrs: p.then(i, k, **a), "nothing", words, cost=1.25
+            kind="activation",
+            fact=fact("activation.added", network="nothing", twin=words),
+            change=lambda p, k=kind, a=attrs: p.then(i, k, **a),
+            cost=1.25,
         )
     if (
         i != len(problem.layers) - 1
@@ -103,9 +113,7 @@ def _added(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     ):
         if a is None and b is None:
             continue
-        span = f"[{'-inf' if a is None else plain(a)}, {'inf' if b is None else plain(b)}]"
         fits = all(v is None or nice(v) is not None for v in (a, b))
-        sentence = f"clamps to {span} where the network has no bound"
 
         def change(p: Problem, a=a, b=b):
             return p.then(i, "clip", min=a, max=b)
@@ -113,4 +121,9 @@ def _added(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         # An extreme of the data always fits a bound of one element; several must lie on it to believe it.
         hits = sum(int((problem.wanted == v).sum()) for v in (a, b) if v is not None)
         if 1 + (a is not None and b is not None) < hits < problem.wanted.numel():
-            yield Candidate("activation", sentence, change, None, (a, b), cost=1.5 if fits else 2.25)
+            yield Candidate(
+                kind="activation",
+                fact=fact("activation.bounded", network=None, twin=(a, b)),
+                change=change,
+                cost=1.5 if fits else 2.25,
+            )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.problem import Problem
+from twinnet.result import fact
 
 
 @family
@@ -16,29 +17,27 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         if layer.kind != "attention":
             continue
         causal = bool(layer.attrs.get("is_causal", False))
-        words = (
-            "looks at later positions, which the network masks"
-            if causal
-            else "masks later positions, which the network sees"
-        )
         yield Candidate(
-            "attention", words, lambda p, i=i, c=causal: p.change(i, is_causal=not c), causal, not causal
+            kind="attention",
+            fact=fact("attention.causal", network=causal, twin=not causal),
+            change=lambda p, i=i, c=causal: p.change(i, is_causal=not c),
         )
         if len(layer.inputs) > 3 and layer.inputs[3] is not None:
             names = layer.inputs[:3]
             yield Candidate(
-                "attention",
-                "ignores the mask",
-                lambda p, i=i, n=names: p.change(i, inputs=n),
-                "mask",
-                "nothing",
+                kind="attention",
+                fact=fact("attention.no_mask", network="mask", twin="nothing"),
+                change=lambda p, i=i, n=names: p.change(i, inputs=n),
             )
-        width = problem.operand(i, 0).shape[-1]
+        width = problem.tensor(i, 0).shape[-1]
         ours = layer.attrs.get("scale")
         ours = width**-0.5 if ours is None else float(ours)
         for value in _scales(width, ours):
-            words = f"scales the scores by {plain(value)} where the network scales by {plain(ours)}"
-            yield Candidate("attention", words, lambda p, i=i, v=value: p.change(i, scale=v), ours, value)
+            yield Candidate(
+                kind="attention",
+                fact=fact("attention.scale", network=ours, twin=value),
+                change=lambda p, i=i, v=value: p.change(i, scale=v),
+            )
 
 
 def _scales(width: int, ours: float) -> list[float]:
@@ -63,7 +62,10 @@ def _written_out(problem: Problem, i: int) -> Iterator[Candidate]:
         return
     place = 0 if problem.constant(i, 0) is not None else 1
     ours = float(number) if layer.kind == "mul" else 1.0 / float(number)
-    for value in _scales(problem.operand(product, 0).shape[-1], ours):
-        words = f"scales the scores by {plain(value)} where the network scales by {plain(ours)}"
+    for value in _scales(problem.tensor(product, 0).shape[-1], ours):
         given = number.new_full(number.shape, value if layer.kind == "mul" else 1.0 / value)
-        yield Candidate("attention", words, lambda p, v=given: p.give(i, place, v), ours, value)
+        yield Candidate(
+            kind="attention",
+            fact=fact("attention.scale", network=ours, twin=value),
+            change=lambda p, v=given: p.give(i, place, v),
+        )

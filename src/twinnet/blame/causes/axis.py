@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds import ints
+from twinnet.result import fact
 
 _ONE = {
     "softmax",
@@ -46,20 +47,22 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 continue
             for axis in range(rank):
                 if axis != ours % rank:
-                    called = layer.kind.replace("_", " ")
-                    words = f"{called} over axis {axis} where the network uses axis {ours % rank}"
                     yield Candidate(
-                        "axis", words, lambda p, i=i, a=axis: p.change(i, axis=a), ours % rank, axis
+                        kind="axis",
+                        fact=fact("axis.another", operator=layer.kind, network=ours % rank, twin=axis),
+                        change=lambda p, i=i, a=axis: p.change(i, axis=a),
                     )
         elif layer.kind.startswith(_SEVERAL) and rank:
             yield from _reduced(problem, i, layer, rank)
         elif layer.kind in ("cumsum", "cumprod"):
             for name in ("exclusive", "reverse"):
                 ours = bool(layer.attrs.get(name, False))
-                state, other = (name, f"not {name}") if ours else (f"not {name}", name)
-                words = f"{layer.kind} {other} where the network has it {state}"
                 yield Candidate(
-                    "axis", words, lambda p, i=i, n=name, o=ours: p.set(i, n, not o), ours, not ours
+                    kind="axis",
+                    fact=fact(
+                        "axis.running", operator=layer.kind, attribute=name, network=ours, twin=not ours
+                    ),
+                    change=lambda p, i=i, n=name, o=ours: p.set(i, n, not o),
                 )
 
 
@@ -70,12 +73,18 @@ def _reduced(problem: Problem, i: int, layer: Layer, rank: int) -> Iterator[Cand
     for count in range(1, rank + 1):
         for theirs in itertools.combinations(range(rank), count):
             if theirs != ours:
-                words = f"reduces over axes {plain(theirs)} where the network reduces over {plain(ours)}"
-                yield Candidate("axis", words, lambda p, t=theirs: _with_axes(p, i, t), ours, theirs)
+                yield Candidate(
+                    kind="axis",
+                    fact=fact("axis.reduced", network=ours, twin=theirs),
+                    change=lambda p, t=theirs: _with_axes(p, i, t),
+                )
     if layer.kind in ("reduce_var", "reduce_std"):
         c = layer.attrs.get("correction", 1)
-        words = f"divides by n - {1 - c} where the network divides by n - {c}"
-        yield Candidate("normalisation", words, lambda p: p.change(i, correction=1 - c), c, 1 - c)
+        yield Candidate(
+            kind="normalisation",
+            fact=fact("normalisation.correction", network=c, twin=1 - c),
+            change=lambda p: p.change(i, correction=1 - c),
+        )
 
 
 def _with_axes(problem: Problem, i: int, axes: tuple[int, ...]) -> Patch:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.problem import Problem
+from twinnet.result import fact
 
 
 @family
@@ -20,16 +21,17 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             continue
         for axis in (1, x.dim() - 1):
             if x.shape[axis] in (3, 4) or (axis == 1 and 1 < x.shape[axis] <= 64 and layer.kind == "conv"):
-                words = (
-                    "reads the channels in reverse order (BGR for RGB)"
-                    if x.shape[axis] == 3
-                    else "reads the channels in reverse order"
-                )
 
                 def change(p: Problem, i=i, axis=axis):
                     return p.first(i, 0, "flip", axes=(axis,))
 
-                yield Candidate("channel order", words, change, "as they are", "reversed", whole=True)
+                count = x.shape[axis]
+                yield Candidate(
+                    kind="channel order",
+                    fact=fact("channels.read_reversed", network="as they are", twin="reversed", count=count),
+                    change=change,
+                    whole=True,
+                )
     yield from _permuted(problem)
 
 
@@ -55,19 +57,22 @@ def _permuted(problem: Problem) -> Iterator[Candidate]:
             continue
         order = torch.arange(count)
         order[wrong] = match
+        twin = order.tolist() if count <= 64 else None
         if len(wrong) == 2:
-            sentence = f"channels {int(wrong[0])} and {int(wrong[1])} are exchanged"
+            found = fact("channels.exchanged", network=None, twin=twin, channels=wrong)
         elif torch.equal(order, torch.arange(count).flip(0)):
-            sentence = "the channels are in reverse order"
+            found = fact("channels.reversed", network=None, twin=twin)
         else:
-            shown = plain(tuple(order.tolist())) if count <= 8 else f"{len(wrong)} of {count} moved"
-            sentence = f"the channels are in another order: {shown}"
+            found = fact("channels.moved", network=None, twin=twin, moved=len(wrong), count=count)
         last = len(problem.layers) - 1
 
         def change(p: Problem, order=order, axis=axis, last=last):
             return p.then(last, "gather", {f"{p.target}/order": order}, axis=axis)
 
-        twin = order.tolist() if count <= 64 else None
         yield Candidate(
-            "channel order", sentence, change, None, twin, cost=1.5 if y.numel() > count else 2.0, whole=True
+            kind="channel order",
+            fact=found,
+            change=change,
+            cost=1.5 if y.numel() > count else 2.0,
+            whole=True,
         )

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.constants import other_vector
 from twinnet.blame.fitting import fit_number, nice
 from twinnet.blame.problem import Problem
 from twinnet.blame.pullback import pull_back
 from twinnet.layers.graph import Layer
+from twinnet.result import Fact, fact
 
 _NUMBERS = {
     "leaky_relu": ("alpha",), "elu": ("alpha",), "celu": ("alpha",), "selu": ("alpha", "gamma"),
@@ -53,15 +55,12 @@ def _operand(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     if new is None:
         return
     for value, cost in _tidy(old, new):
-        kind, words = _name(layer.kind, old, value)
-        ours, theirs = (float(v) if v.numel() == 1 else None for v in (old, value))
+        kind, found = _name(layer.kind, old, value)
         yield Candidate(
-            kind,
-            words,
-            lambda p, v=value: p.give(i, place, v),
-            ours,
-            theirs,
-            cost,
+            kind=kind,
+            fact=found,
+            change=lambda p, v=value: p.give(i, place, v),
+            cost=cost,
             whole=True,
             fitted=_freedom(cost, value),
         )
@@ -76,11 +75,13 @@ def _missing(
 ) -> Iterator[Candidate]:
     if x.shape != problem.out(i).shape:
         return
-    words = f"leaves out the {layer.kind} with the constant" + (
-        f" {plain(float(old))}" if old.numel() == 1 else ""
+    value = float(old) if old.numel() == 1 else None
+    yield Candidate(
+        kind=_name(layer.kind, old, old)[0],
+        fact=fact("constant.left_out", network=layer.kind, twin="nothing", value=value),
+        change=lambda p: p.drop(i, 1 - place),
+        cost=1.5,
     )
-    kind, _ = _name(layer.kind, old, old)
-    yield Candidate(kind, words, lambda p: p.drop(i, 1 - place), layer.kind, "nothing", cost=1.5)
 
 
 def _solve(
@@ -150,34 +151,16 @@ def _tidy(old: torch.Tensor, new: torch.Tensor) -> Iterator[tuple[torch.Tensor, 
     yield new, 6.0
 
 
-def _name(kind: str, old: torch.Tensor, new: torch.Tensor) -> tuple[str, str]:
-    label = {"add": "bias", "sub": "bias", "mul": "scale", "div": "scale"}.get(kind, "constant")
+def _name(kind: str, old: torch.Tensor, new: torch.Tensor) -> tuple[str, Fact]:
+    """The kind of cause that another constant is, and the fact."""
     if old.numel() == 1:
-        return "constant", f"{kind} with {plain(float(new))} where the network has {plain(float(old))}"
-    off = (new != old).reshape(-1).nonzero().reshape(-1)
-    noun = "bias" if label == "bias" else "factor"
-    if len(off) == 1:
-        at = int(off[0])
-        return label, f"{noun} of channel {at} is " + _ratio(
-            float(old.reshape(-1)[at]), float(new.reshape(-1)[at])
-        )
-    if len(off) < old.numel():
-        return label, f"{noun} differs in {len(off)} of {old.numel()} channels"
-    factor = float((new * old).sum() / (old * old).sum()) if float((old * old).sum()) else 0.0
-    if torch.allclose(new, old * factor, rtol=1e-6, atol=0):
-        return label, f"the {noun} is {plain(factor)}x"
-    return label, f"another {noun} in all {old.numel()} channels"
-
-
-def _ratio(before: float, after: float) -> str:
-    ratio = nice(after / before) if before else None
-    return f"{plain(after)} where the network has {plain(before)}" + (
-        "" if ratio is None else f" ({plain(ratio)}x)"
-    )
+        return "constant", fact("constant.operand", operator=kind, network=float(old), twin=float(new))
+    label = {"add": "bias", "sub": "bias", "mul": "scale", "div": "scale"}.get(kind, "constant")
+    return label, other_vector("bias" if label == "bias" else "factor", old, new)
 
 
 def _bounds(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
-    x = problem.operand(i, 0)
+    x = problem.tensor(i, 0)
     ours = [
         layer.attrs.get(n) if layer.attrs.get(n) is not None else problem.operand(i, p)
         for p, n in ((1, "min"), (2, "max"))
@@ -198,7 +181,6 @@ def _bounds(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         for b in dict.fromkeys(highs):
             if (a, b) == (low, high):
                 continue
-            words = f"clamps to {_span(a, b)} where the network clamps to {_span(low, high)}"
             fits = all(v is None or nice(v) is not None for v in (a, b))
             moved = (a != low) + (b != high)
 
@@ -206,12 +188,11 @@ def _bounds(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
                 return p.become(i, "clip", min=a, max=b)
 
             yield Candidate(
-                "activation", words, change, (low, high), (a, b), (1.0 if fits else 2.0) + 0.25 * moved
+                kind="activation",
+                fact=fact("activation.bounds", network=(low, high), twin=(a, b)),
+                change=change,
+                cost=(1.0 if fits else 2.0) + 0.25 * moved,
             )
-
-
-def _span(a: float | None, b: float | None) -> str:
-    return f"[{'-inf' if a is None else plain(a)}, {'inf' if b is None else plain(b)}]"
 
 
 def _number(problem: Problem, i: int, layer: Layer, name: str) -> Iterator[Candidate]:
@@ -222,11 +203,12 @@ def _number(problem: Problem, i: int, layer: Layer, name: str) -> Iterator[Candi
     kind = "attention" if layer.kind == "attention" else "constant"
 
     def candidate(value: float, cost: float) -> Candidate:
-        words = (
-            f"{layer.kind.replace('_', ' ')} with {name} {plain(value)} where the network has {plain(ours)}"
-        )
         return Candidate(
-            kind, words, lambda p: p.set(i, name, value), ours, value, cost, fitted=int(cost > 2)
+            kind=kind,
+            fact=fact("constant.number", operator=layer.kind, attribute=name, network=ours, twin=value),
+            change=lambda p: p.set(i, name, value),
+            cost=cost,
+            fitted=int(cost > 2),
         )
 
     for value in _USUAL.get(layer.kind, ()):

@@ -6,19 +6,19 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from twinnet.blame.causes.kinds import KINDS
-from twinnet.blame.problem import Patch, Problem
+from twinnet.blame.problem import NotApplicable, Patch, Problem
 from twinnet.errors import UsageError
 from twinnet.plugins import plugins
+from twinnet.result import Fact
 
-__all__ = ["FAMILIES", "Candidate", "Family", "families", "family", "plain"]
+__all__ = ["FAMILIES", "Candidate", "Family", "NotApplicable", "families", "family"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One thing the twin may have done instead.
+    """One thing the twin may have done instead: the kind of cause, the fact, and how to compute it.
 
     `change` builds the patch for a problem; it may be asked for a smaller version of the problem (fewer
     channels) unless `whole`. `cost` says how much freedom the hypothesis took: 1 for another value from a
@@ -31,10 +31,8 @@ class Candidate:
     """
 
     kind: str
-    sentence: str
+    fact: Fact
     change: Callable[[Problem], Patch]
-    network_value: Any = None
-    twin_value: Any = None
     cost: float = 1.0
     whole: bool = False
     static: bool = False
@@ -73,16 +71,3 @@ def family(propose: Family) -> Family:
     """
     FAMILIES[propose.__module__.rsplit(".", 1)[-1]] = propose
     return propose
-
-
-def plain(value: Any) -> str:
-    """A value as a person would write it.
-
-    >>> plain((1, 1)), plain(0.1 + 0.2), plain(1.0000000131302e-05), plain(3.0)
-    ('(1,1)', '0.3', '1e-05', '3')
-    """
-    if isinstance(value, tuple | list):
-        return "(" + ",".join(plain(v) for v in value) + ")"
-    if isinstance(value, bool) or not isinstance(value, float):
-        return str(value)
-    return f"{value:.6g}"

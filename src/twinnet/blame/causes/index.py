@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds import ints
+from twinnet.result import fact
 
 
 @family
@@ -20,17 +21,22 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         elif layer.kind in ("gather", "gather_elements"):
             yield from _gather(problem, i, layer)
         elif layer.kind == "select":
-            size = problem.operand(i, 0).shape[layer.attrs["axis"]]
+            size = problem.tensor(i, 0).shape[layer.attrs["axis"]]
             ours = int(layer.attrs["index"])
             for other in {ours - 1, ours + 1, 0, -1, size - 1} - {ours}:
                 if -size <= other < size and (other - ours) % size:
-                    words = f"takes position {other} where the network takes {ours}"
-                    yield Candidate("index", words, lambda p, i=i, o=other: p.change(i, index=o), ours, other)
+                    yield Candidate(
+                        kind="index",
+                        fact=fact("index.position", network=ours, twin=other),
+                        change=lambda p, i=i, o=other: p.change(i, index=o),
+                    )
         elif layer.kind == "trilu":
             up = bool(layer.attrs.get("upper", True))
-            kept, other = ("upper", "lower") if up else ("lower", "upper")
-            words = f"keeps the {other} triangle where the network keeps the {kept}"
-            yield Candidate("index", words, lambda p, i=i, u=up: p.change(i, upper=not u), up, not up)
+            yield Candidate(
+                kind="index",
+                fact=fact("index.triangle", network=up, twin=not up),
+                change=lambda p, i=i, u=up: p.change(i, upper=not u),
+            )
     yield from _shifted(problem)
 
 
@@ -56,12 +62,15 @@ def _slice(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
                 continue
             new_starts, new_ends = list(starts), list(ends)
             new_starts[k], new_ends[k] = b, e
-            words = f"slices axis {axis} from {b} to {e} where the network slices from {begin} to {end}"
 
             def change(p: Problem, s=tuple(new_starts), t=tuple(new_ends)):
                 return _sliced(p, i, s, t)
 
-            yield Candidate("index", words, change, (begin, end), (b, e))
+            yield Candidate(
+                kind="index",
+                fact=fact("index.slice", axis=axis, network=(begin, end), twin=(b, e)),
+                change=change,
+            )
 
 
 def _sliced(problem: Problem, i: int, starts: tuple[int, ...], ends: tuple[int, ...]) -> Patch:
@@ -74,20 +83,26 @@ def _sliced(problem: Problem, i: int, starts: tuple[int, ...], ends: tuple[int, 
 
 
 def _gather(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
-    x, at = problem.operand(i, 0), problem.operand(i, 1)
+    x, at = problem.tensor(i, 0), problem.operand(i, 1)
     if not isinstance(at, torch.Tensor) or at.is_floating_point() or not x.dim():
         return
     size = x.shape[layer.attrs.get("axis", 0)]
     for shift in (-2, -1, 1, 2):
         moved = at + shift
-        for words, index in (("", moved.clamp(0, size - 1)), (", around the end", moved.remainder(size))):
-            sentence = f"reads position i{shift:+d}{words} where the network reads i"
+        for around, index in ((False, moved.clamp(0, size - 1)), (True, moved.remainder(size))):
             yield Candidate(
-                "index", sentence, lambda p, v=index: p.give(i, 1, v), "i", f"i{shift:+d}", whole=True
+                kind="index",
+                fact=fact("index.shifted", network="i", twin=f"i{shift:+d}", around=around),
+                change=lambda p, v=index: p.give(i, 1, v),
+                whole=True,
             )
     if at.dim() and at.numel() > 1:
-        words = f"reads the positions in reverse order along axis {plain(at.dim() - 1)}"
-        yield Candidate("index", words, lambda p: p.give(i, 1, at.flip(-1)), "i", "reversed", whole=True)
+        yield Candidate(
+            kind="index",
+            fact=fact("index.reversed", network="i", twin="reversed", axis=at.dim() - 1),
+            change=lambda p: p.give(i, 1, at.flip(-1)),
+            whole=True,
+        )
 
 
 def _shifted(problem: Problem) -> Iterator[Candidate]:
@@ -99,12 +114,9 @@ def _shifted(problem: Problem) -> Iterator[Candidate]:
         if y.shape[axis] < 3:
             continue
         for shift in (-1, 1):
-            words = f"has the result rolled by {shift} along axis {axis}"
             yield Candidate(
-                "index",
-                words,
-                lambda p, a=axis, s=shift: p.then(last, "roll", shifts=(s,), axes=(a,)),
-                0,
-                shift,
+                kind="index",
+                fact=fact("index.rolled", network=0, twin=shift, axis=axis),
+                change=lambda p, a=axis, s=shift: p.then(last, "roll", shifts=(s,), axes=(a,)),
                 cost=1.25,
             )

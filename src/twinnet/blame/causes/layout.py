@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from twinnet.blame.causes.family import Candidate, family, plain
+import torch
+
+from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
+from twinnet.result import fact
 
 _NAMES = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
@@ -22,30 +25,38 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         elif layer.kind in ("depth_to_space", "space_to_depth"):
             ours = layer.attrs.get("mode", "CRD" if layer.kind == "depth_to_space" else "DCR")
             other = "DCR" if ours == "CRD" else "CRD"
-            sentence = f"{layer.kind} in {other} order where the network uses {ours}"
-            yield Candidate("layout", sentence, lambda p, i=i, o=other: p.change(i, mode=o), ours, other)
+            yield Candidate(
+                kind="layout",
+                fact=fact("layout.blocks", operator=layer.kind, network=ours, twin=other),
+                change=lambda p, i=i, o=other: p.change(i, mode=o),
+            )
     yield from _output(problem)
     yield from _inputs(problem)
 
 
 def _transpose(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
-    x = problem.operand(i, 0)
+    x = problem.tensor(i, 0)
     ours = tuple(layer.attrs.get("perm") or reversed(range(x.dim())))
     if x.dim() > 6:
         return
     for perm in itertools.permutations(range(x.dim())):
         if perm != ours and tuple(x.shape[a] for a in perm) == tuple(x.shape[a] for a in ours):
-            sentence = f"permutes the axes by {plain(perm)} where the network permutes by {plain(ours)}"
-            yield Candidate("layout", sentence, lambda p, o=perm: p.change(i, perm=o), ours, perm)
+            yield Candidate(
+                kind="layout",
+                fact=fact("layout.permuted", network=ours, twin=perm),
+                change=lambda p, o=perm: p.change(i, perm=o),
+            )
     if not problem.same_shape and problem.wanted.shape == x.shape:
         yield Candidate(
-            "layout", "leaves the transposition out", lambda p: p.drop(i), ours, tuple(range(x.dim()))
+            kind="layout",
+            fact=fact("layout.not_transposed", network=ours, twin=tuple(range(x.dim()))),
+            change=lambda p: p.drop(i),
         )
 
 
 def _reshape(problem: Problem, i: int) -> Iterator[Candidate]:
     """The data read with its axes in another order, as when a file in NHWC is flattened."""
-    x = problem.operand(i, 0)
+    x = problem.tensor(i, 0)
     if not 2 <= x.dim() <= 5 or sum(n > 1 for n in x.shape) < 2:
         return
     for perm in itertools.permutations(range(x.dim())):
@@ -56,10 +67,13 @@ def _reshape(problem: Problem, i: int) -> Iterator[Candidate]:
         if moved == sorted(moved):
             continue
         named = _NAMES.get(x.dim())
-        order = "".join(named[a] for a in perm) if named else plain(perm)
-        ours = named or plain(tuple(range(x.dim())))
-        sentence = f"reads the data in the order {order} where the network reads {ours}"
-        yield Candidate("layout", sentence, lambda p, o=perm: p.first(i, 0, "transpose", perm=o), ours, order)
+        order = "".join(named[a] for a in perm) if named else perm
+        ours = named or tuple(range(x.dim()))
+        yield Candidate(
+            kind="layout",
+            fact=fact("layout.read_in_order", network=ours, twin=order),
+            change=lambda p, o=perm: p.first(i, 0, "transpose", perm=o),
+        )
 
 
 def _output(problem: Problem) -> Iterator[Candidate]:
@@ -71,16 +85,22 @@ def _output(problem: Problem) -> Iterator[Candidate]:
         perm = list(range(y.dim()))
         perm[a], perm[b] = b, a
         if tuple(y.shape[p] for p in perm) == tuple(problem.wanted.shape) and max(y.shape[a], y.shape[b]) > 1:
-            sentence = f"has axes {a} and {b} of the result swapped"
             yield Candidate(
-                "layout", sentence, lambda p, o=tuple(perm): p.then(last, "transpose", perm=o), cost=1.25
+                kind="layout",
+                fact=fact("layout.result_swapped", axes=(a, b)),
+                change=lambda p, o=tuple(perm): p.then(last, "transpose", perm=o),
+                cost=1.25,
             )
     if not problem.same_shape:
         return
     for axis in range(y.dim()):
         if y.shape[axis] > 1 and not (axis == 1 and y.dim() > 2):
-            sentence = f"has the result mirrored along axis {axis}"
-            yield Candidate("layout", sentence, lambda p, a=axis: p.then(last, "flip", axes=(a,)), cost=1.25)
+            yield Candidate(
+                kind="layout",
+                fact=fact("layout.result_mirrored", axis=axis),
+                change=lambda p, a=axis: p.then(last, "flip", axes=(a,)),
+                cost=1.25,
+            )
 
 
 def _inputs(problem: Problem) -> Iterator[Candidate]:
@@ -90,7 +110,7 @@ def _inputs(problem: Problem) -> Iterator[Candidate]:
             continue
         for place, name in enumerate(layer.inputs[:3]):
             x = problem.operand(i, place)
-            if name is None or name in problem.constants or x is None or x.dim() < 2:
+            if name is None or name in problem.constants or not isinstance(x, torch.Tensor) or x.dim() < 2:
                 continue
             if x.shape[-1] == x.shape[-2] > 1:
                 perm = (*range(x.dim() - 2), x.dim() - 1, x.dim() - 2)
@@ -99,7 +119,10 @@ def _inputs(problem: Problem) -> Iterator[Candidate]:
                     return p.first(i, place, "transpose", perm=perm)
 
                 yield Candidate(
-                    "layout", f"reads operand {place} with its last two axes swapped", swapped, cost=1.25
+                    kind="layout",
+                    fact=fact("layout.operand_swapped", operand=place),
+                    change=swapped,
+                    cost=1.25,
                 )
             if layer.kind == "conv":
                 for axis in range(2, x.dim()):
@@ -109,5 +132,8 @@ def _inputs(problem: Problem) -> Iterator[Candidate]:
                             return p.first(i, place, "flip", axes=(axis,))
 
                         yield Candidate(
-                            "layout", f"reads the data mirrored along axis {axis}", mirrored, cost=1.25
+                            kind="layout",
+                            fact=fact("layout.data_mirrored", axis=axis),
+                            change=mirrored,
+                            cost=1.25,
                         )

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import torch
 
 from twinnet.blame.causes.family import Candidate, family
-from twinnet.blame.problem import Patch, Problem
+from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.result import fact
 
 _LARGEST = 3.4028234663852886e38
 
@@ -19,15 +20,16 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     y, t, last = problem.expected, problem.wanted, len(problem.layers) - 1
     if bool(y.isfinite().all()) and bool(t.isfinite().all()):
         return
-    for words, value in (("0", 0.0), ("the largest float", _LARGEST)):
-        sentence = f"has {words} where the network has NaN"
-        yield Candidate("nan", sentence, lambda p, v=value: _fill(p, last, torch.isnan, v), "NaN", value)
+    for value in (0.0, _LARGEST):
+        yield Candidate(
+            kind="nan",
+            fact=fact("nan.replaced", network="NaN", twin=value),
+            change=lambda p, v=value: _fill(p, last, torch.isnan, v),
+        )
     yield Candidate(
-        "nan",
-        "has the largest float where the network has infinity",
-        lambda p: _bounded(p, last),
-        "inf",
-        _LARGEST,
+        kind="nan",
+        fact=fact("nan.bounded", network="inf", twin=_LARGEST),
+        change=lambda p: _bounded(p, last),
     )
     lost = t.isnan() & y.isfinite()
     if not bool(lost.any()):
@@ -37,10 +39,10 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             x = problem.operand(i, place) if name is not None else None
             if not isinstance(x, torch.Tensor) or not x.is_floating_point() or x.shape != y.shape:
                 continue
-            for words, test in (
+            for value, test in (
                 ("infinite", torch.isinf),
-                ("NaN", torch.isnan),
-                ("0", lambda v: v == 0),
+                ("not a number", torch.isnan),
+                ("zero", lambda v: v == 0),
                 ("negative", lambda v: v < 0),
             ):
                 if torch.equal(test(x) & y.isfinite(), lost):
@@ -49,17 +51,15 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                         return _where(p, last, n, f)
 
                     yield Candidate(
-                        "nan",
-                        f"makes NaN where operand {place} is {words}",
-                        change,
-                        "a number",
-                        "NaN",
+                        kind="nan",
+                        fact=fact("nan.made", network="a number", twin="NaN", operand=place, value=value),
+                        change=change,
                         whole=True,
                     )
 
 
 def _fill(problem: Problem, i: int, test, value: float) -> Patch:
-    return problem.then(i, "opaque", run=lambda x: (torch.where(test(x), value, x),))
+    return problem.then(i, "opaque", run=by_cause(lambda x: (torch.where(test(x), value, x),)))
 
 
 def _bounded(problem: Problem, i: int) -> Patch:

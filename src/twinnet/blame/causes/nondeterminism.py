@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from twinnet.blame.causes.family import plain
 from twinnet.blame.problem import Problem
-from twinnet.result import Cause
+from twinnet.result import Cause, fact
 
 __all__ = ["unsteady"]
 
@@ -38,6 +37,5 @@ def unsteady(problem: Problem, varying: np.ndarray, spread: float) -> Cause | No
     if share < _SHARE:
         return None
     count = int(varying.sum())
-    said = f"two equal runs of the twin differ here by {plain(float(f'{spread:.2g}'))}, "
-    said += f"in {count} of {varying.size} elements"
-    return Cause("nondeterminism", said, min(share, 1.0), 0.0, spread)
+    found = fact("nondeterminism", network=0.0, twin=spread, count=count, elements=varying.size)
+    return Cause("nondeterminism", found, min(share, 1.0))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.fitting import fit_number, nice
-from twinnet.blame.problem import Problem
+from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
+from twinnet.result import Fact, fact
 
 _NORMS = {"batch_norm", "layer_norm", "instance_norm", "group_norm", "rms_norm"}
 _EPS = (0.0, 1e-3, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12, 1e-2, 0.1)
@@ -22,11 +24,9 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             continue
         yield from _epsilon(problem, i, layer)
         yield Candidate(
-            "normalisation",
-            f"leaves out the {_name(layer)}",
-            lambda p, i=i: p.drop(i),
-            _name(layer),
-            "nothing",
+            kind="normalisation",
+            fact=fact("operator.left_out", network=layer.kind.replace("_", " "), twin="nothing"),
+            change=lambda p, i=i: p.drop(i),
         )
         if layer.kind == "batch_norm":
             yield from _batch(problem, i, layer)
@@ -34,16 +34,16 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             yield from _others(problem, i, layer)
 
 
-def _name(layer: Layer) -> str:
-    return layer.kind.replace("_", " ")
-
-
 def _epsilon(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     ours = float(layer.attrs.get("eps", 1e-5))
 
     def candidate(value: float, cost: float) -> Candidate:
-        words = f"eps {plain(value)} where the network has {plain(ours)}"
-        return Candidate("eps", words, lambda p: p.change(i, eps=value), ours, value, cost)
+        return Candidate(
+            kind="eps",
+            fact=fact("attribute.another", name="eps", network=ours, twin=value),
+            change=lambda p: p.change(i, eps=value),
+            cost=cost,
+        )
 
     for value in _EPS:
         if abs(value - ours) > 1e-3 * ours:
@@ -56,7 +56,7 @@ def _epsilon(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
 
 def _batch(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     scale, bias, mean, var = layer.inputs[1:5]
-    x = problem.operand(i, 0)
+    x = problem.tensor(i, 0)
     channels = x.shape[1] if x.dim() > 1 else 1
     zero, one = torch.zeros(channels, dtype=torch.float64), torch.ones(channels, dtype=torch.float64)
 
@@ -67,48 +67,52 @@ def _batch(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         return lambda p: p.give(i, place, value)
 
     lead = (scale, bias)
-    yield Candidate("statistics", "mean and variance exchanged", operands(*lead, var, mean))
-    yield Candidate("statistics", "scale and bias exchanged", operands(bias, scale, mean, var))
-    yield Candidate("statistics", "takes the mean as 0", given(3, zero), "running mean", 0.0, whole=True)
-    yield Candidate(
-        "statistics", "takes the variance as 1", given(4, one), "running variance", 1.0, whole=True
-    )
+    for pair, change in (
+        (("mean", "variance"), operands(*lead, var, mean)),
+        (("scale", "bias"), operands(bias, scale, mean, var)),
+    ):
+        yield Candidate(kind="statistics", fact=fact("statistics.exchanged", operands=pair), change=change)
+
+    def taken(place: int, value: torch.Tensor, network: str, twin: Any) -> Candidate:
+        found = fact("statistics.taken", network=network, twin=twin)
+        return Candidate(kind="statistics", fact=found, change=given(place, value), whole=True)
+
+    yield taken(3, zero, "running mean", 0.0)
+    yield taken(4, one, "running variance", 1.0)
     v = problem.constant(i, 4)
     if v is not None:
-        words = "divides by the variance where the network divides by the standard deviation"
-        yield Candidate("statistics", words, given(4, v * v), "sqrt(var)", "var", whole=True)
-        yield Candidate(
-            "statistics",
-            "takes the standard deviation for the variance",
-            given(4, v.clamp_min(0).sqrt()),
-            "var",
-            "sqrt(var)",
-            whole=True,
-        )
-    if bias is not None:
-        yield Candidate("bias", "leaves out the bias", given(2, zero), "bias", "nothing", whole=True)
-    if scale is not None:
-        yield Candidate("scale", "leaves out the scale", given(1, one), "scale", "nothing", whole=True)
+        yield taken(4, v * v, "sqrt(var)", "var")
+        yield taken(4, v.clamp_min(0).sqrt(), "var", "sqrt(var)")
+    for kind, place, name, value in (("bias", 2, bias, zero), ("scale", 1, scale, one)):
+        if name is not None:
+            found = fact("operator.left_out", network=kind, twin="nothing")
+            yield Candidate(kind=kind, fact=found, change=given(place, value), whole=True)
     if x.dim() > 2 or x.shape[0] > 1:
         axes = [a for a in range(x.dim()) if a != 1]
-        words = (
-            "normalises with the statistics of the batch (training mode) where the network has running ones"
-        )
         for unbiased in (False, True):
             m, s = x.mean(axes), x.var(axes, correction=int(unbiased))
 
             def training(p: Problem, m=m, s=s):
                 a, b = f"{layer.outputs[0]}/mean", f"{layer.outputs[0]}/var"
                 patch = p.change(i, inputs=(p.layers[i].inputs[0], scale, bias, a, b))
-                return type(patch)(patch.start, patch.stop, patch.layers, {a: m, b: s})
+                return Patch(patch.start, patch.stop, patch.layers, {a: m, b: s})
 
-            yield Candidate("statistics", words, training, "running", "batch", whole=True)
+            yield Candidate(
+                kind="statistics",
+                fact=fact("statistics.of_the_batch", network="running", twin="batch"),
+                change=training,
+                whole=True,
+            )
 
 
 def _others(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
-    x = problem.operand(i, 0)
+    x = problem.tensor(i, 0)
     names = tuple(layer.inputs)
-    for place, kind, words in ((1, "scale", "scale"), (2, "bias", "bias")):
+
+    def otherwise(found: Fact, change: Callable[[Problem], Patch]) -> Candidate:
+        return Candidate(kind="normalisation", fact=found, change=change)
+
+    for place, kind in ((1, "scale"), (2, "bias")):
         if place < len(names) and names[place] is not None:
 
             def without(p: Problem, k=place):
@@ -116,50 +120,40 @@ def _others(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
                     i, inputs=tuple(None if q == k else n for q, n in enumerate(p.layers[i].inputs))
                 )
 
-            yield Candidate(kind, f"leaves out the {words}", without, words, "nothing")
+            found = fact("operator.left_out", network=kind, twin="nothing")
+            yield Candidate(kind=kind, fact=found, change=without)
     if layer.kind == "layer_norm":
         ours = int(layer.attrs.get("axis", -1)) % x.dim()
-        yield Candidate(
-            "normalisation",
-            "RMS norm (no mean) instead of layer norm",
+        yield otherwise(
+            fact("normalisation.another", network="layer norm", twin="RMS norm"),
             lambda p: p.change(i, kind="rms_norm", inputs=names[:2]),
-            "layer norm",
-            "RMS norm",
         )
         for axis in range(1, x.dim()):
             if axis != ours:
-                words = f"normalises from axis {axis} where the network normalises from axis {ours}"
-                yield Candidate("normalisation", words, lambda p, a=axis: p.change(i, axis=a), ours, axis)
+                found = fact("normalisation.axis", network=ours, twin=axis)
+                yield otherwise(found, lambda p, a=axis: p.change(i, axis=a))
         yield from _unbiased(problem, i, layer, ours)
     if layer.kind == "rms_norm":
-        yield Candidate(
-            "normalisation",
-            "layer norm instead of RMS norm",
+        yield otherwise(
+            fact("normalisation.another", network="RMS norm", twin="layer norm"),
             lambda p: p.change(i, kind="layer_norm"),
-            "RMS norm",
-            "layer norm",
         )
     if layer.kind == "group_norm":
         ours = int(layer.attrs["groups"])
         for groups in range(1, x.shape[1] + 1):
             if x.shape[1] % groups == 0 and groups != ours:
-                words = f"{groups} groups where the network has {ours}"
-                yield Candidate(
-                    "normalisation", words, lambda p, g=groups: p.change(i, groups=g), ours, groups
-                )
+                found = fact("normalisation.groups", network=ours, twin=groups)
+                yield otherwise(found, lambda p, g=groups: p.change(i, groups=g))
     if layer.kind == "instance_norm" and x.dim() > 2:
-        yield Candidate(
-            "normalisation",
-            "normalises all channels together where the network normalises each",
+        yield otherwise(
+            fact("normalisation.together", network="each", twin="together"),
             lambda p: p.become(i, "group_norm", names, groups=1, eps=layer.attrs.get("eps", 1e-5)),
-            "each",
-            "together",
         )
 
 
 def _unbiased(problem: Problem, i: int, layer: Layer, axis: int) -> Iterator[Candidate]:
     """n - 1 in place of n is a slightly larger variance: the same as a factor before scale and bias."""
-    x = problem.operand(i, 0)
+    x = problem.tensor(i, 0)
     n = 1
     for size in x.shape[axis:]:
         n *= size
@@ -174,8 +168,11 @@ def _unbiased(problem: Problem, i: int, layer: Layer, axis: int) -> Iterator[Can
     def change(p: Problem):
         name = f"{layer.outputs[0]}/unbiased"
         patch = p.become(i, "identity", (name,))
-        return type(patch)(patch.start, patch.stop, patch.layers, {name: made})
+        return Patch(patch.start, patch.stop, patch.layers, {name: made})
 
     yield Candidate(
-        "normalisation", "divides by n - 1 where the network divides by n", change, "n", "n - 1", whole=True
+        kind="normalisation",
+        fact=fact("normalisation.unbiased", network="n", twin="n - 1"),
+        change=change,
+        whole=True,
     )

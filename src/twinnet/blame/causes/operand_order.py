@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
-from twinnet.blame.causes.family import Candidate, family, plain
-from twinnet.blame.problem import Problem
-
-_WORDS = {"sub": "b - a where the network has a - b", "div": "b / a where the network has a / b"}
+from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.problem import Patch, Problem
+from twinnet.result import fact
 
 
 @family
@@ -27,53 +27,52 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             "less_equal",
             "greater_equal",
         ):
-            words = _WORDS.get(layer.kind, f"{layer.kind} with its two operands swapped")
             yield Candidate(
-                "operand order", words, lambda p, i=i, n=a_b: p.change(i, inputs=(n[1], n[0])), "a, b", "b, a"
+                kind="operand order",
+                fact=fact("operands.swapped", operator=layer.kind, network="a, b", twin="b, a"),
+                change=lambda p, i=i, n=a_b: p.change(i, inputs=(n[1], n[0])),
             )
         elif layer.kind == "where":
-            words = "takes the branches of the choice the other way round"
             yield Candidate(
-                "operand order",
-                words,
-                lambda p, i=i, n=a_b: p.change(i, inputs=(n[0], n[2], n[1])),
-                "a, b",
-                "b, a",
+                kind="operand order",
+                fact=fact("operands.branches", network="a, b", twin="b, a"),
+                change=lambda p, i=i, n=a_b: p.change(i, inputs=(n[0], n[2], n[1])),
             )
         elif layer.kind == "attention":
-            for x, y, names in ((0, 1, "query and key"), (1, 2, "key and value")):
+            for x, y, names in ((0, 1, ("query", "key")), (1, 2, ("key", "value"))):
                 swapped = list(a_b)
                 swapped[x], swapped[y] = swapped[y], swapped[x]
 
                 def change(p: Problem, i=i, n=tuple(swapped)):
                     return p.change(i, inputs=n)
 
-                yield Candidate("operand order", f"takes {names} the other way round", change)
+                found = fact("operands.of_attention", operands=names)
+                yield Candidate(kind="operand order", fact=found, change=change)
         elif layer.kind in ("concat", "stack") and 2 <= len(a_b) <= 5:
             for order in itertools.permutations(range(len(a_b))):
                 if order == tuple(range(len(a_b))):
                     continue
-                words = f"joins the operands in the order {plain(order)}, not as they come"
 
                 def joined(p: Problem, i=i, n=tuple(a_b[k] for k in order)):
                     return p.change(i, inputs=n)
 
-                yield Candidate("operand order", words, joined, tuple(range(len(a_b))), order)
+                yield Candidate(
+                    kind="operand order",
+                    fact=fact("operands.joined", network=tuple(range(len(a_b))), twin=order),
+                    change=joined,
+                )
         elif layer.kind == "split" and problem.target in layer.outputs:
             at = layer.outputs.index(problem.target)
             for other, name in enumerate(layer.outputs):
                 if other != at and name:
                     moved = list(layer.outputs)
                     moved[at], moved[other] = moved[other], moved[at]
-                    words = f"takes part {other} of the split where the network takes part {at}"
                     yield Candidate(
-                        "operand order", words, lambda p, i=i, m=tuple(moved): _outputs(p, i, m), at, other
+                        kind="operand order",
+                        fact=fact("operands.part", network=at, twin=other),
+                        change=lambda p, i=i, m=tuple(moved): _outputs(p, i, m),
                     )
 
 
-def _outputs(problem: Problem, i: int, names: tuple[str, ...]):
-    from dataclasses import replace
-
-    from twinnet.blame.problem import Patch
-
+def _outputs(problem: Problem, i: int, names: tuple[str, ...]) -> Patch:
     return Patch(i, i + 1, (replace(problem.layers[i], outputs=names),))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.problem import Problem
+from twinnet.result import fact
 
 _BINARY = ("add", "sub", "mul", "div", "max", "min", "pow")
 _UNARY = (
@@ -39,8 +40,11 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 
 def _replaced(i: int, ours: str, theirs: str) -> Candidate:
-    words = f"{theirs.replace('_', ' ')} where the network has {ours.replace('_', ' ')}"
-    return Candidate("operator", words, lambda p: p.change(i, kind=theirs), ours, theirs)
+    return Candidate(
+        kind="operator",
+        fact=fact("operator.another", network=ours, twin=theirs),
+        change=lambda p: p.change(i, kind=theirs),
+    )
 
 
 def _left_out(problem: Problem, i: int) -> Iterator[Candidate]:
@@ -50,9 +54,15 @@ def _left_out(problem: Problem, i: int) -> Iterator[Candidate]:
         if len(varying) < 2:
             return  # a constant left out is named by the family of constants
         for place in varying:
-            if problem.operand(i, place).shape == problem.out(i).shape:
-                words = f"leaves out the {layer.kind} and passes its operand {place} on"
-                yield Candidate("operator", words, lambda p, k=place: p.drop(i, k), layer.kind, "nothing")
+            if problem.tensor(i, place).shape == problem.out(i).shape:
+                yield Candidate(
+                    kind="operator",
+                    fact=fact("operator.passed_on", network=layer.kind, twin="nothing", operand=place),
+                    change=lambda p, k=place: p.drop(i, k),
+                )
     elif layer.kind in (*_UNARY, *_SOFT, "cumsum"):
-        words = f"leaves out the {layer.kind.replace('_', ' ')}"
-        yield Candidate("operator", words, lambda p: p.drop(i), layer.kind, "nothing")
+        yield Candidate(
+            kind="operator",
+            fact=fact("operator.left_out", network=layer.kind, twin="nothing"),
+            change=lambda p: p.drop(i),
+        )

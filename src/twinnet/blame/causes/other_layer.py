@@ -12,6 +12,7 @@ from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.causes.scale_bias import WEIGHT_PLACE
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Graph, Layer
+from twinnet.result import fact
 
 _KINDS = {*WEIGHT_PLACE, "lstm", "gru", "rnn"}
 _OPERANDS = 4  # of a recurrent layer: input weights, recurrent weights and biases; the others have fewer
@@ -30,15 +31,14 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         for other in _alike(problem.network, layer, w):
             theirs = _constants(problem.network.constants, other)
             mine = _constants(problem.constants, layer)
-            words = f"has the weights of {other.label}"
             weights = {k: v for k, v in theirs.items() if k in mine and v.dim() > 1}
-            yield _candidate(i, words, weights, other)
+            yield _candidate(i, weights, other, bias=False)
             if len(theirs) > len(weights) and theirs.keys() == mine.keys():
-                yield _candidate(i, f"{words}, and its bias", theirs, other)
+                yield _candidate(i, theirs, other, bias=True)
 
 
 def owner(problem: Problem, name: str | None, value: torch.Tensor) -> str:
-    """Which other layer of the network has these very weights, in words; empty if none has."""
+    """The label of the other layer that has these very weights; empty if none has."""
     if problem.network is None or value.numel() < _LEAST or value.dim() < 2:
         return ""
     for layer in problem.network:
@@ -76,7 +76,7 @@ def _constants(constants: Mapping[str, Any], layer: Layer) -> dict[int, torch.Te
     return {k: v for k, v in named.items() if isinstance(v, torch.Tensor)}
 
 
-def _candidate(i: int, words: str, values: Mapping[int, torch.Tensor], other: Layer) -> Candidate:
+def _candidate(i: int, values: Mapping[int, torch.Tensor], other: Layer, *, bias: bool) -> Candidate:
     def change(problem: Problem) -> Patch:
         layer = problem.layers[i]
         inputs, constants = list(layer.inputs), {}
@@ -85,4 +85,11 @@ def _candidate(i: int, words: str, values: Mapping[int, torch.Tensor], other: La
             constants[inputs[place]] = value
         return Patch(i, i + 1, (replace(layer, inputs=tuple(inputs)),), constants)
 
-    return Candidate("weights", words, change, None, other.label, 1.5, whole=True, what="other layer")
+    return Candidate(
+        kind="weights",
+        fact=fact("weights.of_another_layer", network=None, twin=other.label, bias=bias),
+        change=change,
+        cost=1.5,
+        whole=True,
+        what="other layer",
+    )

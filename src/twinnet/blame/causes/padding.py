@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds import ints
+from twinnet.result import fact
 
 _WINDOWED = {"conv", "conv_transpose", "max_pool", "average_pool", "lp_pool"}
 _MODES = ("reflect", "edge", "wrap")
@@ -25,7 +26,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             yield from _pad(problem, i, layer)
 
 
-def _words(pads: tuple[int, ...]) -> tuple[object, ...]:
+def by_axis(pads: tuple[int, ...]) -> tuple[object, ...]:
     """Begins and ends per axis; one pair where all axes agree."""
     k = len(pads) // 2
     pairs = [(pads[a], pads[k + a]) for a in range(k)]
@@ -33,7 +34,7 @@ def _words(pads: tuple[int, ...]) -> tuple[object, ...]:
 
 
 def _window(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
-    x = problem.operand(i, 0)
+    x = problem.tensor(i, 0)
     spatial = x.dim() - 2
     if layer.attrs.get("auto_pad") or layer.attrs.get("output_shape"):
         return
@@ -43,7 +44,7 @@ def _window(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     shifts = sorted(
         itertools.product(range(-reach, reach + 1), repeat=spatial), key=lambda s: sum(map(abs, s))
     )
-    tried = {pads}
+    tried: set[tuple[int, ...]] = {pads}
     moves = [(s, tuple(-v for v in s)) for s in shifts]
     if not problem.same_shape:
         moves = [(b, e) for b in shifts for e in shifts] if spatial <= 2 else moves
@@ -52,13 +53,18 @@ def _window(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         if min(other) < 0 or other in tried:
             continue
         tried.add(other)
-        ours, theirs = _words(pads), _words(other)
-        sentence = f"pads {plain(theirs)} where the network pads {plain(ours)}"
-        yield Candidate("padding", sentence, lambda p, o=other: p.change(i, pads=o), ours, theirs)
+        yield Candidate(
+            kind="padding",
+            fact=fact("padding.pads", network=by_axis(pads), twin=by_axis(other)),
+            change=lambda p, o=other: p.change(i, pads=o),
+        )
     if layer.kind == "conv" and any(pads):
         for mode in _MODES:
-            sentence = f"pads by {mode} where the network pads with zeros"
-            yield Candidate("padding", sentence, lambda p, m=mode: _padded(p, i, pads, m), "zeros", mode)
+            yield Candidate(
+                kind="padding",
+                fact=fact("padding.mode", network="zeros", twin=mode),
+                change=lambda p, m=mode: _padded(p, i, pads, m),
+            )
 
 
 def _padded(problem: Problem, i: int, pads: tuple[int, ...], mode: str) -> Patch:
@@ -75,8 +81,11 @@ def _pad(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     mode = layer.attrs.get("mode", "constant")
     for other in ("constant", *_MODES):
         if other != mode:
-            sentence = f"pads by {other} where the network pads by {mode}"
-            yield Candidate("padding", sentence, lambda p, m=other: p.change(i, mode=m), mode, other)
+            yield Candidate(
+                kind="padding",
+                fact=fact("padding.mode", network=mode, twin=other),
+                change=lambda p, m=other: p.change(i, mode=m),
+            )
     given = layer.attrs.get("pads")
     pads = ints(problem.operand(i, 1) if given is None else given)
     if pads is None:
@@ -90,8 +99,11 @@ def _pad(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             if other[axis] < 0 or other[k + axis] < 0:
                 continue
             ours, theirs = (pads[axis], pads[k + axis]), (other[axis], other[k + axis])
-            sentence = f"pads axis {axis} by {plain(theirs)} where the network pads {plain(ours)}"
-            yield Candidate("padding", sentence, lambda p, o=tuple(other): _with_pads(p, i, o), ours, theirs)
+            yield Candidate(
+                kind="padding",
+                fact=fact("padding.of_axis", axis=axis, network=ours, twin=theirs),
+                change=lambda p, o=tuple(other): _with_pads(p, i, o),
+            )
     if mode == "constant":
         yield from _value(problem, i, layer)
 
@@ -117,8 +129,12 @@ def _value(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     old = layer.attrs.get("value")
     old = problem.operand(i, 2) if old is None else old
     ours = 0.0 if old is None else float(old)
-    sentence = f"pads with {plain(new)} where the network pads with {plain(ours)}"
-    yield Candidate("padding", sentence, lambda p: _with_value(p, i, new), ours, new, cost=1.5)
+    yield Candidate(
+        kind="padding",
+        fact=fact("padding.value", network=ours, twin=new),
+        change=lambda p: _with_value(p, i, new),
+        cost=1.5,
+    )
 
 
 def _with_value(problem: Problem, i: int, value: float) -> Patch:

@@ -8,8 +8,9 @@ from dataclasses import replace
 import torch
 
 from twinnet.blame.causes.family import Candidate, family
-from twinnet.blame.problem import Patch, Problem
+from twinnet.blame.problem import Patch, Problem, by_cause
 from twinnet.layers.graph import Layer
+from twinnet.result import fact
 
 _WEIGHTED = {"conv", "conv_transpose", "matmul", "gemm", "linear"}
 _NETWORK = "float32"
@@ -37,35 +38,18 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     yield from _overflow(problem, last)
     for name, to in FORMATS.items():
         if name != "tf32":
-            words = f"the result is rounded to {name}"
-            yield Candidate(
-                "precision", words, lambda p, f=to: _after(p, last, f), _NETWORK, name, cost=1.5, close=True
-            )
+            yield _narrow(name, "result", lambda p, f=to: _after(p, last, f), cost=1.5, close=True)
         for i, layer in enumerate(problem.layers):
             if layer.kind not in _WEIGHTED:
                 continue
             if name != "tf32" and problem.constant(i, 1) is not None:
-                words = f"the weights are rounded to {name}"
-                yield Candidate(
-                    "precision",
-                    words,
-                    lambda p, i=i, f=to: _rounded(p, i, (1, 2), f),
-                    _NETWORK,
-                    name,
-                    cost=1.5,
-                )
-                words = f"the weights without the bias are rounded to {name}"
-                yield Candidate(
-                    "precision", words, lambda p, i=i, f=to: _rounded(p, i, (1,), f), _NETWORK, name, cost=1.6
-                )
-                words = f"the data are rounded to {name}"
-                yield Candidate(
-                    "precision", words, lambda p, i=i, f=to: _rounded(p, i, (0,), f), _NETWORK, name, cost=1.6
-                )
-            words = f"multiplies in {name}"
-            yield Candidate(
-                "precision", words, lambda p, i=i, f=to: _rounded(p, i, (0, 1), f), _NETWORK, name, cost=1.6
-            )
+                for what, places, cost in (
+                    ("weights", (1, 2), 1.5),
+                    ("weights without the bias", (1,), 1.6),
+                    ("data", (0,), 1.6),
+                ):
+                    yield _narrow(name, what, lambda p, i=i, k=places, f=to: _rounded(p, i, k, f), cost=cost)
+            yield _narrow(name, "product", lambda p, i=i, f=to: _rounded(p, i, (0, 1), f), cost=1.6)
     yield from _read(problem)
     yield from _native(problem, last)
 
@@ -78,14 +62,12 @@ def _overflow(problem: Problem, last: int) -> Iterator[Candidate]:
     if not bool(beyond.any()) or not torch.equal(beyond, problem.wanted.isinf() & expected.isfinite()):
         return
     name, largest = str(dtype).removeprefix("torch."), float(expected[beyond].abs().max())
-    words = f"overflows {name}, which ends at {torch.finfo(dtype).max:.6g}: the network has {largest:.3g}"
     to = lambda x: (x.to(dtype).to(x.dtype),)  # noqa: E731
+    end = torch.finfo(dtype).max
     yield Candidate(
-        "precision",
-        words,
-        lambda p: p.then(last, "opaque", run=to),
-        f"{largest:.3g}",
-        "infinite",
+        kind="precision",
+        fact=fact("precision.overflow", network=f"{largest:.3g}", twin="infinite", format=name, end=end),
+        change=lambda p: p.then(last, "opaque", run=by_cause(to)),
         cost=0.5,
         static=True,
         whole=True,
@@ -96,15 +78,13 @@ def _read(problem: Problem) -> Iterator[Candidate]:
     """Data that were made narrow on the way from one segment to the next."""
     floats = [n for n, x in problem.inputs.items() if x.is_floating_point()]
     for name in floats:
-        which = "its data" if len(floats) == 1 else name
+        which = None if len(floats) == 1 else name
         for narrow in ("float16", "bfloat16"):
             to = FORMATS[narrow]
             yield Candidate(
-                "precision",
-                f"reads {which} rounded to {narrow}",
-                lambda p, n=name, f=to: p.reading(n, lambda x: (f(x),)),
-                _NETWORK,
-                narrow,
+                kind="precision",
+                fact=fact("precision.read", network=_NETWORK, twin=narrow, tensor=which),
+                change=lambda p, n=name, f=to: p.reading(n, lambda x: (f(x),)),
                 cost=1.7,
                 whole=True,
             )
@@ -121,21 +101,25 @@ def _native(problem: Problem, last: int) -> Iterator[Candidate]:
             bool((to(t) == t).all())
             and int((to(problem.expected) != problem.expected).sum()) > t.numel() // 4
         ):
-            words = f"computed in {name}"
             yield Candidate(
-                "precision",
-                words,
-                lambda p, f=to: _after(p, last, f),
-                _NETWORK,
-                name,
+                kind="precision",
+                fact=fact("precision.computed", network=_NETWORK, twin=name),
+                change=lambda p, f=to: _after(p, last, f),
                 cost=2.25,
                 unit=unit,
                 whole=True,
             )
 
 
+def _narrow(
+    name: str, what: str, change: Callable[[Problem], Patch], *, cost: float, close: bool = False
+) -> Candidate:
+    found = fact("precision.rounded", network=_NETWORK, twin=name, what=what)
+    return Candidate(kind="precision", fact=found, change=change, cost=cost, close=close)
+
+
 def _after(problem: Problem, i: int, to: Callable) -> Patch:
-    return problem.then(i, "opaque", run=lambda x: (to(x),))
+    return problem.then(i, "opaque", run=by_cause(lambda x: (to(x),)))
 
 
 def _rounded(problem: Problem, i: int, places: tuple[int, ...], to: Callable) -> Patch:
@@ -144,6 +128,6 @@ def _rounded(problem: Problem, i: int, places: tuple[int, ...], to: Callable) ->
     for place in places:
         if place < len(inputs) and inputs[place] is not None:
             new = f"{inputs[place]}/narrow{place}"
-            extra.append(Layer("opaque", (inputs[place],), (new,), {"run": lambda x: (to(x),)}))
+            extra.append(Layer("opaque", (inputs[place],), (new,), {"run": by_cause(lambda x: (to(x),))}))
             inputs[place] = new
     return Patch(i, i + 1, (*extra, replace(layer, inputs=tuple(inputs))))

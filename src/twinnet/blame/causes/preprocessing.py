@@ -6,19 +6,14 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.problem import Patch, Problem
 from twinnet.judge.preparations import preparations
 from twinnet.layers.graph import Layer
+from twinnet.result import fact
 
-_WAYS = {
-    "scaled from [0,1] to [-1,1]": (2.0, -1.0),
-    "scaled from [-1,1] to [0,1]": (0.5, 0.5),
-    "divided by 255": (1 / 255, 0.0),
-    "multiplied by 255": (255.0, 0.0),
-    "divided by 127.5, minus 1": (1 / 127.5, -1.0),
-    "shifted by 128": (1.0, -128.0),
-}
+_WAYS = ((2.0, -1.0), (0.5, 0.5), (1 / 255, 0.0), (255.0, 0.0), (1 / 127.5, -1.0), (1.0, -128.0))
+"""Factor and offset that are met: from [0,1] to [-1,1] and back, by 255, by 127.5 and less 1, less 128."""
 
 
 @family
@@ -30,26 +25,22 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             x = problem.operand(i, place)
             if not isinstance(x, torch.Tensor) or not x.is_floating_point():
                 continue
-            for words, (a, b) in _WAYS.items():
-                sentence = f"the input is {words}, which the network does not do"
+            for a, b in _WAYS:
+                twin = f"{a:.6g} x + {b:.6g}"
                 yield Candidate(
-                    "preprocessing",
-                    sentence,
-                    lambda p, i=i, k=place, a=a, b=b: _affine(p, i, k, a, b),
-                    "as it is",
-                    f"{plain(a)} x + {plain(b)}",
+                    kind="preprocessing",
+                    fact=fact("input.scaled", network="as it is", twin=twin, factor=a, offset=b),
+                    change=lambda p, i=i, k=place, a=a, b=b: _affine(p, i, k, a, b),
                     cost=1.25,
                 )
-            for words, made in preparations(x.numpy()):
+            for way, made in preparations(x.numpy()):
                 yield Candidate(
-                    "preprocessing",
-                    f"takes the input {words}",
-                    lambda p, i=i, k=place, v=made: p.give(i, k, torch.from_numpy(v)),
-                    "as it is",
-                    words,
+                    kind="preprocessing",
+                    fact=fact("input.taken", input=None, way=way, network="as it is", twin=way),
+                    change=lambda p, i=i, k=place, v=made: p.give(i, k, torch.from_numpy(v)),
                     cost=1.25,
                     whole=True,
-                    close="8 bits" in words,
+                    close=way.code == "prepared.eight_bits",
                     what="prepared",
                 )
 

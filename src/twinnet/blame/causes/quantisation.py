@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.fitting import nice
-from twinnet.blame.problem import Patch, Problem
+from twinnet.blame.problem import Patch, Problem, by_cause
 from twinnet.layers.graph import Layer
+from twinnet.result import Fact, fact
 
 _WEIGHTED = {"conv", "conv_transpose", "matmul", "gemm", "linear"}
 
@@ -27,7 +28,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 
 def _parts(problem: Problem, i: int, layer: Layer) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    x = problem.operand(i, 0)
+    x = problem.tensor(i, 0)
     found = []
     for place, name, default in ((1, "scale", 1.0), (2, "zero", 0.0)):
         value = layer.attrs.get(name)
@@ -48,8 +49,16 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     info = torch.iinfo(out.dtype)
     low, high = layer.attrs.get("qmin", info.min), layer.attrs.get("qmax", info.max)
 
-    def direct(made: torch.Tensor) -> Callable[[Problem], Patch]:
-        return lambda p: _become(p, i, made.clamp(low, high).to(out.dtype))
+    def made_of(found: Fact, value: torch.Tensor, cost: float = 1.0) -> Candidate:
+        held = value.clamp(low, high).to(out.dtype)
+        return Candidate(
+            kind="quantisation",
+            fact=found,
+            change=lambda p: _become(p, i, held),
+            cost=cost,
+            whole=True,
+            close=True,
+        )
 
     rounds = {
         "half away from zero": lambda v: torch.sign(v) * (v.abs() + 0.5).floor(),
@@ -59,19 +68,11 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         "half up": lambda v: (v + 0.5).floor(),
     }
     for words, way in rounds.items():
-        sentence = f"rounds {words} where the network rounds half to even"
-        made = way(x / scale) + zero
-        yield Candidate("quantisation", sentence, direct(made), "half to even", words, whole=True, close=True)
+        yield made_of(
+            fact("quantisation.rounding", network="half to even", twin=words), way(x / scale) + zero
+        )
     wrapped = ((x / scale).round() + zero - info.min).remainder(info.max - info.min + 1) + info.min
-    yield Candidate(
-        "quantisation",
-        "overflows where the network saturates",
-        direct(wrapped),
-        "saturates",
-        "overflows",
-        whole=True,
-        close=True,
-    )
+    yield made_of(fact("quantisation.overflows", network="saturates", twin="overflows"), wrapped)
     if problem.same_shape and i == len(problem.layers) - 1:
         t = problem.wanted.to(torch.float64)
         inner = (t > low) & (t < high)
@@ -79,37 +80,19 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             shift = int((t - out.to(torch.float64))[inner].median())
             if shift:
                 ours = int(zero.reshape(-1)[0])
-                sentence = f"zero point {ours + shift} where the network has {ours}"
-                made = (x / scale).round() + zero + shift
-                yield Candidate(
-                    "quantisation", sentence, direct(made), ours, ours + shift, whole=True, close=True
-                )
+                found = fact("quantisation.zero_point", network=ours, twin=ours + shift)
+                yield made_of(found, (x / scale).round() + zero + shift)
             steps = x / scale
             top = float(((t - zero) * steps)[inner].sum())
             ratio = float((steps * steps)[inner].sum()) / top if top else 0.0
             for r in (nice(ratio, 5e-3), ratio):
                 if r and abs(r - 1) > 1e-4:
-                    sentence = f"a scale {plain(r)}x that of the network"
-                    made = (x / (scale * r)).round() + zero
-                    yield Candidate(
-                        "quantisation", sentence, direct(made), 1.0, r, 2.0, whole=True, close=True
-                    )
+                    found = fact("quantisation.scale", network=1.0, twin=r)
+                    yield made_of(found, (x / (scale * r)).round() + zero, cost=2.0)
         top, bottom = float(t.max()), float(t.min())
         if top < high or bottom > low:
-            sentence = (
-                f"saturates at [{plain(bottom)}, {plain(top)}] where the network saturates at [{low}, {high}]"
-            )
-            made = ((x / scale).round() + zero).clamp(bottom, top)
-            yield Candidate(
-                "quantisation",
-                sentence,
-                direct(made),
-                (low, high),
-                (bottom, top),
-                1.5,
-                whole=True,
-                close=True,
-            )
+            found = fact("quantisation.saturates", network=(low, high), twin=(bottom, top))
+            yield made_of(found, ((x / scale).round() + zero).clamp(bottom, top), cost=1.5)
 
 
 def _become(problem: Problem, i: int, value: torch.Tensor) -> Patch:
@@ -127,15 +110,22 @@ def _dequantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     if abs(shift - round(shift)) < 1e-3 and round(shift):
         ours = int(zero.reshape(-1)[0])
         theirs = ours - round(shift)
-        sentence = f"reads the values with zero point {theirs} instead of {ours}"
         made = (q - zero + round(shift)) * scale
-        yield Candidate("quantisation", sentence, lambda p: _become(p, i, made), ours, theirs, whole=True)
+        yield Candidate(
+            kind="quantisation",
+            fact=fact("quantisation.read_zero_point", network=ours, twin=theirs),
+            change=lambda p: _become(p, i, made),
+            whole=True,
+        )
     ratio = float((t * y).sum() / (y * y).sum()) if bool(y.any()) else 1.0
     for r, cost in ((nice(ratio), 1.5), (ratio, 2.5)):
         if r is not None and abs(r - 1) > 1e-6:
-            sentence = f"reads the values with a scale {plain(r)}x that of the network"
             yield Candidate(
-                "quantisation", sentence, lambda p, r=r: _become(p, i, y * r), 1.0, r, cost, whole=True
+                kind="quantisation",
+                fact=fact("quantisation.read_scale", network=1.0, twin=r),
+                change=lambda p, r=r: _become(p, i, y * r),
+                cost=cost,
+                whole=True,
             )
 
 
@@ -148,20 +138,14 @@ def _weights(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     others = [a for a in range(w.dim()) if a != axis]
     for bits in (8, 4):
         top = 2 ** (bits - 1) - 1
-        for words, size in (
-            ("per channel", w.abs().amax(others, keepdim=True)),
-            ("per tensor", w.abs().max()),
-        ):
+        for per, size in (("channel", w.abs().amax(others, keepdim=True)), ("tensor", w.abs().max())):
             scale = (size / top).clamp_min(1e-300)
             few = (w / scale).round() * scale
-            sentence = f"the weights are rounded to {bits} bits {words}"
             yield Candidate(
-                "quantisation",
-                sentence,
-                lambda p, v=few: p.give(i, 1, v),
-                "float",
-                f"int{bits}",
-                1.5,
+                kind="quantisation",
+                fact=fact("quantisation.weights", network="float", twin=f"int{bits}", bits=bits, per=per),
+                change=lambda p, v=few: p.give(i, 1, v),
+                cost=1.5,
                 whole=True,
             )
 
@@ -185,9 +169,16 @@ def _grid(problem: Problem) -> Iterator[Candidate]:
     if len(torch.unique(problem.expected.reshape(-1)[:: max(1, t.numel() // 4096)])) <= len(levels):
         return
     bits = max(2, int(torch.tensor((high - low) / step + 1).log2().ceil()))
-    sentence = f"the result is rounded to steps of {plain(step)} ({bits} bits)"
 
     def change(p: Problem) -> Patch:
-        return p.then(last, "opaque", run=lambda x: (((x / step).round() * step).clamp(low, high),))
+        on_steps = by_cause(lambda x: (((x / step).round() * step).clamp(low, high),))
+        return p.then(last, "opaque", run=on_steps)
 
-    yield Candidate("quantisation", sentence, change, "float", step, 1.75, close=True, whole=True)
+    yield Candidate(
+        kind="quantisation",
+        fact=fact("quantisation.grid", network="float", twin=step, bits=bits),
+        change=change,
+        cost=1.75,
+        close=True,
+        whole=True,
+    )

@@ -11,6 +11,7 @@ import torch
 from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
+from twinnet.result import fact
 
 _GATES = {"lstm": "iofc", "gru": "zrh", "rnn": "h"}
 
@@ -25,41 +26,44 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             if order == tuple(range(len(gates))):
                 continue
             named = "".join(gates[k] for k in order)
-            words = f"reads the gates in the order {named} where the network has {gates}"
-            yield Candidate("recurrent", words, lambda p, i=i, o=order: _gates(p, i, o), gates, named)
+            yield Candidate(
+                kind="recurrent",
+                fact=fact("recurrent.gates", network=gates, twin=named),
+                change=lambda p, i=i, o=order: _gates(p, i, o),
+            )
         if layer.kind == "gru":
             ours = bool(layer.attrs.get("linear_before_reset", False))
-            way, other = ("after", "before") if ours else ("before", "after")
-            words = f"resets {other} the product where the network resets {way} it"
             yield Candidate(
-                "recurrent",
-                words,
-                lambda p, i=i, o=ours: p.change(i, linear_before_reset=not o),
-                ours,
-                not ours,
+                kind="recurrent",
+                fact=fact("recurrent.reset", network=ours, twin=not ours),
+                change=lambda p, i=i, o=ours: p.change(i, linear_before_reset=not o),
             )
         direction = layer.attrs.get("direction", "forward")
         if direction != "bidirectional":
             other = "reverse" if direction == "forward" else "forward"
-            words = f"runs {other} where the network runs {direction}"
             yield Candidate(
-                "recurrent", words, lambda p, i=i, o=other: p.change(i, direction=o), direction, other
+                kind="recurrent",
+                fact=fact("recurrent.direction", network=direction, twin=other),
+                change=lambda p, i=i, o=other: p.change(i, direction=o),
             )
         if len(layer.inputs) > 3 and layer.inputs[3] is not None:
             yield Candidate(
-                "bias", "leaves out the bias", lambda p, i=i: _without(p, i, 3), "bias", "nothing"
+                kind="bias",
+                fact=fact("operator.left_out", network="bias", twin="nothing"),
+                change=lambda p, i=i: _without(p, i, 3),
             )
-            yield Candidate(
-                "bias", "uses only the input bias", lambda p, i=i: _half(p, i, 0), "both biases", "one"
-            )
-            yield Candidate(
-                "bias", "uses only the recurrent bias", lambda p, i=i: _half(p, i, 1), "both biases", "one"
-            )
-        for place, words in ((5, "initial state"), (6, "initial cell state")):
-            if len(layer.inputs) > place and layer.inputs[place] is not None:
-                sentence = f"starts from zero where the network is given an {words}"
+            for keep, name in enumerate(("input", "recurrent")):
                 yield Candidate(
-                    "recurrent", sentence, lambda p, i=i, k=place: _without(p, i, k), words, "zero"
+                    kind="bias",
+                    fact=fact("recurrent.one_bias", network="both biases", twin="one", used=name),
+                    change=lambda p, i=i, k=keep: _half(p, i, k),
+                )
+        for place, name in ((5, "initial state"), (6, "initial cell state")):
+            if len(layer.inputs) > place and layer.inputs[place] is not None:
+                yield Candidate(
+                    kind="recurrent",
+                    fact=fact("recurrent.from_zero", network=name, twin="zero"),
+                    change=lambda p, i=i, k=place: _without(p, i, k),
                 )
 
 
@@ -70,7 +74,7 @@ def _without(problem: Problem, i: int, place: int) -> Patch:
 
 
 def _half(problem: Problem, i: int, keep: int) -> Patch:
-    b = problem.operand(i, 3).clone()
+    b = problem.tensor(i, 3).clone()
     half = b.shape[-1] // 2
     b[..., slice(half, None) if keep == 0 else slice(0, half)] = 0
     return problem.give(i, 3, b)

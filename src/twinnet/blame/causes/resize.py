@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
+from twinnet.result import fact
 
 _COORDINATES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric")
 _NEAREST = ("floor", "round_prefer_floor", "round_prefer_ceil", "ceil")
@@ -26,13 +27,10 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 ours = layer.attrs.get(name, values[0])
                 for other in values:
                     if other != ours:
-                        words = f"samples with {name} {other} where the network has {ours}"
                         yield Candidate(
-                            "resize",
-                            words,
-                            lambda p, i=i, n=name, o=other: p.set(i, n, o),
-                            ours,
-                            other,
+                            kind="resize",
+                            fact=fact("resize.sampled", attribute=name, network=ours, twin=other),
+                            change=lambda p, i=i, n=name, o=other: p.set(i, n, o),
                         )
 
 
@@ -56,21 +54,28 @@ def _resize(i: int, layer: Layer) -> Iterator[Candidate]:
         if not changed:
             continue
         ours, theirs = ("/".join(v[k] for v in changed.values()) for k in (0, 1))
-        words = f"resizes with {' and '.join(changed)} {theirs} where the network has {ours}"
 
         def change(p: Problem, m=m, c=c, n=n):
             return p.change(i, mode=m, coordinates=c, nearest=n)
 
-        yield Candidate("resize", words, change, ours, theirs, cost=1.0 + 0.1 * (len(changed) - 1))
+        yield Candidate(
+            kind="resize",
+            fact=fact("resize.another", attributes=tuple(changed), network=ours, twin=theirs),
+            change=change,
+            cost=1.0 + 0.1 * (len(changed) - 1),
+        )
     if mode == "cubic":
         for value in (-0.5, -0.75, -1.0):
-            if value != a.get("cubic_a", -0.75):
-                words = f"cubic coefficient {value} where the network has {a.get('cubic_a', -0.75)}"
+            if value != (ours := a.get("cubic_a", -0.75)):
                 yield Candidate(
-                    "resize", words, lambda p, v=value: p.change(i, cubic_a=v), a.get("cubic_a", -0.75), value
+                    kind="resize",
+                    fact=fact("resize.cubic", network=ours, twin=value),
+                    change=lambda p, v=value: p.change(i, cubic_a=v),
                 )
     for name in ("antialias", "exclude_outside"):
         ours = bool(a.get(name, False))
-        state, other = ("on", "off") if ours else ("off", "on")
-        words = f"{name.replace('_', ' ')} {other} where the network has it {state}"
-        yield Candidate("resize", words, lambda p, n=name, o=ours: p.set(i, n, not o), ours, not ours)
+        yield Candidate(
+            kind="resize",
+            fact=fact("resize.switched", attribute=name, network=ours, twin=not ours),
+            change=lambda p, n=name, o=ours: p.set(i, n, not o),
+        )

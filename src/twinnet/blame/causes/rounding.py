@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import torch
 
 from twinnet.blame.causes.family import Candidate, family
-from twinnet.blame.problem import Patch, Problem
+from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.result import fact
 
 _WAYS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "half to even": torch.round,
@@ -38,10 +39,17 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         ours = "towards zero" if whole else _OURS[layer.kind]
         for words, way in _WAYS.items():
             if words != ours:
-                sentence = f"rounds {words} where the network rounds {ours}"
-                yield Candidate("rounding", sentence, lambda p, i=i, f=way: _rounded(p, i, f), ours, words)
+                yield Candidate(
+                    kind="rounding",
+                    fact=fact("rounding.another", network=ours, twin=words),
+                    change=lambda p, i=i, f=way: _rounded(p, i, f),
+                )
         if not whole:
-            yield Candidate("rounding", "leaves out the rounding", lambda p, i=i: p.drop(i), ours, "nothing")
+            yield Candidate(
+                kind="rounding",
+                fact=fact("rounding.left_out", network=ours, twin="nothing"),
+                change=lambda p, i=i: p.drop(i),
+            )
 
 
 def _rounded(problem: Problem, i: int, way: Callable[[torch.Tensor], torch.Tensor]) -> Patch:
@@ -51,4 +59,4 @@ def _rounded(problem: Problem, i: int, way: Callable[[torch.Tensor], torch.Tenso
         made = way(x)
         return (made.to(to) if isinstance(to, torch.dtype) else made,)
 
-    return problem.become(i, "opaque", run=run)
+    return problem.become(i, "opaque", run=by_cause(run))

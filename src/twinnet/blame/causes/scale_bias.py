@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.fitting import Affine, fit_channels, nice
 from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.pullback import pull_back
+from twinnet.layers.graph import Layer
+from twinnet.result import Fact, fact
 
 BIAS_PLACE = {
     "conv": 2,
@@ -62,12 +65,13 @@ def _layer(problem: Problem, i: int, t: torch.Tensor, mask: torch.Tensor) -> Ite
     core, aim = (y - bias, t - bias) if bias is not None else (y, t)
     fit = fit_channels(y, t, mask, axis, floor)
     if skip != "bias":
-        yield from _offsets(problem, i, axis, fit, bias)
+        yield from _offsets(i, axis, fit, bias)
     if skip != "scale":
         inner = fit if bias is None else fit_channels(core, aim, mask, axis, floor)
-        yield from _factors(problem, i, axis, inner, "weights" if layer.kind in WEIGHT_PLACE else "", bias)
+        noun = "weights" if layer.kind in WEIGHT_PLACE else "values"
+        yield from _factors(inner, noun, lambda v: _mul(i, axis, v, bias))
         if bias is not None:
-            yield from _factors(problem, i, axis, fit, "", None, extra=0.5)
+            yield from _factors(fit, "values", lambda v: _mul(i, axis, v, None), extra=0.5)
 
 
 def _bias(problem: Problem, i: int, axis: int) -> torch.Tensor | None:
@@ -106,10 +110,6 @@ def _mul(i: int, axis: int, values: torch.Tensor, around: torch.Tensor | None):
             return p.then(i, "mul", {f"{name}/factor": value})
         once = p.then(i, "mul", {f"{name}/factor": value})
         made, scaled = once.layers
-        from dataclasses import replace
-
-        from twinnet.layers.graph import Layer
-
         inner = replace(scaled, outputs=(f"{name}/scaled",))
         final = Layer("add", (f"{name}/scaled", f"{name}/rest"), (name,))
         return Patch(i, i + 1, (made, inner, final), {**once.constants, f"{name}/rest": around * (1 - value)})
@@ -117,20 +117,25 @@ def _mul(i: int, axis: int, values: torch.Tensor, around: torch.Tensor | None):
     return change
 
 
-def _offsets(
-    problem: Problem, i: int, axis: int, fit: Affine, bias: torch.Tensor | None
-) -> Iterator[Candidate]:
+def _offsets(i: int, axis: int, fit: Affine, bias: torch.Tensor | None) -> Iterator[Candidate]:
     count = len(fit.affected)
     if bias is not None:
         flat = bias.reshape(-1).expand(count)
         yield Candidate(
-            "bias", "leaves out the bias", _add(i, axis, -flat), "bias", "nothing", 1.0, whole=True
+            kind="bias",
+            fact=fact("operator.left_out", network="bias", twin="nothing"),
+            change=_add(i, axis, -flat),
+            whole=True,
         )
         ratio = float(((flat + fit.offset) * flat).sum() / (flat * flat).sum()) if bool(flat.any()) else None
         if ratio is not None and nice(ratio) not in (None, 1.0, 0.0) and count > 1:
             r = float(nice(ratio) or 0.0)
             yield Candidate(
-                "bias", f"the bias is {plain(r)}x", _add(i, axis, flat * (r - 1)), 1.0, r, 1.75, whole=True
+                kind="bias",
+                fact=fact("scaled.all", of="bias", network=1.0, twin=r),
+                change=_add(i, axis, flat * (r - 1)),
+                cost=1.75,
+                whole=True,
             )
     one = fit.affected.nonzero().reshape(-1)
     if len(one) == 1 and count > 1:
@@ -141,83 +146,74 @@ def _offsets(
         if ratio is not None and before is not None:
             only = torch.zeros(count, dtype=torch.float64)
             only[c] = before * (ratio - 1)
-            words = f"bias of channel {c} is {plain(ratio)}x"
-            yield Candidate("bias", words, _add(i, axis, only), before, before * ratio, 2.0, whole=True)
+            yield Candidate(
+                kind="bias",
+                fact=fact("scaled.bias", channel=c, factor=ratio, network=before, twin=before * ratio),
+                change=_add(i, axis, only),
+                cost=2.0,
+                whole=True,
+            )
         only = torch.zeros(count, dtype=torch.float64)
         only[c] = d
         ours, theirs = before or 0.0, (before or 0.0) + d
-        words = f"bias of channel {c} is {plain(theirs)} where the network has {plain(ours)}"
         yield Candidate(
-            "bias", words, _add(i, axis, only), before or 0.0, (before or 0.0) + d, 3.0, whole=True, fitted=1
+            kind="bias",
+            fact=fact("vector.one", of="bias", channel=c, network=ours, twin=theirs, factor=None),
+            change=_add(i, axis, only),
+            cost=3.0,
+            whole=True,
+            fitted=1,
         )
     d = fit.offset_all
     if count > 1 and 2 * len(one) > count:
         cost = 2.0 if nice(d) is not None and d else 3.0
-        words = f"adds {plain(d)} to every value"
         yield Candidate(
-            "bias",
-            words,
-            _add(i, axis, torch.tensor(d, dtype=torch.float64)),
-            0.0,
-            d,
-            cost,
+            kind="bias",
+            fact=fact("bias.added", network=0.0, twin=d),
+            change=_add(i, axis, torch.tensor(d, dtype=torch.float64)),
+            cost=cost,
             whole=True,
             fitted=int(cost > 2),
         )
     if len(one) > 1:
         some = torch.where(fit.affected, fit.offset, 0.0)
-        words = f"another bias in {len(one)} of {count} channels"
-        yield Candidate("bias", words, _add(i, axis, some), None, None, 6.0, whole=True, fitted=len(one))
+        yield Candidate(
+            kind="bias",
+            fact=fact("vector.some", of="bias", channels=len(one), count=count),
+            change=_add(i, axis, some),
+            cost=6.0,
+            whole=True,
+            fitted=len(one),
+        )
 
 
 def _factors(
-    problem: Problem,
-    i: int,
-    axis: int,
-    fit: Affine,
-    noun: str,
-    around: torch.Tensor | None,
-    extra: float = 0.0,
+    fit: Affine, noun: str, by: Callable[[torch.Tensor], Callable[[Problem], Patch]], extra: float = 0.0
 ) -> Iterator[Candidate]:
+    """Factors on `noun`; `by` makes the patch that multiplies by a number, or by one for each channel."""
+
+    def scaled(found: Fact, value: torch.Tensor, cost: float, fitted: int) -> Candidate:
+        return Candidate(
+            kind="scale", fact=found, change=by(value), cost=cost + extra, whole=True, fitted=fitted
+        )
+
     count = len(fit.affected)
     one = fit.affected.nonzero().reshape(-1)
-    whole = f"the {noun} are" if noun else "the values are"
     if len(one) == 1 and count > 1:
         c = int(one[0])
         for a, cost in _numbers(float(fit.factor[c])):
             only = torch.ones(count, dtype=torch.float64)
             only[c] = a
-            subject = f"{noun} of channel {c} are" if noun else f"channel {c} is"
-            words = f"{subject} {plain(a)}x"
-            yield Candidate(
-                "scale",
-                words,
-                _mul(i, axis, only, around),
-                1.0,
-                a,
-                cost + extra,
-                whole=True,
-                fitted=int(cost > 2),
+            yield scaled(
+                fact("scaled.channel", of=noun, channel=c, network=1.0, twin=a), only, cost, int(cost > 2)
             )
     if 2 * len(one) > count or count == 1:
         for a, cost in _numbers(fit.factor_all):
             value = torch.tensor(a, dtype=torch.float64)
-            yield Candidate(
-                "scale",
-                f"{whole} {plain(a)}x",
-                _mul(i, axis, value, around),
-                1.0,
-                a,
-                cost + extra,
-                whole=True,
-                fitted=int(cost > 2),
-            )
+            yield scaled(fact("scaled.all", of=noun, network=1.0, twin=a), value, cost, int(cost > 2))
     if len(one) > 1:
         some = torch.where(fit.affected, fit.factor, 1.0)
-        words = f"{whole} scaled in {len(one)} of {count} channels"
-        yield Candidate(
-            "scale", words, _mul(i, axis, some, around), None, None, 6.0 + extra, whole=True, fitted=len(one)
-        )
+        yield scaled(fact("scaled.some", of=noun, channels=len(one), count=count), some, 6.0, len(one))
 
 
 def _numbers(value: float) -> Iterator[tuple[float, float]]:

@@ -6,19 +6,20 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from twinnet.blame.causes._linear import with_linear_layers
-from twinnet.blame.causes._words import constant_words
-from twinnet.blame.causes.family import Candidate, family, plain
-from twinnet.blame.causes.kinds import KINDS
+from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.causes.other_layer import owner
+from twinnet.blame.causes.padding import by_axis
+from twinnet.blame.constants import other_constant
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
+from twinnet.result import Fact, fact
 
 _ATTRS = {
     "pads": "padding", "auto_pad": "padding", "strides": "stride", "dilations": "stride", "group": "stride",
@@ -74,7 +75,7 @@ def _dropped(problem: Problem, i: int) -> Candidate:
     layer = problem.layers[i]
     place = next((p for p, n in enumerate(layer.inputs) if n is not None and n not in problem.constants), 0)
     fixed = [c for p in (0, 1) if isinstance(c := problem.constant(i, p), torch.Tensor)]
-    kind, words = _group(layer.kind), f"leaves out the {layer.kind.replace('_', ' ')}"
+    kind, constant = _group(layer.kind), None
     if fixed and layer.kind in ("add", "sub", "mul", "div", "pow", "max", "min"):
         many = fixed[0].numel() > 1
         kind = (
@@ -82,8 +83,16 @@ def _dropped(problem: Problem, i: int) -> Candidate:
             if many
             else "constant"
         )
-        words += " with its constant" if many else f" with {plain(float(fixed[0]))}"
-    return Candidate(kind, words, lambda p: p.drop(i, place), layer.kind, "nothing", 0.75, True, True)
+        constant = "its constant" if many else float(fixed[0])
+    found = fact("operator.left_out", network=layer.kind, twin="nothing", constant=constant)
+    return _stated(kind, found, lambda p: p.drop(i, place), 0.75)
+
+
+def _stated(
+    kind: str, found: Fact, change: Callable[[Problem], Patch], cost: float, *, close: bool = False
+) -> Candidate:
+    """What the twin's own graph says."""
+    return Candidate(kind=kind, fact=found, change=change, cost=cost, whole=True, static=True, close=close)
 
 
 def _group(kind: str) -> str:
@@ -117,16 +126,8 @@ def _compare(
             kind = "activation"
         a, b = our.kind.replace("_", " "), their.kind.replace("_", " ")
         made = replace(their, inputs=inputs, outputs=our.outputs)
-        yield Candidate(
-            kind,
-            f"{b} where the network has {a}",
-            lambda p: Patch(i, i + 1, (made,), constants),
-            a,
-            b,
-            0.75,
-            True,
-            True,
-        )
+        found = fact("operator.another", network=a, twin=b)
+        yield _stated(kind, found, lambda p: Patch(i, i + 1, (made,), constants), 0.75)
         return
     for name in {*our.attrs, *their.attrs}:
         a, b = our.attrs.get(name), their.attrs.get(name)
@@ -138,8 +139,7 @@ def _compare(
         if name == "axis" and isinstance(a, int) and isinstance(b, int):  # counted from the same end
             rank = problem.values[our.inputs[0]].dim() if our.inputs[0] is not None else 0
             a, b = (v % rank if rank else v for v in (a, b))
-        words = _attribute_words(our, name, a, b)
-        yield Candidate(kind, words, lambda p, n=name, v=b: p.set(i, n, v), a, b, 0.5, True, True)
+        yield _stated(kind, _attribute(our, name, a, b), lambda p, n=name, v=b: p.set(i, n, v), 0.5)
     varying = [n for n in our.inputs if n is not None and n not in problem.constants]
     theirs = [n for n in inputs if n is not None and n not in constants]
     # Other operands are the cause where they are all that is different; their order may be besides.
@@ -154,10 +154,8 @@ def _compare(
         and ((turned and varying != theirs) or _moved(our.inputs, inputs, problem, constants, fixed))
     ):
         made = replace(their, inputs=inputs, outputs=our.outputs)
-        words = f"{our.kind.replace('_', ' ')} with its operands in another order"
-        yield Candidate(
-            "operand order", words, lambda p: Patch(i, i + 1, (made,), constants), None, None, 0.6, True, True
-        )
+        found = fact("operands.reordered", operator=our.kind)
+        yield _stated("operand order", found, lambda p: Patch(i, i + 1, (made,), constants), 0.6)
     for place in range(max(len(our.inputs), len(inputs))):
         a, b = (n[place] if place < len(n) else None for n in (our.inputs, inputs))
         old = problem.constants.get(a or "")
@@ -175,26 +173,18 @@ def _compare(
                 a if k < len(inputs) and inputs[k] is not None else None for k, a in enumerate(our.inputs)
             ),
         )
-        yield Candidate(
-            kind,
-            "leaves out the bias" if kind == "bias" else "leaves out an operand",
-            lambda p: Patch(i, i + 1, (lost,)),
-            "bias",
-            "nothing",
-            0.6,
-            True,
-            True,
-        )
+        missing = "bias" if kind == "bias" else "operand"
+        found = fact("operator.left_out", network=missing, twin="nothing")
+        yield _stated(kind, found, lambda p: Patch(i, i + 1, (lost,)), 0.6)
 
 
 def _constant(problem: Problem, i: int, place: int, old: Any, new: torch.Tensor) -> Candidate:
     """Another constant at a place of a layer."""
     layer = problem.layers[i]
-    kind, words = constant_words(layer.kind, place, old, new)
+    kind, found = other_constant(layer.kind, place, old, new)
     if other := owner(problem, layer.inputs[place] if place < len(layer.inputs) else None, new):
-        kind, words = "weights", f"has the weights of {other}"
-    assert kind in KINDS
-    return Candidate(kind, words, lambda p: p.give(i, place, new), _short(old), _short(new), 0.5, True, True)
+        kind, found = "weights", fact("weights.of_another_layer", network=None, twin=other, bias=False)
+    return _stated(kind, found, lambda p: p.give(i, place, new), 0.5)
 
 
 def _same_meaning(
@@ -256,7 +246,7 @@ def _inserted(
     if len(data) != 1:
         return
     source, result = data[0], extra[-1].outputs[0]
-    kind, words = _insertion(problem, extra, source)
+    kind, found = _insertion(problem, extra, source)
 
     def renamed(start: str, end: str) -> tuple[Layer, ...]:
         to = {source: start, result: end}
@@ -287,16 +277,18 @@ def _inserted(
     # What several steps together mean is better said by a family that names it as one thing.
     plainly = len(extra) == 1 or kind != "operator"
     cost = 0.75 if plainly else 4.0
-    yield Candidate(
-        kind, words, lambda p: patch, "nothing", "+".join(x.kind for x in extra), cost, True, plainly, rounds
-    )
+    yield replace(_stated(kind, found, lambda p: patch, cost, close=rounds), static=plainly)
 
 
-def _insertion(problem: Problem, extra: tuple[Layer, ...], source: str) -> tuple[str, str]:
+def _insertion(problem: Problem, extra: tuple[Layer, ...], source: str) -> tuple[str, Fact]:
+    """The kind of cause that these layers are, and what they do."""
     assert problem.twin is not None
     kinds = [x.kind for x in extra]
-    word = ", ".join(k.replace("_", " ") for k in kinds)
-    words = f"applies {word} that the network does not have"
+
+    def added(code: str, **more: Any) -> Fact:
+        return fact(f"inserted.{code}", network="nothing", twin="+".join(kinds), **more)
+
+    steps = tuple(kinds)
     fixed = [
         problem.twin.constants[n]
         for x in extra
@@ -304,12 +296,12 @@ def _insertion(problem: Problem, extra: tuple[Layer, ...], source: str) -> tuple
         if n is not None and n in problem.twin.constants
     ]
     if source in problem.values and not problem.values[source].is_floating_point():
-        return "index", f"changes the positions by {word}, which the network does not do"
+        return "index", added("positions", steps=steps)
     if "quantize_linear" in kinds:
-        return "quantisation", "rounds to quantised values, which the network does not do"
+        return "quantisation", added("quantiser")
     if "cast" in kinds:
         to = next(x.attrs.get("to") for x in extra if x.kind == "cast")
-        return "precision", f"rounds to {str(to).removeprefix('torch.')}"
+        return "precision", added("cast", to=str(to).removeprefix("torch."))
     if (
         kinds == ["gather"]
         and fixed
@@ -317,23 +309,23 @@ def _insertion(problem: Problem, extra: tuple[Layer, ...], source: str) -> tuple
     ):
         order = fixed[0].reshape(-1)
         off = (order != torch.arange(len(order))).nonzero().reshape(-1).tolist()
-        return "channel order", f"channels {off[0]} and {off[1]} are exchanged" if len(
-            off
-        ) == 2 else f"reads {len(off)} of {len(order)} channels in another order"
+        if len(off) == 2:
+            return "channel order", added("exchange", channels=tuple(off))
+        return "channel order", added("order", moved=len(off), count=len(order))
     if kinds == ["slice"]:
         back = any(bool((c < 0).all()) and c.numel() == 1 and int(c) == -1 for c in fixed[-1:])
-        return ("layout", "has the values mirrored") if back else ("index", words)
+        return ("layout", added("mirror")) if back else ("index", added("steps", steps=steps))
     if "concat" in kinds:
-        return "index", "has the values moved along an axis"
+        return "index", added("shift")
     if set(kinds) <= {"transpose", "reshape", "flip"}:
-        return "layout", words
+        return "layout", added("steps", steps=steps)
     if set(kinds) <= {"add", "sub", "mul", "div"}:
-        numbers = " and ".join(f"{k} {plain(float(c))}" for k, c in zip(kinds, fixed) if c.numel() == 1)
+        numbers = tuple((k, float(c)) for k, c in zip(kinds, fixed) if c.numel() == 1)
         if source in problem.graph_inputs and len(kinds) > 1:
-            return "preprocessing", f"prepares the input otherwise: {numbers or word}"
+            return "preprocessing", added("preparation", numbers=numbers, steps=steps)
         kind = "scale" if kinds[0] in ("mul", "div") else "bias"
-        return kind, f"applies {numbers or word} that the network does not have"
-    return _group(kinds[0]), words
+        return kind, added("numbers", numbers=numbers, steps=steps)
+    return _group(kinds[0]), added("steps", steps=steps)
 
 
 def _differs(a: object, b: object) -> bool:
@@ -344,29 +336,16 @@ def _differs(a: object, b: object) -> bool:
     return a != b
 
 
-def _attribute_words(layer: Layer, name: str, ours: object, theirs: object) -> str:
+def _attribute(layer: Layer, name: str, ours: Any, theirs: Any) -> Fact:
+    """Another value of an attribute."""
+    windowed = "conv" in layer.kind or "pool" in layer.kind
+    if name == "pads" and windowed and isinstance(ours, tuple) and isinstance(theirs, tuple):
+        return fact("padding.pads", network=by_axis(ours), twin=by_axis(theirs))
     if name == "approximate":
-        said = {"none": "erf", None: "erf", "tanh": "tanh approximation"}
-        return f"GELU {said.get(theirs, theirs)} instead of {said.get(ours, ours)}"  # type: ignore[arg-type]
-    if (
-        name == "pads"
-        and isinstance(ours, tuple)
-        and isinstance(theirs, tuple)
-        and "conv" in layer.kind + "pool"
-    ):
-        from twinnet.blame.causes.padding import _words
-
-        return f"pads {plain(_words(theirs))} where the network pads {plain(_words(ours))}"
-    word = {
-        "eps": "eps",
-        "perm": "axes permuted by",
-        "coordinates": "coordinates",
-        "nearest": "rounding",
-    }.get(name, name)
-    return f"{word.replace('_', ' ')} {plain(theirs)} where the network has {plain(ours)}"
+        return fact("activation.approximation", network=ours, twin=theirs)
+    return fact("attribute.another", name=name, network=_value(ours), twin=_value(theirs))
 
 
-def _short(value: object) -> object:
-    if isinstance(value, torch.Tensor):
-        return value.tolist() if value.numel() <= 8 else None
-    return value
+def _value(value: Any) -> Any:
+    """An attribute as plain data."""
+    return value if isinstance(value, str | int | float | tuple | list | None) else str(value)

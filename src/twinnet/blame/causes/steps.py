@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, NotApplicable, family
 from twinnet.blame.fitting import nice
-from twinnet.blame.problem import Patch, Problem
+from twinnet.blame.problem import Patch, Problem, by_cause
 from twinnet.pairing import Transform
+from twinnet.result import Fact, fact
 
 if TYPE_CHECKING:
     from twinnet.judge.declared import KeptWeight
@@ -27,17 +28,15 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         return
     wrong = [w for w in kept.weights if bool(((w.theirs - w.ours).abs() > _SLACK * w.half).any())]
     for weight in wrong:
-        sentence, ours, theirs = _about(weight)
-        yield Candidate(
-            "quantisation", sentence, _with(weight), ours, theirs, cost=1.0, whole=True, static=True
-        )
+        yield _said(_about(weight), _with(weight))
     yield from _range(problem)
     for name, written, read in kept.read:
-        sentence, ours, theirs = _other_steps(written, read)
-        yield Candidate(
-            "quantisation", sentence, _read_as(name, written, read), ours, theirs, whole=True, static=True
-        )
+        yield _said(_other_steps(written, read), _read_as(name, written, read))
     yield from _data(problem)
+
+
+def _said(found: Fact, change: Callable[[Problem], Patch]) -> Candidate:
+    return Candidate(kind="quantisation", fact=found, change=change, whole=True, static=True)
 
 
 # -- weights -----------------------------------------------------------------------------------------------------------
@@ -47,30 +46,29 @@ def _with(weight: KeptWeight) -> Callable[[Problem], Patch]:
     return lambda p: p.give(weight.layer, weight.place, weight.theirs)
 
 
-def _about(w: KeptWeight) -> tuple[str, object, object]:
-    """What is wrong with a weight, in words, and a number of each side."""
-    what = "bias" if w.place == 2 else "weights"
+def _about(w: KeptWeight) -> Fact:
+    """What is wrong with a weight, with a number of each side."""
     beyond = (w.theirs - w.ours).abs() > _SLACK * w.half
     channels = _channels(beyond)
-    where = what if len(channels) > 1 or beyond.dim() < 2 else f"{what} of channel {channels[0]}"
+    one = None if len(channels) > 1 or beyond.dim() < 2 else channels[0]
+    where: dict[str, object] = {"of": "bias" if w.place == 2 else "weights", "channel": one}
     picked = beyond if len(channels) > 1 else _channel(beyond, channels[0])
     a, b, half = w.ours[picked], w.theirs[picked], w.half[picked]
     if bool((w.ends[beyond] & (w.theirs[beyond].abs() < w.ours[beyond].abs())).all()):
         top, reach = float(w.theirs[beyond].abs().max()), float(w.ours[beyond].abs().max())
-        return f"saturates: {where} end at {plain(top)} where the network has {plain(reach)}", reach, top
+        return fact("steps.saturated", **where, network=reach, twin=top)
     ratio = float((a * b).sum() / (a * a).sum()) if bool(a.any()) else 1.0
     if _fits(b, a * ratio, half * max(abs(ratio), 1.0)):
-        ratio = nice(ratio, 5e-3) or ratio
-        return f"has a scale of the {where} {plain(ratio)}x that of the network", 1.0, ratio
+        return fact("steps.scale", **where, network=1.0, twin=nice(ratio, 5e-3) or ratio)
     shift = float(((b - a) / (2 * half)).median())
     if _fits(b, a + round(shift) * 2 * half, half) and round(shift):
-        return f"has a zero point of the {where} that is off by {-round(shift)}", 0, -round(shift)
+        return fact("steps.zero_point", **where, network=0, twin=-round(shift))
     count = int(beyond.sum())
     if count == 1:
         ours, theirs = float(w.ours[beyond]), float(w.theirs[beyond])
-        return f"has one of the {where} at {plain(theirs)} where the network has {plain(ours)}", ours, theirs
+        return fact("steps.one", **where, network=ours, twin=theirs)
     worst = float(((w.theirs - w.ours).abs() / w.half).max()) / 2
-    return f"has {count} {where} further than half a step from the network's", 0.5, worst
+    return fact("steps.beyond", **where, count=count, network=0.5, twin=worst)
 
 
 def _fits(got: torch.Tensor, made: torch.Tensor, half: torch.Tensor) -> bool:
@@ -101,27 +99,21 @@ def _range(problem: Problem) -> Iterator[Candidate]:
     least, most = float(kept.own.min()), float(kept.own.max())
     if least >= low and most <= high:
         return
-    here, there = f"[{low:.4g}, {high:.4g}]", f"[{least:.4g}, {most:.4g}]"
     last = len(problem.layers) - 1
-    yield Candidate(
-        "quantisation",
-        f"saturates at {here} where the network's values reach {there}: the range is too small",
+    yield _said(
+        fact("steps.range", network=(least, most), twin=(low, high)),
         lambda p: p.then(last, "identity"),  # a result is always held within the range
-        (least, most),
-        (low, high),
-        whole=True,
-        static=True,
     )
 
 
-def _other_steps(written: Transform, read: Transform) -> tuple[str, object, object]:
+def _other_steps(written: Transform, read: Transform) -> Fact:
     if written.scale != read.scale and len(written.scale or ()) == len(read.scale or ()) == 1:
         ratio = (read.scale or (1.0,))[0] / (written.scale or (1.0,))[0]
-        return f"reads its data with a scale {plain(ratio)}x the one they were written with", 1.0, ratio
+        return fact("steps.read_scale", network=1.0, twin=ratio)
     if written.zero != read.zero and len(written.zero) == len(read.zero) == 1:
         ours, theirs = written.zero[0], read.zero[0]
-        return f"reads its data with zero point {theirs} where they were written with {ours}", ours, theirs
-    return "reads its data in other steps than they were written in", None, None
+        return fact("steps.read_zero_point", network=ours, twin=theirs)
+    return fact("steps.read_otherwise")
 
 
 def _read_as(name: str, written: Transform, read: Transform) -> Callable[[Problem], Patch]:
@@ -140,7 +132,7 @@ def _read_as(name: str, written: Transform, read: Transform) -> Callable[[Proble
     def change(problem: Problem) -> Patch:
         if name == problem.target:
             last, ends = len(problem.layers) - 1, written.range
-            return problem.then(last, "opaque", run=lambda x: again(x.clamp(*ends)))
+            return problem.then(last, "opaque", run=by_cause(lambda x: again(x.clamp(*ends))))
         return problem.reading(name, again)
 
     return change
@@ -151,14 +143,13 @@ def _data(problem: Problem) -> Iterator[Candidate]:
     for i, layer in enumerate(problem.layers):
         if layer.kind not in ("matmul", "gemm", "linear") or problem.constant(i, 1) is None:
             continue
-        for words, size in (("in blocks of 32", _BLOCK), ("row by row", 0)):
+        for block in (_BLOCK, 0):
+            rounded = by_cause(lambda x, size=block: (_eight_bits(x, size),))
             yield Candidate(
-                "quantisation",
-                f"rounds the data to 8 bits {words}, where only weights are declared to be rounded",
-                lambda p, i=i, size=size: p.first(i, 0, "opaque", run=lambda x: (_eight_bits(x, size),)),
-                "float",
-                "int8",
-                1.5,
+                kind="quantisation",
+                fact=fact("steps.data", network="float", twin="int8", block=block or None),
+                change=lambda p, i=i, run=rounded: p.first(i, 0, "opaque", run=run),
+                cost=1.5,
                 whole=True,
                 close=True,
             )
@@ -167,7 +158,7 @@ def _data(problem: Problem) -> Iterator[Candidate]:
 def _eight_bits(x: torch.Tensor, block: int) -> torch.Tensor:
     size = block or x.shape[-1]
     if x.shape[-1] % size:
-        raise ValueError("no whole number of blocks")
+        raise NotApplicable("no whole number of blocks")
     parts = x.reshape(*x.shape[:-1], -1, size)
     scale = (parts.abs().amax(-1, keepdim=True) / 127).clamp_min(1e-300)
     return ((parts / scale).round() * scale).reshape(x.shape)

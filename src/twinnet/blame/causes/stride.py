@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
-from twinnet.blame.problem import Problem
+from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
+from twinnet.result import fact
 
 
 @family
@@ -22,7 +23,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 
 def _kernel(problem: Problem, i: int, layer: Layer) -> tuple[int, ...]:
-    return tuple(layer.attrs["kernel"]) if "kernel" in layer.attrs else tuple(problem.operand(i, 1).shape[2:])
+    return tuple(layer.attrs["kernel"]) if "kernel" in layer.attrs else tuple(problem.tensor(i, 1).shape[2:])
 
 
 def _dilation(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
@@ -42,12 +43,15 @@ def _dilation(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         for other in dict.fromkeys((pads, kept)):
             if min(other) < 0:
                 continue
-            sentence = f"dilation {plain(theirs)} where the network has {plain(ours)}"
 
             def change(p: Problem, d=theirs, o=other):
                 return p.change(i, dilations=d, pads=o)
 
-            yield Candidate("stride", sentence, change, ours, theirs)
+            yield Candidate(
+                kind="stride",
+                fact=fact("attribute.another", name="dilation", network=ours, twin=theirs),
+                change=change,
+            )
 
 
 def _stride(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
@@ -58,36 +62,41 @@ def _stride(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     for new in (1, 2, 3, 4):
         theirs = (new,) * k
         if theirs != ours:
-            sentence = f"strides {plain(theirs)} where the network has {plain(ours)}"
-            yield Candidate("stride", sentence, lambda p, s=theirs: p.change(i, strides=s), ours, theirs)
+            yield Candidate(
+                kind="stride",
+                fact=fact("attribute.another", name="strides", network=ours, twin=theirs),
+                change=lambda p, s=theirs: p.change(i, strides=s),
+            )
 
 
 def _groups(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     """Channels dealt out to the groups one by one instead of in blocks."""
-    channels, group = problem.operand(i, 0).shape[1], layer.attrs["group"]
+    channels, group = problem.tensor(i, 0).shape[1], layer.attrs["group"]
     outputs = problem.out(i).shape[1]
     if group < channels:
         dealt = torch.arange(channels).reshape(-1, group).t().reshape(-1)
-        sentence = "takes the input channels of a group interleaved where the network takes them in blocks"
         yield Candidate(
-            "stride", sentence, lambda p: _gather_first(p, i, dealt), "blocks", "interleaved", whole=True
+            kind="stride",
+            fact=fact("groups.interleaved", of="input", network="blocks", twin="interleaved"),
+            change=lambda p: _gather_first(p, i, dealt),
+            whole=True,
         )
     if group < outputs:
         dealt = torch.arange(outputs).reshape(-1, group).t().reshape(-1)
         for order in (dealt, torch.argsort(dealt)):
-            sentence = (
-                "writes the output channels of the groups interleaved where the network writes them in blocks"
-            )
 
             def change(p: Problem, o=order):
                 return p.then(i, "gather", {f"{layer.outputs[0]}/order": o}, axis=1)
 
-            yield Candidate("stride", sentence, change, "blocks", "interleaved", whole=True)
+            yield Candidate(
+                kind="stride",
+                fact=fact("groups.interleaved", of="output", network="blocks", twin="interleaved"),
+                change=change,
+                whole=True,
+            )
 
 
-def _gather_first(problem: Problem, i: int, order: torch.Tensor):
-    from twinnet.blame.problem import Patch
-
+def _gather_first(problem: Problem, i: int, order: torch.Tensor) -> Patch:
     layer = problem.layers[i]
     name, new, index = layer.inputs[0], f"{layer.inputs[0]}/dealt", f"{layer.outputs[0]}/order"
     before = Layer("gather", (name, index), (new,), {"axis": 1})

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family, plain
+from twinnet.blame.causes.family import Candidate, NotApplicable, family
 from twinnet.blame.causes.scale_bias import WEIGHT_PLACE, channel_axis
 from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.pullback import pull_back
 from twinnet.layers.graph import Layer
+from twinnet.result import Fact, fact
 
 
 @family
@@ -29,29 +30,24 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 
 def _rearranged(i: int, layer: Layer, w: torch.Tensor) -> Iterator[Candidate]:
-    def candidate(words: str, how) -> Candidate:
-        return Candidate("weights", words, lambda p: p.give(i, 1, how(p.constant(i, 1))))
+    def turned(found: Fact, how: Callable[[torch.Tensor], torch.Tensor], *, whole: bool = False) -> Candidate:
+        change = lambda p: p.give(i, 1, how(p.constant(i, 1)))  # noqa: E731
+        return Candidate(kind="weights", fact=found, change=change, whole=whole)
 
     spatial = [a for a in range(2, w.dim()) if w.shape[a] > 1] if layer.kind.startswith("conv") else []
     for count in range(1, len(spatial) + 1):
         for axes in itertools.combinations(spatial, count):
-            named = "both ways" if len(axes) == 2 == len(spatial) else f"along axis {plain(axes)}"
-            yield candidate(f"the kernel is mirrored {named}", lambda v, a=axes: v.flip(a))
+            both = len(axes) == 2 == len(spatial)
+            yield turned(fact("weights.mirrored", axes=axes, both=both), lambda v, a=axes: v.flip(a))
     for a, b in itertools.combinations(spatial, 2):
         if w.shape[a] == w.shape[b]:
-            yield candidate("the kernel is transposed", lambda v, a=a, b=b: v.transpose(a, b))
+            found = fact("weights.transposed", what="kernel")
+            yield turned(found, lambda v, a=a, b=b: v.transpose(a, b))
     if w.dim() >= 2 and w.shape[0] == w.shape[1] > 1:
-        words = (
-            "input and output channels of the weights are exchanged"
-            if spatial or w.dim() > 2
-            else "the weights are transposed"
-        )
-        yield Candidate(
-            "weights", words, lambda p: p.give(i, 1, p.constant(i, 1).transpose(0, 1)), whole=True
-        )
+        what = "channels" if spatial or w.dim() > 2 else "matrix"
+        yield turned(fact("weights.transposed", what=what), lambda v: v.transpose(0, 1), whole=True)
     if w.dim() == 2 and w.shape[0] != w.shape[1]:
-        words = "the weights are read in the other order (column by column)"
-        yield Candidate("weights", words, lambda p: p.give(i, 1, w.t().reshape(w.shape)), whole=True)
+        yield turned(fact("weights.by_column"), lambda v: v.t().reshape(v.shape), whole=True)
 
 
 def _one(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator[Candidate]:
@@ -64,7 +60,7 @@ def _one(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator[Ca
     axis = channel_axis(problem, i)
     sizes = error.abs().amax([a for a in range(error.dim()) if a != axis])
     channel = int(sizes.argmax())
-    x = problem.operand(i, 0)
+    x = problem.tensor(i, 0)
     grown = _gradients(layer, x, w, error, channel)
     if grown is None:
         return
@@ -75,23 +71,25 @@ def _one(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator[Ca
         return
     where = place(at)
     old, new = float(w[where]), float(w[where] + slope[at] / power[at])
-    spot = plain(tuple(int(v) for v in where))
-    for value, words, cost in _values(old, new):
+    for value, bit, cost in _values(old, new):
         changed = w.clone()
         changed[where] = value
-        sentence = f"weight {spot} is {plain(value)} where the network has {plain(old)}{words}"
         yield Candidate(
-            "weights", sentence, lambda p, v=changed: p.give(i, 1, v), old, value, cost, whole=True
+            kind="weights",
+            fact=fact("weights.one", index=tuple(int(v) for v in where), network=old, twin=value, bit=bit),
+            change=lambda p, v=changed: p.give(i, 1, v),
+            cost=cost,
+            whole=True,
         )
 
 
-def _values(old: float, new: float) -> Iterator[tuple[float, str, float]]:
+def _values(old: float, new: float) -> Iterator[tuple[float, int | None, float]]:
     (bits,) = struct.unpack("<I", struct.pack("<f", old))
     for bit in range(32):
         (flipped,) = struct.unpack("<f", struct.pack("<I", bits ^ (1 << bit)))
         if flipped == flipped and abs(flipped - new) <= 1e-4 * max(abs(new), abs(old) * 1e-2):
-            yield flipped, f" (bit {bit} flipped)", 2.25
-    yield new, "", 2.5
+            yield flipped, bit, 2.25
+    yield new, None, 2.5
 
 
 def _gradients(layer: Layer, x: torch.Tensor, w: torch.Tensor, error: torch.Tensor, channel: int):
@@ -150,14 +148,17 @@ def _others(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator
     def change(p: Problem) -> Patch:
         made = _solved(layer, p.operand(i, 0), aims, w, affected)
         if made is None:
-            raise ValueError("too few places to solve for the weights")
+            raise NotApplicable("too few places to solve for the weights")
         return p.give(i, 1, made)
 
     some = int(affected.sum())
-    where = f"in {some} of {len(affected)} channels"
-    if some == len(affected):
-        where = "throughout, as from another checkpoint"
-    yield Candidate("weights", f"other weights {where}", change, None, None, 8.0, whole=True)
+    yield Candidate(
+        kind="weights",
+        fact=fact("weights.other", channels=some, count=len(affected)),
+        change=change,
+        cost=8.0,
+        whole=True,
+    )
 
 
 def _solved(

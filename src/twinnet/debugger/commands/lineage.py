@@ -9,6 +9,7 @@ from twinnet.debugger.figures import number, table
 from twinnet.debugger.stopped import Stopped
 from twinnet.errors import UsageError
 from twinnet.report.figures import percent
+from twinnet.report.sentences import words
 from twinnet.result import Cause, PairResult
 
 __all__ = ["born", "cause", "inputs_of"]
@@ -46,7 +47,7 @@ def inputs_of(stopped: Stopped, site: str) -> Answer:
 def born(stopped: Stopped, site: str) -> Answer:
     """The error that a site creates from the inputs it was given, beside what it inherits, in noise floors."""
     row = _judged(stopped, stopped.row(site))
-    lines = [f"{row.site.tensor}: {row.status}" + (f" ({row.reason})" if row.reason else "")]
+    lines = [f"{row.site.tensor}: {row.status}" + (f" ({row.reason})" if row.reason is not None else "")]
     unit = f" {stopped.unit}" if stopped.unit else ""
     if row.born is not None:
         times = (
@@ -105,14 +106,16 @@ def cause(stopped: Stopped, site: str) -> Answer:
     found: Cause | None = known.cause
     lines = [f"site     {'   '.join(filter(None, (row.site.tensor, row.site.label, row.site.source)))}"]
     if found is None:
-        lines.append(f"cause    unknown{': ' + known.reason if known.reason else ''}")
+        lines.append(f"cause    unknown{f': {known.reason}' if known.reason is not None else ''}")
     else:
         lines.append(f"cause    {found.sentence}   [explains {percent(found.explains, 2)}]")
         lines.append(f"kind     {found.kind}")
-    if known.confirmation:
+        if found.layer is not None and found.layer.tensor != row.site.tensor:
+            lines.append(f"layer    {'   '.join(filter(None, (found.layer.label, found.layer.source)))}")
+    if known.confirmation is not None:
         lines.append(f"alone    {known.confirmation}")
     if known.impact is not None:
         share = "" if known.born_share is None else f", {percent(known.born_share)} of the output error"
         lines.append(f"impact   {number(known.impact)} at the output{share}")
-    data = {"site": row.site.tensor, "cause": found, "impact": known.impact, "reason": known.reason}
+    data = {"site": row.site.tensor, "cause": found, "impact": known.impact, "reason": words(known.reason)}
     return Answer("\n".join(lines), data)

@@ -11,6 +11,7 @@ from twinnet.debugger.figures import number, table
 from twinnet.debugger.stopped import Stopped
 from twinnet.errors import UsageError
 from twinnet.report.figures import count
+from twinnet.report.sentences import words
 from twinnet.result import PairResult
 
 __all__ = ["sites", "worst"]
@@ -128,5 +129,5 @@ def facts(row: PairResult) -> dict[str, object]:
         "ratio": row.ratio,
         "limit": row.limit,
         "status": row.status,
-        "reason": row.reason,
+        "reason": words(row.reason),
     }

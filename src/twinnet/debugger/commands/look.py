@@ -31,7 +31,7 @@ def show(stopped: Stopped, site: str, channels: int = _CHANNELS) -> Answer:
     ours, theirs = stopped.both(row)
     lines = [f"site     {row.site.label}" + (f"   {row.site.source}" if row.site.source else "")]
     lines.append(f"tensor   {row.site.tensor}   twin {row.twin_site.tensor}   paired by {row.how}")
-    words = f"{row.status}" + (f": {row.reason}" if row.reason else "")
+    words = f"{row.status}" + (f": {row.reason}" if row.reason is not None else "")
     lines.append(f"status   {words}")
     if row.transform:
         lines.append(f"twin is  {row.transform} of what it holds")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinnet.blame.repertoire import Repertoire
 from twinnet.tables.causes import entries, lookups, stated, sums
-from twinnet.tables.causes.steps import cells_words, fewer_sites, term_of
+from twinnet.tables.causes.steps import cells, fewer_sites, term_of
 
 __all__ = ["TABLES"]
 
@@ -19,7 +19,7 @@ _FAMILIES = {
 TABLES = Repertoire(
     lambda: _FAMILIES,
     fewer_sites,
-    evidence=cells_words,
+    evidence=cells,
     kin=term_of,
 )
 """What may be wrong with tables, and how their segments are looked at."""

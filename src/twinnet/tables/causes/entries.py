@@ -14,8 +14,9 @@ import numpy as np
 
 from twinnet.blame.causes.family import Candidate
 from twinnet.blame.problem import Problem
-from twinnet.lut.differences import entries_words
+from twinnet.lut.differences import of_entries
 from twinnet.lut.variants import Lookup, Place, Walk
+from twinnet.result import fact
 from twinnet.tables.causes.steps import candidate, groups
 
 _MOST = 1500
@@ -70,25 +71,14 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         return
     table = system.step.table
     read = np.unique(system.walk.rows[system.walk.weights > 0])
-    said = entries_words(table, solved.known, None, len(np.setdiff1d(read, solved.free)))
-    if said is None:
+    aspect = of_entries(table, solved.known, None, len(np.setdiff1d(read, solved.free)))
+    if aspect is None:
         return
     values = table.values + solved.changed
-    what, sentence = said
-    where = found[0].where
     change = lambda s: replace(s, table=replace(s.table, values=values))  # noqa: E731
     number = int(np.count_nonzero(solved.changed))
-    cost = 2.0 if number <= table.payload else 3.0
-    yield candidate(
-        problem,
-        what,
-        sentence.replace("{it}", "the network"),
-        where,
-        change,
-        (None, number),
-        cost=cost,
-        fitted=0 if solved.sure else number,
-    )
+    cost, fitted = 2.0 if number <= table.payload else 3.0, 0 if solved.sure else number
+    yield candidate(problem, aspect.what, aspect.fact, found[0].where, change, cost=cost, fitted=fitted)
 
 
 def _solve(system: _System) -> _Solved | None:
@@ -119,9 +109,9 @@ def _shifted(problem: Problem, where: tuple[int, ...], system: _System) -> Itera
         return
     table = system.step.table
     values = np.clip(table.values.astype(np.int16) + by, -127, 127).astype(np.int8)
-    said = f"has every entry {abs(by)} too {'large' if by > 0 else 'small'}"
+    said = fact("table.entries_moved", network=0, twin=by)
     change = lambda s: replace(s, table=replace(s.table, values=values))  # noqa: E731
-    yield candidate(problem, "entry", said, where, change, (0, by), cost=1.5, fitted=1)
+    yield candidate(problem, "entry", said, where, change, cost=1.5, fitted=1)
 
 
 def _system(problem: Problem, at: int) -> _System | None:

@@ -11,14 +11,15 @@ import numpy as np
 
 from twinnet.blame.causes.family import Candidate
 from twinnet.blame.problem import Problem
-from twinnet.lut.differences import TAPS, mirrors, node_words, taps_words
+from twinnet.lut.differences import made_with, mirrors
 from twinnet.lut.plan import Plane, Sample
 from twinnet.lut.variants import Lookup
+from twinnet.result import Fact, fact
 from twinnet.tables.causes.steps import Group, candidate, groups
 
 _MANY = 16
-Idea = tuple[str, str, Callable[[Lookup], Lookup], tuple[Any, Any], float]
-"""What, sentence, the changed lookup, both values, cost."""
+Idea = tuple[str, Fact, Callable[[Lookup], Lookup], float]
+"""What, the fact, the changed lookup, cost."""
 
 
 def propose(problem: Problem) -> Iterator[Candidate]:
@@ -28,13 +29,14 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         ideas = (_sampling, _bins, _interpolation, _entries) if len(found) <= _MANY else (_sampling,)
         seen = {_key(group.step): group.step}
         for make in ideas:
-            for what, sentence, change, values, cost in make(group):
+            for what, said, change, cost in make(group):
                 step = change(group.step)
                 if _key(step) in seen:
                     continue  # the same computation in other words
                 seen[_key(step)] = step  # kept, so that no other table gets its identity
-                said = sentence if len(found) == 1 else f"{sentence} ({group.name})"
-                yield candidate(problem, what, said, group.where, change, values, cost=cost)
+                if len(found) > 1:
+                    said = replace(said, params={**said.params, "term": group.name})
+                yield candidate(problem, what, said, group.where, change, cost=cost)
         if len(group.where) > 1:
             yield from _one_rotation(problem, group)
 
@@ -45,17 +47,17 @@ def _one_rotation(problem: Problem, group: Group) -> Iterator[Candidate]:
         own = problem.layers[i].attrs["step"].rotation
         for r in range(4):
             if r != own:
-                said = f"samples rotation {r} where the network samples rotation {own} ({group.name})"
+                said = fact("table.rotation", network=own, twin=r, term=group.name)
                 change = lambda s, r=r: replace(s, rotation=r)  # noqa: E731
-                yield candidate(problem, "rotation", said, (i,), change, (own, r), cost=1.1)
+                yield candidate(problem, "rotation", said, (i,), change, cost=1.1)
     turns = {i: problem.layers[i].attrs["step"].rotation for i in group.where}
     for i, j in combinations(group.where, 2):
         a, b = turns[i], turns[j]
         if {a, b} == {1, 3} and len(turns) == 4:
             continue  # all of them turned the other way
-        said = f"samples rotation {b} for rotation {a}, and {a} for {b} ({group.name})"
+        said = fact("table.rotations_exchanged", network=(a, b), twin=(b, a), term=group.name)
         change = lambda s, to={a: b, b: a}: replace(s, rotation=to[s.rotation])  # noqa: E731
-        yield candidate(problem, "rotation", said, (i, j), change, ((a, b), (b, a)), cost=1.1)
+        yield candidate(problem, "rotation", said, (i, j), change, cost=1.1)
 
 
 def _key(step: Lookup) -> Any:
@@ -83,56 +85,53 @@ def _sampling(group: Group) -> Iterator[Idea]:
     # One pixel outside, the mirror image that repeats the border is the border itself.
     far = max(max(abs(y), abs(x)) for y, x in sample.offsets) > 1
     for padding in ("edge", "reflect", "zero", *(["symmetric"] if far else []), "wrap"):
-        said = f"pads {padding} where the network pads {sample.padding}"
-        yield "padding", said, lambda s, p=padding: s.but(padding=p), (sample.padding, padding), 1.0
+        said = fact("table.padding", network=sample.padding, twin=padding)
+        yield "padding", said, lambda s, p=padding: s.but(padding=p), 1.0
     if single:
         for r in range(4):
-            said = f"samples rotation {r} where the network samples rotation {step.rotation}"
-            yield "rotation", said, lambda s, r=r: replace(s, rotation=r), (step.rotation, r), 1.0
+            said = fact("table.rotation", network=step.rotation, twin=r)
+            yield "rotation", said, lambda s, r=r: replace(s, rotation=r), 1.0
     else:
-        said = "turns the image the other way: rotation 1 is sampled as rotation 3, and 3 as 1"
-        yield "rotation", said, lambda s: replace(s, rotation=-s.rotation % 4), ("left", "right"), 1.0
-        said = "samples every rotation unturned"
-        yield "rotation", said, lambda s: replace(s, rotation=0), (step.term.rotations, (0,)), 1.0
+        said = fact("table.rotated_backwards", network="left", twin="right")
+        yield "rotation", said, lambda s: replace(s, rotation=-s.rotation % 4), 1.0
+        said = fact("table.unturned", network=step.term.rotations, twin=(0,))
+        yield "rotation", said, lambda s: replace(s, rotation=0), 1.0
     yield from _windows(sample)
     yield from _orders(sample)
     if sample.weights is not None:
-        said = "rounds the weighted taps down where the network rounds them half up"
-        yield "rounding", said, lambda s: s.but(sampling="floor"), ("half up", "down"), 1.0
+        said = fact("table.weights_rounded", network="half up", twin="down")
+        yield "rounding", said, lambda s: s.but(sampling="floor"), 1.0
     if sample.value_bits:
-        said = "takes whole pixels where the network keeps fractions of weighted taps"
-        yield "sampler", said, lambda s: s.but(sampling="whole"), (sample.value_bits, 0), 1.0
+        said = fact("table.whole_pixels", network=sample.value_bits, twin=0)
+        yield "sampler", said, lambda s: s.but(sampling="whole"), 1.0
     yield from _residual(step)
     yield from _channels(step)
 
 
 def _windows(sample: Sample) -> Iterator[Idea]:
-    ours = taps_words(sample.offsets)
-    shown = f": {ours}" if sample.weights is None else ""
-    for name, offsets in mirrors(sample.offsets).items():
-        there = f": {taps_words(offsets)}" if sample.weights is None else ""
-        said = f"samples {name}{there} where the network samples as it is{shown}"
-        yield "sampler", said, lambda s, o=offsets: s.sampling(offsets=o), ("as it is", name), 1.0
-    reach_y, reach_x = max(y for y, _ in sample.offsets), max(x for _, x in sample.offsets)
+    own = sample.offsets
+    for name, offsets in mirrors(own).items():
+        said = (
+            fact("table.offsets", network=own, twin=offsets, turned=name)
+            if sample.weights is None
+            else fact("table.turned", network="", twin=name)
+        )
+        yield "sampler", said, lambda s, o=offsets: s.sampling(offsets=o), 1.0
+    reach_y, reach_x = max(y for y, _ in own), max(x for _, x in own)
     sides = (
         ("above and left of", reach_y, reach_x),
         ("above", reach_y, 0),
         ("left of", 0, reach_x),
     )
-    for words, dy, dx in sides:
-        offsets = tuple((y - dy, x - dx) for y, x in sample.offsets)
-        said = f"samples the window {words} the pixel where the network samples below and right of it"
-        yield (
-            "padding",
-            f"{said}: it pads the other side",
-            (lambda s, o=offsets: s.sampling(offsets=o)),
-            ("below and right", words),
-            1.0,
-        )
-    for words, dy, dx in (("down", 1, 0), ("up", -1, 0), ("right", 0, 1), ("left", 0, -1)):
-        offsets = tuple((y + dy, x + dx) for y, x in sample.offsets)
-        said = f"samples one pixel further {words}{shown and ' than the taps' + shown[1:]}"
-        yield "sampler", said, lambda s, o=offsets: s.sampling(offsets=o), ((0, 0), (dy, dx)), 1.2
+    for side, dy, dx in sides:
+        offsets = tuple((y - dy, x - dx) for y, x in own)
+        said = fact("table.window", network="below and right", twin=side)
+        yield "padding", said, lambda s, o=offsets: s.sampling(offsets=o), 1.0
+    for dy, dx in ((1, 0), (-1, 0), (0, 1), (0, -1)):
+        offsets = tuple((y + dy, x + dx) for y, x in own)
+        shown = own if sample.weights is None else None
+        said = fact("table.moved", network=(0, 0), twin=(dy, dx), offsets=shown)
+        yield "sampler", said, lambda s, o=offsets: s.sampling(offsets=o), 1.2
 
 
 def _orders(sample: Sample) -> Iterator[Idea]:
@@ -140,12 +139,10 @@ def _orders(sample: Sample) -> Iterator[Idea]:
     axes = sample.axes
     if not 2 <= axes <= 4:
         return
-    names = TAPS[:axes]
-    for order in permutations(range(axes)):
-        if order == tuple(range(axes)):
+    own = tuple(range(axes))
+    for order in permutations(own):
+        if order == own:
             continue
-        theirs = " ".join(names[k] for k in order)
-        said = f"takes the taps in the order {theirs} where the network has {' '.join(names)}"
 
         def change(s: Lookup, order: tuple[int, ...] = order) -> Lookup:
             own = s.term.sample
@@ -154,27 +151,23 @@ def _orders(sample: Sample) -> Iterator[Idea]:
             planes = own.planes if len(own.planes) == 1 else tuple(own.planes[k] for k in order)
             return s.sampling(offsets=tuple(own.offsets[k] for k in order), planes=planes)
 
-        yield "taps", said, change, (" ".join(names), theirs), 1.0
+        yield "taps", fact("table.taps", network=own, twin=order), change, 1.0
 
 
 def _residual(step: Lookup) -> Iterator[Idea]:
     blend = step.term.blend
     if blend is None:
         return
-    one = 1 << blend.gain_bits
+    one, own = 1 << blend.gain_bits, blend.gains
 
     def gains(values: tuple[int, ...]) -> Callable[[Lookup], Lookup]:
         return lambda s: replace(s, term=replace(s.term, blend=replace(blend, gains=values)))
 
-    said = "leaves out the residual: only the current planes are sampled"
-    yield "residual", said, gains((0,) * len(blend.gains)), (blend.gains, 0), 1.0
-    said = "takes the residual alone where the network blends it in"
-    yield "residual", said, gains((one,) * len(blend.gains)), (blend.gains, one), 1.0
-    turned = tuple(one - g for g in blend.gains)
-    said = "blends the other way round: the gains belong to the current planes"
-    yield "residual", said, gains(turned), (blend.gains, turned), 1.0
-    back = blend.gains[::-1]
-    yield "residual", "has the residual's gains in the reverse order", gains(back), (blend.gains, back), 1.2
+    yield "residual", fact("table.residual_left_out", network=own, twin=0), gains((0,) * len(own)), 1.0
+    yield "residual", fact("table.residual_alone", network=own, twin=one), gains((one,) * len(own)), 1.0
+    turned, back = tuple(one - g for g in own), own[::-1]
+    yield "residual", fact("table.residual_exchanged", network=own, twin=turned), gains(turned), 1.0
+    yield "residual", fact("table.residual_reversed", network=own, twin=back), gains(back), 1.2
 
 
 def _channels(step: Lookup) -> Iterator[Idea]:
@@ -183,11 +176,9 @@ def _channels(step: Lookup) -> Iterator[Idea]:
         own = planes[0]
         for channel in range(4):
             if channel != own.channel:
-                said = (
-                    f"reads channel {channel} of {own.register} where the network reads channel {own.channel}"
-                )
+                said = fact("table.channel", register=own.register, network=own.channel, twin=channel)
                 other = (Plane(own.register, channel),)
-                yield "input", said, lambda s, o=other: s.sampling(planes=o), (own.channel, channel), 1.0
+                yield "input", said, lambda s, o=other: s.sampling(planes=o), 1.0
 
 
 # ---- which rows --------------------------------------------------------------------------------------
@@ -196,94 +187,70 @@ def _channels(step: Lookup) -> Iterator[Idea]:
 def _bins(group: Group) -> Iterator[Idea]:
     table = group.step.table
     top = table.nodes - 2
-    words = {
-        "next": "one bin too high",
-        "previous": "one bin too low",
-        "nearest": "in the nearest bin, not the one below",
-        "clipped": f"with the bins clipped at {top - 1} where the network has {top}",
-    }
-    for way, how in words.items():
-        said = f"looks up {how}"
-        yield "bin", said, lambda s, w=way: s.but(bins=w), ("floor", way), 1.0
+    for way in ("next", "previous", "nearest", "clipped"):
+        said = fact("table.bin", network="floor", twin=way, top=top)
+        yield "bin", said, lambda s, w=way: s.but(bins=w), 1.0
         for axis in range(table.axes if table.axes > 1 else 0):
-            said = f"looks up tap {TAPS[axis]} {how}"
-            change = lambda s, w=way, a=axis: s.but(bins=w, axis=a)  # noqa: E731
-            yield "bin", said, change, ("floor", f"{way} on {TAPS[axis]}"), 1.3
+            said = fact("table.bin", network="floor", twin=(way, axis), top=top)
+            yield "bin", said, lambda s, w=way, a=axis: s.but(bins=w, axis=a), 1.3
     if not table.banded:
         for size in (table.nodes - 1, table.nodes + 1):
-            said = f"counts rows by {size} nodes per tap where the table has {table.nodes}"
-            yield "bin", said, lambda s, n=size: s.but(strides=n), (table.nodes, size), 1.0
+            said = fact("table.strides", network=table.nodes, twin=size)
+            yield "bin", said, lambda s, n=size: s.but(strides=n), 1.0
     end = (table.nodes - 1) * table.step
     if end == 256:
-        said = f"looks up bin {top} with node 255 where the network takes node {end}"
-        yield "node", said, lambda s: s.but(node=255), (end, 255), 1.0
-        even = 255 / (table.nodes - 1)
-        said = f"takes nodes {even:g} apart, up to 255, where the network has {table.step}, up to {end}"
-        yield "node", said, lambda s: s.but(spacing=even), (table.step, even), 1.0
-    elif table.step * (table.nodes - 1) == 255:
-        even = 256 / (table.nodes - 1)
-        said = f"takes nodes {even:g} apart, up to 256, where the network has {table.step}, up to 255"
-        yield "node", said, lambda s: s.but(spacing=even), (table.step, even), 1.0
+        said = fact("table.last_node", bin=top, network=end, twin=255)
+        yield "node", said, lambda s: s.but(node=255), 1.0
+    if end in (255, 256):
+        other = 511 - end
+        even = other / (table.nodes - 1)
+        said = fact("table.spacing", network=(table.step, end), twin=(even, other))
+        yield "node", said, lambda s: s.but(spacing=even), 1.0
     if group.step.tabulate is not None and end == 256 and not table.banded:
-        other = 255 if table.last == 256 else 256
+        last = 255 if table.last == 256 else 256
         made: list[Any] = []
 
         def retabulated(s: Lookup) -> Lookup:
             if not made:
-                made.append(s.tabulate(s.term.table, other))
+                made.append(s.tabulate(s.term.table, last))
             return replace(s, table=made[0])
 
-        yield "node", node_words(table, other).format(it="the network"), retabulated, (table.last, other), 1.0
+        yield "node", made_with(table, last), retabulated, 1.0
 
 
 def _interpolation(group: Group) -> Iterator[Idea]:
-    term = group.step.term
+    term, table = group.step.term, group.step.table
     own = f"{term.interpolation}{f' ({term.compat})' if term.compat else ''}"
-    words = {
-        "simplex": "uses simplex interpolation",
-        "multilinear": "uses multilinear interpolation",
-        "rising": "uses simplex interpolation from the smallest fraction up",
-        "nearest": "takes the nearest entry",
-        "lower": "takes the entry below, without interpolation,",
-    }
-    for way, said in words.items():
-        if group.step.table.banded and way == "multilinear":
+    for way in ("simplex", "multilinear", "rising", "nearest", "lower"):
+        if table.banded and way == "multilinear":
             continue
-        said = f"{said} where the network uses {own}"
-        yield "interpolation", said, lambda s, w=way: s.but(interpolation=w), (own, way), 1.0
+        said = fact("table.interpolation", network=own, twin=way)
+        yield "interpolation", said, lambda s, w=way: s.but(interpolation=w), 1.0
         if way == "multilinear" and term.interpolation == "simplex":
             # Its whole numbers are over the product of all units, not over one.
-            more = float(term.units(group.step.table) ** (group.step.table.axes - 1))
+            more = float(term.units(table) ** (table.axes - 1))
             change = lambda s, f=more: s.but(interpolation="multilinear", factor=f)  # noqa: E731
-            yield "interpolation", said, change, (own, way), 1.0
-    if term.interpolation == "simplex" and group.step.table.axes == 4 and not group.step.table.banded:
+            yield "interpolation", said, change, 1.0
+    if term.interpolation == "simplex" and table.axes == 4 and not table.banded:
         compat = "" if term.compat else "srlut-2021"
-        said = f"uses {'simplex' if term.compat else 'the slip of SR-LUT 2021'} where the network uses {own}"
+        said = fact("table.interpolation", network=own, twin=compat or "simplex")
         change = lambda s: replace(s, term=replace(s.term, compat=compat))  # noqa: E731
-        yield "interpolation", said, change, (own, compat), 1.0
+        yield "interpolation", said, change, 1.0
     for how, name in (("even", "half to even"), ("up", "half up"), ("trunc", "towards 0"), ("floor", "down")):
-        said = f"rounds every lookup {name} where the network rounds only their sum"
-        yield "rounding", said, lambda s, h=how: s.but(rounding=h), ("sum", name), 1.0
+        said = fact("table.lookups_rounded", network="sum", twin=name)
+        yield "rounding", said, lambda s, h=how: s.but(rounding=h), 1.0
 
 
 # ---- what is in them ---------------------------------------------------------------------------------
 
 
 def _entries(group: Group) -> Iterator[Idea]:
-    table = group.step.table
-    yield (
-        "entry",
-        "reads its entries as uint8 where the network has int8",
-        (lambda s: s.but(unsigned=True)),
-        ("int8", "uint8"),
-        1.0,
-    )
-    for factor, said in (
-        (127 / 128, "takes 128 for 1.0 where the network's entries have 127"),
-        (-1.0, "takes its entries with the sign turned"),
-    ):
-        yield "entry", said, lambda s, f=factor: s.but(factor=f), (127, factor), 1.2
-    for name, order in payload_orders(table.payload).items():
+    said = fact("table.entries_unsigned", network="int8", twin="uint8")
+    yield "entry", said, lambda s: s.but(unsigned=True), 1.0
+    for one, factor in ((128, 127 / 128), (-127, -1.0)):
+        said = fact("table.entries_scaled", network=127, twin=one)
+        yield "entry", said, lambda s, f=factor: s.but(factor=f), 1.2
+    for name, order in payload_orders(group.step.table.payload).items():
 
         def change(s: Lookup, order: tuple[int, ...] = order) -> Lookup:
             def moved(a: np.ndarray | None) -> np.ndarray | None:
@@ -293,17 +260,17 @@ def _entries(group: Group) -> Iterator[Idea]:
             assert values is not None
             return replace(s, table=replace(s.table, values=values, coarse=moved(s.table.coarse)))
 
-        yield "shuffle", f"has the outputs of a row {name}", change, ("in order", name), 1.2
+        yield "shuffle", fact("table.row_order", network="in order", twin=name), change, 1.2
 
 
 def payload_orders(payload: int) -> dict[str, tuple[int, ...]]:
     """Other orders of a row's outputs, by name."""
     flat = np.arange(payload)
-    found = {"in the reverse order": flat[::-1]}
+    found = {"reversed": flat[::-1]}
     side = round(payload**0.5)
     if side * side == payload and side > 1:
         block = flat.reshape(side, side)
-        found["with rows and columns of the block exchanged"] = block.T.reshape(-1)
-        found["with the rows of the block from bottom to top"] = block[::-1].reshape(-1)
-        found["with the columns of the block from right to left"] = block[:, ::-1].reshape(-1)
+        found["transposed"] = block.T.reshape(-1)
+        found["rows_reversed"] = block[::-1].reshape(-1)
+        found["columns_reversed"] = block[:, ::-1].reshape(-1)
     return {name: tuple(int(v) for v in order) for name, order in found.items()}

@@ -9,7 +9,8 @@ from typing import Any
 from twinnet.blame.causes.family import Candidate
 from twinnet.blame.problem import Patch, Problem
 from twinnet.lut.differences import Aspect, of_requants, of_tables, of_terms
-from twinnet.lut.variants import Lookup
+from twinnet.lut.variants import Lookup, Place
+from twinnet.result import fact
 from twinnet.tables.causes.steps import candidate, groups
 
 
@@ -32,19 +33,19 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 change = lambda s, q=other.requant: replace(s, requant=q)  # noqa: E731
                 yield _candidate(problem, (i,), aspect, change)
         elif layer.kind == "place" and own != other:
-            said = f"writes {_block(other)} where the network writes {_block(own)}"
-            aspect = Aspect("shuffle", said, _block(own), _block(other))
+            aspect = Aspect("shuffle", fact("table.block", network=_block(own), twin=_block(other)))
             yield _candidate(problem, (i,), aspect, lambda s, o=other: o)
         elif layer.kind == "sum_lookups" and own.names != other.names:
             missing = [n for n in own.names if n not in other.names]
             if missing and len(other.names) == len(own.names) - len(missing):
-                aspect = Aspect("rotation", f"leaves out {', '.join(missing)}", own.names, other.names)
+                said = fact("table.left_out", names=missing, network=own.names, twin=other.names)
+                aspect = Aspect("rotation", said)
                 counts = tuple(float(n not in missing) for n in own.names)
                 yield _candidate(problem, (i,), aspect, lambda s, c=counts: replace(s, counts=c))
 
 
-def _block(step: Any) -> str:
-    return f"blocks of {step.upscale}x{step.upscale} in {step.channels} channels, rotation {step.rotation}"
+def _block(step: Place) -> tuple[int, int, int]:
+    return step.upscale, step.channels, step.rotation
 
 
 def _lookups(problem: Problem, where: tuple[int, ...], own: Lookup, other: Lookup) -> Iterator[Candidate]:
@@ -52,31 +53,29 @@ def _lookups(problem: Problem, where: tuple[int, ...], own: Lookup, other: Looku
     tables = of_tables(own.table, other.table)
     aspects = [a for a in terms if a.part not in ("rotations", "table")] + tables
     if own.cell != other.cell:
-        said = f"has one site per {other.cell}x{other.cell} pixels where the network has one per {own.cell}x{own.cell}"
-        aspects.append(Aspect("sampler", said, own.cell, other.cell, "cell"))
+        aspects.append(Aspect("sampler", fact("table.cell", network=own.cell, twin=other.cell), "cell"))
     for aspect in aspects:
         yield _candidate(problem, where, aspect, _change(aspect, other))
     if len(aspects) > 1:
-        said = " and ".join(a.sentence for a in aspects[:3])
+        said = fact("table.several", facts=tuple(a.fact for a in aspects[:3]))
 
         def change(p: Problem) -> Patch:
             layers = list(p.layers[where[0] : where[-1] + 1])
             for aspect in aspects:
-                patch = candidate(p, "", "", where, _change(aspect, other)).change(
+                patch = candidate(p, "", said, where, _change(aspect, other)).change(
                     replace(p, layers=(*p.layers[: where[0]], *layers, *p.layers[where[-1] + 1 :]))
                 )
                 layers = list(patch.layers)
             return Patch(where[0], where[-1] + 1, tuple(layers))
 
-        both = Aspect("several", said, tuple(a.first for a in aspects), tuple(a.second for a in aspects))
-        yield replace(_candidate(problem, where, both, lambda s: s), change=change, cost=2.0)
+        both = _candidate(problem, where, Aspect("several", said), lambda s: s)
+        yield replace(both, change=change, cost=2.0)
 
 
 def _candidate(
     problem: Problem, where: tuple[int, ...], aspect: Aspect, change: Callable[[Any], Any]
 ) -> Candidate:
-    values = (aspect.first, aspect.second)
-    return candidate(problem, aspect.what, aspect.told(), where, change, values, static=True)
+    return candidate(problem, aspect.what, aspect.fact, where, change, static=True)
 
 
 def _change(aspect: Aspect, other: Lookup) -> Callable[[Lookup], Lookup]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,19 +12,20 @@ import torch
 from twinnet.blame.causes.family import Candidate
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
-from twinnet.lut.differences import TAPS
 from twinnet.lut.variants import Lookup
+from twinnet.result import Fact, fact
 
-__all__ = ["Group", "candidate", "cells_words", "fewer_sites", "floors", "groups", "patched", "term_of"]
+__all__ = ["Group", "candidate", "cells", "fewer_sites", "floors", "groups", "patched", "term_of"]
 
 _SITES = 768
 _WORTH = 2 * _SITES
 
 
-def term_of(layer: Layer) -> Hashable:
+def term_of(layer: Layer) -> Fact | None:
     """The term whose rotations a layer is one of, and which step of it; None for other layers."""
-    rotated = layer.kind in ("lookup", "place") and ".rot" in layer.node
-    return (layer.node.rpartition(".rot")[0], layer.kind) if rotated else None
+    if layer.kind not in ("lookup", "place") or ".rot" not in layer.node:
+        return None
+    return fact("tie.term", term=layer.node.rpartition(".rot")[0], step=layer.kind)
 
 
 @dataclass(frozen=True)
@@ -73,43 +74,32 @@ def floors(problem: Problem) -> float:
 def candidate(
     problem: Problem,
     what: str,
-    sentence: str,
+    fact: Fact,
     where: tuple[int, ...],
     make: Callable[[Any], Any],
-    values: tuple[Any, Any] = (None, None),
     **more: Any,
 ) -> Candidate:
     """A hypothesis about the steps `where`."""
-    ours, theirs = values
-    return Candidate(
-        "table",
-        sentence,
-        patched(where, make),
-        ours,
-        theirs,
-        what=what,
-        floors=floors(problem),
-        **more,
-    )
+    change = patched(where, make)
+    return Candidate(kind="table", fact=fact, change=change, what=what, floors=floors(problem), **more)
 
 
-def cells_words(problem: Problem) -> str:
-    """Which cells of a table the wrong values come from, where they come from few; else an empty string."""
+def cells(problem: Problem) -> Fact | None:
+    """Which cells of a table the wrong values come from, where they come from few."""
     if len(problem.layers) != 1 or problem.layers[0].kind != "lookup" or not problem.same_shape:
-        return ""
+        return None
     step: Lookup = problem.layers[0].attrs["step"]
     registers = {n: problem.values[n].numpy().round().astype(np.int64) for n in step.registers}
     bins, _ = step.bins(step.values(registers), step.term.units(step.table), step.table.nodes)
     wrong = (problem.error.abs() > problem.floor).any(dim=1).reshape(-1).numpy()
     if not wrong.any() or wrong.all():
-        return ""
-    said = []
+        return None
+    taps = []
     for axis, own in enumerate(bins):
         there, all_bins = np.unique(own[wrong]), np.unique(own)
         if len(there) <= len(all_bins) // 2:
-            shown = ", ".join(map(str, there[:4])) + (" ..." if len(there) > 4 else "")
-            said.append(f"only where tap {TAPS[axis]} is in bin {shown}")
-    return ", ".join(said[:2])
+            taps.append((axis, tuple(int(b) for b in there[:5])))
+    return fact("table.cells", taps=tuple(taps[:2])) if taps else None
 
 
 def fewer_sites(problem: Problem) -> Problem | None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.blame.causes.family import Candidate, plain
+from twinnet.blame.causes.family import Candidate
 from twinnet.blame.problem import Problem
 from twinnet.lut.plan import Requant
 from twinnet.lut.variants import Place, Requantise, Sum
+from twinnet.result import Fact, fact
 from twinnet.tables.causes.lookups import payload_orders
 from twinnet.tables.causes.steps import candidate
 
@@ -42,9 +43,9 @@ def _planes(problem: Problem, i: int) -> Iterator[Candidate]:
     ((operand, own),) = planes
     for channel in range(counts[operand]):
         if channel != own:
-            said = f"reads channel {channel} where the network reads channel {own}"
+            said = fact("table.channel", network=own, twin=channel)
             change = lambda p, c=channel: p.change(i, planes=((operand, c),))  # noqa: E731
-            yield Candidate("table", said, change, own, channel, what="input")
+            yield Candidate(kind="table", fact=said, change=change, what="input")
 
 
 # ---- blocks ------------------------------------------------------------------------------------------
@@ -55,29 +56,28 @@ def _place(problem: Problem, i: int, step: Place) -> Iterator[Candidate]:
         return
     payload = step.channels * step.upscale**2
     seen = {_effect(step, payload)}
-    ideas: list[tuple[str, str, Place, Any, Any, float]] = []
+    ideas: list[tuple[str, Fact, Place, float]] = []
     if step.upscale > 1:
         for r in range(4):
-            said = f"turns the block back by rotation {r} where the network turns it by {step.rotation}"
-            ideas.append(("rotation", said, replace(step, rotation=r), step.rotation, r, 1.0))
+            said = fact("table.block_rotation", network=step.rotation, twin=r)
+            ideas.append(("rotation", said, replace(step, rotation=r), 1.0))
     orders = dict(payload_orders(payload)) if step.channels == 1 else {}
     if step.channels > 1 and step.upscale > 1:
         flat = np.arange(payload).reshape(step.upscale, step.upscale, step.channels)
-        orders["with the channels innermost"] = tuple(int(v) for v in flat.transpose(2, 0, 1).reshape(-1))
-    for words, order in orders.items():
-        said = f"writes the block {words}"
-        ideas.append(("shuffle", said, replace(step, order=order), "in order", words, 1.1))
+        orders["channels_last"] = tuple(int(v) for v in flat.transpose(2, 0, 1).reshape(-1))
+    for name, order in orders.items():
+        said = fact("table.block_order", network="in order", twin=name)
+        ideas.append(("shuffle", said, replace(step, order=order), 1.1))
     if i == len(problem.layers) - 1 and problem.same_shape:
         found = _order(problem, i, step)
         if found is not None:
-            moved = sum(k != v for k, v in enumerate(found))
-            said = f"writes the outputs of a row in another order: {moved} of {payload} elsewhere"
-            ideas.append(("shuffle", said, replace(step, order=found), "in order", found, 2.0))
-    for what, said, other, ours, theirs, cost in ideas:
+            said = fact("table.block_moved", network="in order", twin=found)
+            ideas.append(("shuffle", said, replace(step, order=found), 2.0))
+    for what, said, other, cost in ideas:
         effect = _effect(other, payload)
         if effect not in seen:  # else the same block in other words
             seen.add(effect)
-            yield candidate(problem, what, said, (i,), lambda s, o=other: o, (ours, theirs), cost=cost)
+            yield candidate(problem, what, said, (i,), lambda s, o=other: o, cost=cost)
 
 
 def _places(problem: Problem) -> Iterator[Candidate]:
@@ -94,22 +94,18 @@ def _places(problem: Problem) -> Iterator[Candidate]:
         if len(where) < 2 or own[0].upscale == 1:
             continue
         payload = own[0].channels * own[0].upscale ** 2
-        ideas: list[tuple[str, str, Callable[[Place], Place]]] = [
-            (
-                "rotation",
-                "turns the blocks back the wrong way: rotation 1 is turned back as rotation 3, and 3 as 1",
-                lambda s: replace(s, rotation=-s.rotation % 4),
-            ),
-            ("rotation", "leaves the blocks of every rotation unturned", lambda s: replace(s, rotation=0)),
-        ]
-        said = "" if len(terms) == 1 else f" ({name})"
+        ideas: tuple[tuple[str, Callable[[Place], Place]], ...] = (
+            ("table.blocks_backwards", lambda s: replace(s, rotation=-s.rotation % 4)),
+            ("table.blocks_unturned", lambda s: replace(s, rotation=0)),
+        )
+        term = {} if len(terms) == 1 else {"term": name}
         seen = {tuple(_effect(s, payload) for s in own)}
-        for what, sentence, change in ideas:
+        for code, change in ideas:
             effect = tuple(_effect(change(s), payload) for s in own)
             if effect not in seen:
                 seen.add(effect)
-                values = ("as it is", sentence)
-                yield candidate(problem, what, sentence + said, tuple(where), change, values)
+                said = fact(code, network="as it is", twin=code, **term)
+                yield candidate(problem, "rotation", said, tuple(where), change)
 
 
 def _effect(step: Place, payload: int) -> tuple[float, ...]:
@@ -149,45 +145,43 @@ def _sum(problem: Problem, i: int, step: Sum) -> Iterator[Candidate]:
         counts = tuple(count if k in chosen else 1.0 for k in range(n))
         return lambda s: replace(s, counts=counts)
 
+    def summed(count: int, name: str, rotation: str = "") -> Fact:
+        return fact("table.summed", network=1, twin=count, name=name, rotation=rotation)
+
     for k in range(n):
-        rotation = ".rot" in step.names[k]
-        words = f"rotation {turns[k]} of {terms[k]}" if rotation else step.names[k]
-        what = "rotation" if rotation else "sum"
-        values = (1, 0)
-        yield candidate(problem, what, f"leaves out {words}", (i,), counted([k], 0.0), values)
-        said = f"counts {words} twice"
-        yield candidate(problem, what, said, (i,), counted([k], 2.0), (1, 2), cost=1.1)
+        rotated = ".rot" in step.names[k]
+        name, turn = (terms[k], turns[k]) if rotated else (step.names[k], "")
+        what = "rotation" if rotated else "sum"
+        yield candidate(problem, what, summed(0, name, turn), (i,), counted([k], 0.0))
+        yield candidate(problem, what, summed(2, name, turn), (i,), counted([k], 2.0), cost=1.1)
     for name in dict.fromkeys(terms):
         chosen = [k for k in range(n) if terms[k] == name]
         if 1 < len(chosen) < n:
-            yield candidate(problem, "sum", f"leaves out {name}", (i,), counted(chosen, 0.0), (1, 0))
+            yield candidate(problem, "sum", summed(0, name), (i,), counted(chosen, 0.0))
     for turn in dict.fromkeys(turns):
         chosen = [k for k in range(n) if turns[k] == turn]
         if 1 < len(chosen) < n and turn:
-            said = f"leaves out rotation {turn} of every branch"
-            yield candidate(problem, "rotation", said, (i,), counted(chosen, 0.0), (1, 0))
+            yield candidate(problem, "rotation", summed(0, "", turn), (i,), counted(chosen, 0.0))
 
 
 # ---- 8 bit -------------------------------------------------------------------------------------------
 
 
 def _requant(problem: Problem, i: int, step: Requantise) -> Iterator[Candidate]:
-    for how, words in _ROUNDING.items():
-        said = f"rounds {words} where the network rounds half to even"
-        change = lambda s, h=how: replace(s, round=h)  # noqa: E731
-        yield candidate(problem, "rounding", said, (i,), change, ("half to even", words))
-    said = "rounds after every division where the network rounds once"
-    yield candidate(problem, "rounding", said, (i,), lambda s: replace(s, each=True), (1, "each"))
-    said = "leaves out the clamp to 0..255: values wrap around"
-    yield candidate(problem, "requant", said, (i,), lambda s: replace(s, clip="none"), ("clamp", "wrap"))
+    for how, name in _ROUNDING.items():
+        said = fact("table.rounding", network="half to even", twin=name)
+        yield candidate(problem, "rounding", said, (i,), lambda s, h=how: replace(s, round=h))
+    said = fact("table.rounded_often", network="once", twin="each")
+    yield candidate(problem, "rounding", said, (i,), lambda s: replace(s, each=True))
+    said = fact("table.clamp", network="clamp", twin="wrap")
+    yield candidate(problem, "requant", said, (i,), lambda s: replace(s, clip="none"))
     yield from _constants(problem, i, step)
 
 
 def _constants(problem: Problem, i: int, step: Requantise) -> Iterator[Candidate]:
     steps = step.requant.steps
-    verbs = {"div": "divides by", "mul": "multiplies by", "add": "adds"}
     for k, (kind, *values) in enumerate(steps):
-        if kind not in verbs:
+        if kind not in ("div", "mul", "add"):
             continue
         own = float(values[0])
         tried = {0.0} if kind == "add" else set()
@@ -199,16 +193,17 @@ def _constants(problem: Problem, i: int, step: Requantise) -> Iterator[Candidate
         for other in sorted(tried - {own}):
             if kind != "add" and other <= 0:
                 continue
-            said = (
-                f"{verbs[kind]} {plain(other)} where the network {verbs[kind]} {plain(own)}, before it rounds"
-            )
-            new = (*steps[:k], (kind, other), *steps[k + 1 :])
-            requant = Requant(step.requant.name, new)
+            said = fact("table.requant_step", step=kind, network=(own,), twin=(other,))
+            requant = Requant(step.requant.name, (*steps[:k], (kind, other), *steps[k + 1 :]))
             change = lambda s, q=requant: replace(s, requant=q)  # noqa: E731
-            yield candidate(problem, "requant", said, (i,), change, (own, other), cost=1.3)
-    for word, extra in (("adds", "add"), ("divides by", "div"), ("multiplies by", "mul")):
-        for value in (0.5, -0.5, 1.0, -1.0) if extra == "add" else (2.0, 3.0, 4.0, 12.0):
-            said = f"{word} {plain(value)} before it rounds; the network does not"
-            requant = Requant(step.requant.name, ((extra, value), *steps))
+            yield candidate(problem, "requant", said, (i,), change, cost=1.3)
+    for kind, extra in (
+        ("add", (0.5, -0.5, 1.0, -1.0)),
+        ("div", (2.0, 3.0, 4.0, 12.0)),
+        ("mul", (2.0, 3.0, 4.0, 12.0)),
+    ):
+        for value in extra:
+            said = fact("table.requant_added", step=kind, network=None, twin=value)
+            requant = Requant(step.requant.name, ((kind, value), *steps))
             change = lambda s, q=requant: replace(s, requant=q)  # noqa: E731
-            yield candidate(problem, "requant", said, (i,), change, (None, value), cost=1.5)
+            yield candidate(problem, "requant", said, (i,), change, cost=1.5)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from twinnet.blame.causes import Candidate
+from twinnet.report.sentences import sayings
+from twinnet.result import fact
+
+sayings({"numpy_twin.smooth": "softplus of steepness {beta} instead of {network}"})
 
 
 def propose(problem):
     for i, layer in enumerate(problem.layers):
         if layer.kind == "relu":
             yield Candidate(
-                "activation",
-                "softplus of steepness 8 instead of ReLU",
-                lambda p, i=i: p.become(i, "softplus", beta=8.0),
-                "ReLU",
-                "softplus, beta 8",
+                kind="activation",
+                fact=fact("numpy_twin.smooth", network="ReLU", twin="softplus, beta 8", beta=8.0),
+                change=lambda p, i=i: p.become(i, "softplus", beta=8.0),
             )

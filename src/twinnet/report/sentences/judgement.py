@@ -1,0 +1,198 @@
+"""Why a pair has its status, and whether a segment alone shows a finding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twinnet.report.sentences.registry import sayings, sentence, spaced, words
+from twinnet.result import Fact
+
+sayings(
+    {
+        "born.too_large": "more than rounding can explain",
+        "born.within_rounding": "the values are as small as what rounding may change",
+        "born.within_steps": "the values are as small as its quantisation steps",
+        "born.nothing_finite": "no element of it is a finite number on both sides",
+        "born.zero": "it is 0 everywhere",
+        "born.no_layer": "not made by a layer of the network",
+        "born.no_layers": "the network's layers cannot be evaluated",
+        "born.no_value": "no value for {tensor}",
+        "born.elements": "{count} of {elements} elements differ",
+        "type.differs": "{twin} where the network has {network}",
+        "output.plainly": "plainly different",
+        "output.uncaught": "{what}, though no segment could be caught creating it",
+        "nonfinite.nan": "{twin} NaN where the network has {network}",
+        "nonfinite.places": "NaN or Inf in other places than in the network ({count} elements)",
+        "tolerance.none": "no tolerance is stated for it",
+        "tolerance.nonfinite": "NaN or Inf in other places ({count} elements)",
+        "alone.shows": "the twin's segment alone shows it",
+        "alone.context": "only in context: the twin's segment alone does not show it",
+        "alone.not_judged": "what its segment gives alone could not be judged: {why}",
+        "alone.failed": "its segment could not be run alone: {error}",
+        "tie.layer": "they share {layer}, whose own tensor is not compared",
+        "tie.weight": "they share the weight",
+    }
+)
+
+
+Form = tuple[tuple[int, ...], str]
+
+
+
+
+@sentence("born.beyond_steps")
+def _(clipped: float) -> str:
+    told = "more than the steps of its quantisation can explain"
+    return f"{told}; its range clips {100 * clipped:.2g} % of the values" if clipped > 0 else told
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+@sentence("born.not_evaluated")
+def _(error: str) -> str:
+    return error
+
+
+@sentence("born.flips")
+def _(count: int) -> str:
+    return f"{count} {'flip' if count == 1 else 'flips'} where the network's own margin is within rounding"
+
+
+
+
+@sentence("born.overflow")
+def _(network: float, end: float) -> str:
+    told = "a number too large for the twin became infinite"
+    return f"{told}: the network has {network:.3g}, and its format ends at {end:.6g}"
+
+
+@sentence("born.visible")
+def _(why: Fact | None) -> str:
+    return "visibly different" + (f" ({words(why)})" if why is not None else "")
+
+
+@sentence("watching.changed")
+def _(network: float) -> str:
+    there = f"it is infinite where the network has {network:.3g}"
+    return f"watching this tensor changed it: {there}, and what reads it had a number there"
+
+
+@sentence("watching.across")
+def _(tensor: str, why: Fact | None) -> str:
+    return f"watching changed what it reads ({tensor}){'' if why is None else f', and {words(why)}'}"
+
+
+@sentence("shape.differs")
+def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
+    return f"shape {_dims(twin)} where the network has {_dims(network)}"
+
+
+
+
+@sentence("output.form")
+def _(network: Form, twin: Form) -> str:
+    ours, theirs = (f"{_dims(shape)} {dtype}" for shape, dtype in (network, twin))
+    return f"{theirs} where the network has {ours}"
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+@sentence("tolerance.size")
+def _(differs: float, atol: float, rtol: float, level: float, allowed: float) -> str:
+    bound = f"atol {atol:g} + rtol {rtol:g} x |{level:.3g}|"
+    return f"differs by {differs:.3g} where {bound} allows {allowed:.3g}"
+
+
+@sentence("tolerance.ulp")
+def _(apart: int, allowed: float) -> str:
+    return f"{apart} ULP apart, {allowed:g} allowed"
+
+
+@sentence("tolerance.decibels")
+def _(figure: str, value: float, least: float) -> str:
+    return f"{figure.upper()} {value:.2f} dB, at least {least:g} dB asked for"
+
+
+@sentence("tolerance.cosine")
+def _(value: float, least: float) -> str:
+    return f"cosine {value:.6f}, at least {least:g} asked for"
+
+
+
+
+
+
+@sentence("alone.no_time")
+def _(seconds: float) -> str:
+    return f"not run alone: the {seconds:g} s for confirming findings are used up"
+
+
+
+
+@sentence("alone.not_cut")
+def _(error: str) -> str:
+    return error
+
+
+
+
+
+
+
+
+@sentence("evidence")
+def _(count: int, elements: int, sign: str | None, channels: Any, places: tuple[Any, ...]) -> str:
+    share = count / elements
+    parts = [
+        f"{count} of {elements} elements differ"
+        if share < 0.01
+        else f"{round(100 * share)} % of the elements differ"
+    ]
+    parts += [f"all {sign}"] if sign is not None else []
+    if channels is not None:
+        which, of = channels
+        parts.append(f"only in channel{'' if len(which) == 1 else 's'} {_few(which)} of {of}")
+    for positions, size, axis, border in places:
+        edge = " (the border)" if border else ""
+        parts.append(f"only at {_few(positions)} of {size} along axis {axis}{edge}")
+    return ", ".join(parts)
+
+
+@sentence("layers.apart")
+def _(network: tuple[str, ...], twin: tuple[str, ...]) -> str:
+    told = [(side, kinds) for side, kinds in (("twin", twin), ("network", network)) if kinds]
+    return ", ".join(f"only the {side} has here: {_listed(kinds)}" for side, kinds in told)
+
+
+def _listed(kinds: tuple[str, ...]) -> str:
+    return ", ".join(spaced(kind) for kind in kinds[:6]) + (" ..." if len(kinds) > 6 else "")
+
+
+def _few(positions: tuple[int, ...]) -> str:
+    return ", ".join(map(str, positions[:4])) + (" ..." if len(positions) > 4 else "")
+
+
+def _dims(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "scalar"

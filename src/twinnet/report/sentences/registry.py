@@ -1,0 +1,123 @@
+"""Sentences by the code of the fact they say."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from twinnet.result import Fact
+
+__all__ = ["SENTENCES", "counted", "plain", "sayings", "sentence", "spaced", "words"]
+
+Sentence = Callable[..., str]
+SENTENCES: dict[str, Sentence] = {}
+"""Every sentence that was registered so far; `words` loads those of this package first."""
+
+
+def sentence(code: str) -> Callable[[Sentence], Sentence]:
+    """Register the sentence of a code: a function of the fact's parameters, by their names.
+
+    >>> @sentence("mine.late")
+    ... def _(by: int) -> str:
+    ...     return f"the twin is {by} frames late"
+    >>> words(Fact("mine.late", {"by": 2}))
+    'the twin is 2 frames late'
+    """
+
+    def register(say: Sentence) -> Sentence:
+        SENTENCES[code] = say
+        return say
+
+    return register
+
+
+def sayings(texts: Mapping[str, str]) -> None:
+    """Register sentences that need no logic: the text by code, each parameter by its name in braces.
+
+    >>> sayings({"mine.early": "the twin is {by} frames early"})
+    >>> words(Fact("mine.early", {"by": 2}))
+    'the twin is 2 frames early'
+    """
+    for code, text in texts.items():
+        SENTENCES[code] = Saying(text)
+
+
+@dataclass(frozen=True)
+class Saying:
+    """A text with the names of parameters in braces."""
+
+    text: str
+
+    def __call__(self, **params: Any) -> str:
+        return self.text.format(**{n: "" if v is None else plain(v) for n, v in params.items()})
+
+
+def words(fact: Fact | None) -> str:
+    """A fact in words; nothing for None. A code without a sentence is said as it is.
+
+    >>> words(Fact("nobody.knows", {"network": (1, 2), "twin": 0.1}))
+    'nobody.knows: network (1,2), twin 0.1'
+    """
+    if fact is None:
+        return ""
+    _load()
+    say = SENTENCES.get(fact.code)
+    if say is None:
+        return fact.text or _bare(fact)
+    if not fact.text:
+        return say(**fact.params)
+    try:  # from a file, which may hold anything
+        return say(**fact.params)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
+        return fact.text
+
+
+def plain(value: Any) -> str:
+    """A value as a person would write it.
+
+    >>> plain((1, 1)), plain(0.1 + 0.2), plain(1.0000000131302e-05), plain(3.0)
+    ('(1,1)', '0.3', '1e-05', '3')
+    """
+    if isinstance(value, tuple | list):
+        return "(" + ",".join(plain(v) for v in value) + ")"
+    if isinstance(value, Fact):
+        return words(value)
+    if isinstance(value, bool) or not isinstance(value, float):
+        return str(value)
+    return f"{value:.6g}"
+
+
+def spaced(name: str) -> str:
+    """The name of an operator or attribute as words.
+
+    >>> spaced("batch_norm")
+    'batch norm'
+    """
+    return name.replace("_", " ")
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, in plain characters: sentences also go into JSON.
+
+    >>> counted(1, "layer"), counted(3, "layer")
+    ('1 layer', '3 layers')
+    """
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _bare(fact: Fact) -> str:
+    values: Mapping[str, Any] = fact.params
+    listed = ", ".join(f"{name} {plain(value)}" for name, value in values.items())
+    return f"{fact.code}: {listed}" if listed else fact.code
+
+
+@cache
+def _load() -> None:
+    """Import every file of sentences, so that each registers its own."""
+    package = importlib.import_module("twinnet.report.sentences")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")

@@ -1,0 +1,60 @@
+"""Weights."""
+
+from __future__ import annotations
+
+from twinnet.report.sentences.registry import sayings, plain, sentence
+
+sayings(
+    {
+        "weights.by_column": "the weights are read in the other order (column by column)",
+        "weights.other_channel": "other weights in channel {channel} of {count}",
+        "weights.checkpoint": "other weights throughout, as from another checkpoint ({differing} of {elements} differ)",
+    }
+)
+
+
+_TRANSPOSED = {
+    "kernel": "the kernel is transposed",
+    "matrix": "the weights are transposed",
+    "channels": "input and output channels of the weights are exchanged",
+}
+
+
+@sentence("weights.of_another_layer")
+def _(network: None, twin: str, bias: bool) -> str:
+    return f"the twin has the weights of {twin}{', and its bias' if bias else ''}"
+
+
+@sentence("weights.mirrored")
+def _(axes: tuple[int, ...], both: bool) -> str:
+    along = axes[0] if len(axes) == 1 else plain(axes)
+    return f"the kernel is mirrored {'both ways' if both else f'along axis {along}'}"
+
+
+@sentence("weights.transposed")
+def _(what: str) -> str:
+    return _TRANSPOSED[what]
+
+
+
+
+@sentence("weights.axes_exchanged")
+def _(axes: tuple[int, int]) -> str:
+    return f"axes {axes[0]} and {axes[1]} of the weights are exchanged"
+
+
+@sentence("weights.one")
+def _(index: tuple[int, ...], network: float, twin: float, bit: int | None) -> str:
+    flipped = "" if bit is None else f" (bit {bit} flipped)"
+    return f"weight {plain(index)} is {plain(twin)} where the network has {plain(network)}{flipped}"
+
+
+
+
+@sentence("weights.other")
+def _(channels: int, count: int) -> str:
+    if channels == count:
+        return "other weights throughout, as from another checkpoint"
+    return f"other weights in {channels} of {count} channels"
+
+

@@ -1,0 +1,51 @@
+"""The one who speaks for results: loaded with the package, so everything it needs is imported when it is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from twinnet.result import Fact, Result, ResultSet
+from twinnet.result.speech import use
+
+__all__ = ["Reporter"]
+
+
+class Reporter:
+    """Says facts, shows results, writes and reads them."""
+
+    def words(self, fact: Fact) -> str:
+        from twinnet.report.sentences import words
+
+        return words(fact)
+
+    def screen(self, thing: Any) -> str:
+        if isinstance(thing, Result | ResultSet):
+            from twinnet.report.terminal import render_text
+
+            return render_text(thing)
+        from twinnet.report.structure import render_diff
+
+        return render_diff(thing)
+
+    def fragment(self, result: Result | ResultSet) -> str:
+        from twinnet.report.html import render_fragment
+
+        return render_fragment(result)
+
+    def to_json(self, thing: Any) -> str:
+        if isinstance(thing, Result | ResultSet):
+            from twinnet.report.json_file import dump_result
+
+            return dump_result(thing)
+        from twinnet.report.structure import dump_diff
+
+        return dump_diff(thing)
+
+    def load(self, folder: str | Path) -> Result | ResultSet:
+        from twinnet.report.json_file import load_result
+
+        return load_result(folder)
+
+
+use(Reporter())

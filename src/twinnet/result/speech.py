@@ -1,0 +1,48 @@
+"""Who puts results into words. `twinnet.report` does, and says so here when it is imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from twinnet.result.facts import Fact
+
+__all__ = ["Speaker", "speaker", "use"]
+
+
+class Speaker(Protocol):
+    """What results ask for when they are shown, written or read."""
+
+    def words(self, fact: Fact) -> str:
+        """A fact as a sentence."""
+        ...
+
+    def screen(self, thing: Any) -> str:
+        """A result, or a comparison of two structures, on one screen of text."""
+        ...
+
+    def fragment(self, result: Any) -> str:
+        """A result for a notebook, as HTML."""
+        ...
+
+    def to_json(self, thing: Any) -> str:
+        """The JSON text of a result, or of a comparison of two structures."""
+        ...
+
+    def load(self, folder: str | Path) -> Any:
+        """The result that a run folder holds."""
+        ...
+
+
+_IN_USE: list[Speaker] = []
+
+
+def use(speaker: Speaker) -> None:
+    """Make this one speak from now on."""
+    _IN_USE[:] = [speaker]
+
+
+def speaker() -> Speaker:
+    """Who speaks; `import twinnet` provides for one."""
+    return _IN_USE[0]

@@ -1,0 +1,28 @@
+"""What layers and shapes are called where two networks stand side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twinnet.layers.graph import Layer
+
+__all__ = ["dims", "op_of", "place_of"]
+
+
+def place_of(layer: Layer) -> str:
+    """Where a layer stands: its module, else its node."""
+    return layer.module or layer.node or layer.outputs[0]
+
+
+def op_of(layer: Layer) -> str:
+    """What a layer is, in one word."""
+    return layer.kind if layer.kind != "opaque" else layer.op or layer.kind
+
+
+def dims(shape: Sequence[int | str] | None) -> str:
+    """A shape as it is written here.
+
+    >>> dims((1, 3, "h")), dims(()), dims(None)
+    ('1x3xh', 'scalar', 'any shape')
+    """
+    return "any shape" if shape is None else "x".join(map(str, shape)) or "scalar"
