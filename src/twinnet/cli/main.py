@@ -10,7 +10,6 @@ import warnings
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from twinnet.cli import (
     attach,
@@ -28,11 +27,12 @@ from twinnet.cli import (
     repro,
     show,
 )
+from twinnet.cli._verbs import Verbs
 
 __all__ = ["app", "main"]
 
 
-class _Verbs(TyperGroup):
+class _Verbs(Verbs):
     """The group of verbs. Its own options are looked at only where a command line starts with one.
 
     Converting even absent options costs more than the help of a verb.

@@ -14,13 +14,11 @@ sayings(
         "baseline.same": "a different input gives the same output: agreement proves nothing",
         "watching.unjudged": "watching the twin changes what {tensor} reads, so that it could not be judged",
         "training_mode": "the module was in training mode; it was set to eval for the check",
-        "coverage.no_layers": (
-            "the network's layers are not known: only outputs are judged, by the size of the difference"
-        ),
+        "coverage.no_layers": "the network's layers are not known: only outputs are judged, by the size of the "
+        "difference",
         "coverage.not_judged": "{pairs} pairs could not be judged: {why}",
-        "coverage.long_segment": (
-            "the longest segment judged as one has {layers} layers: small faults inside it can hide"
-        ),
+        "coverage.long_segment": "the longest segment judged as one has {layers} layers: small faults inside it can "
+        "hide",
         "note.no_ir": "{engine} has no intermediate representation to write",
         "note.ranked": "contributors are ranked by the first {samples} of {of} samples",
     }

@@ -16,9 +16,8 @@ sayings(
         "quantisation.weights": "the weights are rounded to {bits} bits per {per}",
         "quantisation.grid": "the result is rounded to steps of {twin} ({bits} bits)",
         "steps.read_scale": "the twin reads its data with a scale {twin}x the one they were written with",
-        "steps.read_zero_point": (
-            "the twin reads its data with zero point {twin} where they were written with {network}"
-        ),
+        "steps.read_zero_point": "the twin reads its data with zero point {twin} where they were written with "
+        "{network}",
         "steps.read_otherwise": "the twin reads its data in other steps than they were written in",
     }
 )
