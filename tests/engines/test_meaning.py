@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import twinnet
-from twinnet.engines import REGISTRY
+from twinnet.engines import BUILT_IN
 from twinnet.engines.base import Session
 from twinnet.engines.meaning import Meaning, OwnJudge
 from twinnet.engines.torch import TorchEngine, TorchSession
@@ -87,7 +87,7 @@ class SignEngine(TorchEngine):
 
 @pytest.fixture(autouse=True)
 def guest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(REGISTRY, "signs", f"{__name__}:SignEngine")
+    monkeypatch.setitem(BUILT_IN, "signs", f"{__name__}:SignEngine")
 
 
 def scaled(factor: float) -> Callable[..., dict[str, np.ndarray]]:

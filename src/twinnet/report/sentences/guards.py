@@ -23,11 +23,6 @@ sayings(
 )
 
 
-
-
-
-
-
 @sentence("data.constant")
 def _(value: float) -> str:
     return f"is {value:g} everywhere"
@@ -36,10 +31,6 @@ def _(value: float) -> str:
 @sentence("data.saturated")
 def _(share: float, low: float, high: float) -> str:
     return f"is saturated: {100 * share:.1f} % of it is either {low:g} or {high:g}"
-
-
-
-
 
 
 @sentence("data.untested")
@@ -51,8 +42,6 @@ def _(count: int, sites: int) -> str:
 @sentence("data.input")
 def _(input: str, value: float) -> str:
     return f"input {input} is {value:g} everywhere: it hardly tests the network"
-
-
 
 
 @sentence("baseline.close")
@@ -79,20 +68,6 @@ def _(tensor: str, more: int) -> str:
     return f"{told}; what reads it is judged in one with what makes it"
 
 
-
-
-
-
 @sentence("coverage.nothing")
 def _(why: Fact | None) -> str:
     return f"nothing was judged{'' if why is None else f': {words(why)}'}"
-
-
-
-
-
-
-
-
-
-
