@@ -140,7 +140,7 @@ def test_a_task_of_another_package(tmp_path: Path, good: Path) -> None:
     assert 'task = "inpaint"' in config and "scale = 1" in config
     # Where the package is not installed, the experiment says what is missing.
     ((code, _, err),) = commands(tmp_path, [], "lut train -e experiment")
-    assert code == 2 and "task = 'inpaint' is not possible" in err
+    assert code == 2 and "task = 'inpaint' is not valid" in err
 
 
 def test_a_file_means_the_engine_that_claims_its_suffix(good: Path) -> None:

@@ -30,7 +30,7 @@ class Job:
     time_limit: float | None = None
     memory: int | None = None
     ir_folder: Path | None = None
-    """Where an engine that compiles is to write its intermediate representation; None: nowhere."""
+    """Where an engine that compiles is to write its intermediate representation, or None."""
     timings: dict[str, float] = field(default_factory=dict)
     report: Report = silent
 

@@ -103,7 +103,7 @@ WRONG: list[tuple[str, str]] = [
     ("check missing.onnx", "missing.onnx"),
     ("check dynamic.onnx", "--shape"),
     ("check net.onnx --twin tensorrt", "names neither an engine nor a file"),
-    ("check net.onnx --twin onnxruntime?opt=fast", "opt=fast is not possible"),
+    ("check net.onnx --twin onnxruntime?opt=fast", "unknown value 'fast' for opt"),
     ("check net.onnx --twin onnxruntime?colour=red", "has no option 'colour'"),
     ("check net.onnx --twin onnxruntime:truncated.onnx", "truncated.onnx"),
     ("check net.onnx --twin recording:nowhere", "no such recording"),

@@ -209,7 +209,7 @@ def test_patches_that_do_not_fit_are_refused(checked: Stopped) -> None:
     for wrong in (np.zeros((2, 2)), np.array("text"), "text"):
         with pytest.raises(UsageError):
             patch(checked, site, wrong)
-    with pytest.raises(UsageError, match="is no side"):
+    with pytest.raises(UsageError, match="is not a side"):
         patch(checked, site, 0.0, side="both")
     assert checked.patches == {}
 

@@ -99,7 +99,7 @@ def scaled(factor: float) -> Callable[..., dict[str, np.ndarray]]:
 
 
 def checked(factor: float, **options: Any) -> Result:
-    result = twinnet.check(NET, X, scaled(factor), as_spec="signs", **options)
+    result = twinnet.check(NET, X, scaled(factor), reference="signs", **options)
     assert isinstance(result, Result)
     return result
 
@@ -119,11 +119,11 @@ def test_what_it_finds_has_a_repro_of_stored_values(tmp_path: Path) -> None:
 
 
 def test_the_debugger_shows_it() -> None:
-    from twinnet.check import CheckOptions
+    from twinnet.checking.options import Options
     from twinnet.debugger.commands import COMMANDS
     from twinnet.debugger.start import stop_at_check
 
-    stopped = stop_at_check(NET, X, scaled(0.5), options=CheckOptions(as_spec="signs"))
+    stopped = stop_at_check(NET, X, scaled(0.5), options=Options(reference="signs"))
     try:
         assert stopped.unit == "signs"
         answer = COMMANDS["at"].function(stopped, stopped.rows[-1].site.tensor, 1, 2)

@@ -283,8 +283,8 @@ def test_float16_overflows_where_it_is_watched_and_not_where_it_is_used(level: s
         ("quantize=dynamic&calibrate=entropy", "means nothing to quantize=dynamic"),
         ("quantize=weights&activations=int8", "means nothing to quantize=weights"),
         ("quantize=weights&reduce_range=1", "it belongs to quantize=static or dynamic"),
-        ("quantize=int3", "quantize=int3 is not possible"),
-        ("quantize=static&per_channel=maybe", "per_channel=maybe is not possible"),
+        ("quantize=int3", "unknown value 'int3' for quantize"),
+        ("quantize=static&per_channel=maybe", "unknown value 'maybe' for per_channel"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(narrow: Files, options: str, words: str) -> None:

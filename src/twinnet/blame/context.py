@@ -116,7 +116,7 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
             kept=kept,
             graph_inputs=frozenset(context.inputs),
         )
-    if got.is_complex():  # a riddle about its two parts
+    if got.is_complex():  # to be explained by its two parts
         parts = Layer("view_as_real", (tensor,), (f"{tensor} (parts)",))
         layers, tensor, got = (*layers, parts), parts.outputs[0], torch.view_as_real(got)
     return Problem(

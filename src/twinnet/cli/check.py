@@ -90,7 +90,7 @@ def command(
         bool, typer.Option("--advise", help="Say which segments to keep in float, tried by running.")
     ] = False,
     advise_target: Annotated[
-        float | None, typer.Option("--advise-target", metavar="DB", help="The SNR that is enough.")
+        float | None, typer.Option("--advise-target", metavar="DB", help="Target SNR in dB.")
     ] = None,
     advise_out: Annotated[
         str | None,

@@ -209,7 +209,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Door:
-    """Who may come in to the live debugger."""
+    """Access control of the live debugger."""
 
     host: Annotated[
         str,
@@ -295,7 +295,7 @@ def parse_memory(text: str | None) -> int | None:
     try:
         value = int(float(body[:-1] if factor > 1 else body) * factor)
     except ValueError:
-        raise UsageError(f"--max-memory {text!r} is no size", hint="for example 512M or 2G") from None
+        raise UsageError(f"--max-memory {text!r} is not a size", hint="for example 512M or 2G") from None
     if value < 1 << 20:
         raise UsageError(f"--max-memory {text} is too little", hint="at least 1M")
     return value

@@ -44,7 +44,7 @@ class Client:
                     urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=self.ca))
                 )
             except (OSError, ssl.SSLError) as error:
-                raise UsageError(f"{self.ca} is no certificate: {error}") from None
+                raise UsageError(f"{self.ca} is not a certificate: {error}") from None
         try:
             with urllib.request.build_opener(*handlers).open(request, timeout=timeout) as response:
                 return json.load(response)

@@ -13,7 +13,7 @@ from typing import Any
 
 from twinnet.debugger.console import Console
 from twinnet.debugger.desk import Desk
-from twinnet.debugger.others import only_first
+from twinnet.debugger.ranks import only_first
 from twinnet.debugger.server import Server
 from twinnet.debugger.settings import Settings
 from twinnet.debugger.start import stop_with

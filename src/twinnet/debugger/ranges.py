@@ -28,7 +28,7 @@ def read_ranges(where: tuple[Any, ...], shape: tuple[int, ...]) -> Index:
         elif item is Ellipsis or isinstance(item, int | slice):
             parts.append(item)
         else:
-            raise UsageError(f"{item!r} is no index range", hint='for example "0, :, 10:20, 5:15"')
+            raise UsageError(f"{item!r} is not an index range", hint='for example "0, :, 10:20, 5:15"')
     if parts.count(Ellipsis) > 1:
         raise UsageError("more than one ... in an index range")
     if Ellipsis in parts:
@@ -52,7 +52,7 @@ def _part(text: str) -> Any:
         return slice(*(int(p) if p.strip() else None for p in text.split(":")))
     except (ValueError, TypeError):
         raise UsageError(
-            f"{text!r} is no index range", hint='an axis is 3, 10:20, : or ..., as in "0, :, 10:20"'
+            f"{text!r} is not an index range", hint='an axis is 3, 10:20, : or ..., as in "0, :, 10:20"'
         ) from None
 
 

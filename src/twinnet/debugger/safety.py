@@ -1,4 +1,4 @@
-"""Who may come in: token, cookie, and the names under which a browser may call."""
+"""Access control: token, cookie, and the names under which a browser may call."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Server(ThreadingHTTPServer):
             except OSError as error:
                 failure = error
             except OverflowError:
-                raise UsageError(f"{port} is no port") from None
+                raise UsageError(f"{port} is not a valid port") from None
         where = str(wanted) if wanted is not None else f"{FIRST_PORT} to {FIRST_PORT + _TRIES - 1}"
         raise EngineError(
             f"cannot listen on {self.settings.host}, port {where}: {failure.strerror or failure}",
@@ -150,7 +150,7 @@ def _encrypted(plain_socket: socket.socket, settings: Settings) -> ssl.SSLSocket
     try:
         context.load_cert_chain(settings.tls_cert, settings.tls_key)
     except (ssl.SSLError, OSError) as error:
-        raise UsageError(f"{settings.tls_cert} is no usable certificate: {error}") from None
+        raise UsageError(f"{settings.tls_cert} is not a usable certificate: {error}") from None
     # The handshake happens in the connection's own thread: a client that stalls keeps nobody waiting.
     return context.wrap_socket(plain_socket, server_side=True, do_handshake_on_connect=False)
 

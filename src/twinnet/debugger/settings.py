@@ -72,7 +72,7 @@ class Settings:
             if file is not None and not file.is_file():
                 raise UsageError(f"no such file: {file}")
         if self.port is not None and not 0 <= self.port < 1 << 16:
-            raise UsageError(f"{self.port} is no port", hint="0 (any) to 65535")
+            raise UsageError(f"{self.port} is not a valid port", hint="0 (any) to 65535")
         if self.time_limit <= 0 or self.body_limit <= 0:
             raise UsageError("limits of time and size are more than 0")
 
@@ -83,5 +83,5 @@ class Settings:
         if not text:
             return cls()
         if not text.isascii() or not text.isdecimal():
-            raise UsageError(f"TWINNET_DEBUG_PORT={text} is no port")
+            raise UsageError(f"TWINNET_DEBUG_PORT={text} is not a valid port")
         return cls(port=int(text))

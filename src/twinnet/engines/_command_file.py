@@ -249,7 +249,7 @@ def _complaint(path: Path, text: str, error: ValidationError) -> UsageError:
     elif kind == "missing":
         said = f"{place!r} is missing"
     elif kind == "literal_error":
-        said = f"{place} = {first['input']!r} is not possible"
+        said = f"{place} = {first['input']!r} is not valid"
         hint = f"one of: {context.get('expected', '')}"
     else:
         said = f"{place}: {first['msg'].removeprefix('Value error, ')}"
@@ -338,6 +338,6 @@ def chosen_options(found: Description, path: Path, given: Mapping[str, str]) -> 
             raise UsageError(f"{path} has no option {key!r}", hint=f"options: {known or 'none'}")
         if option.values and value not in option.values:
             raise UsageError(
-                f"{found.name}: {key}={value} is not possible", hint=f"one of: {', '.join(option.values)}"
+                f"{found.name}: unknown value {value!r} for {key}", hint=f"one of: {', '.join(option.values)}"
             )
     return {key: given.get(key, option.default) for key, option in found.options.items()}

@@ -253,7 +253,7 @@ def read_options(engine: Engine, options: Mapping[str, str], **kinds: Callable[[
         except (ValueError, KeyError):
             meaning = engine.options.get(key, "")
             raise UsageError(
-                f"{engine.name}: {key}={text} is not possible", hint=f"{key}={meaning}"
+                f"{engine.name}: unknown value {text!r} for {key}", hint=f"{key}={meaning}"
             ) from None
     return values
 

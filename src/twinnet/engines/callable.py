@@ -158,7 +158,7 @@ def _array(name: Any, value: Any) -> np.ndarray:
     array = np.array(value)
     if dtype_class(array.dtype) == "other":
         raise EngineError(
-            f"the function returned something that is no tensor as {name!r}: {type(value).__name__}"
+            f"the function returned something that is not a tensor as {name!r}: {type(value).__name__}"
         )
     return array
 

@@ -7,7 +7,7 @@ can give, and yet does nothing wrong. It is judged in one with what made the ten
 
 Nothing is excused that way: the longer segment must give what the network's layers give. An infinity that is really
 used, where the network has a number, is an overflow. It is a fault of what made it if what reads it would give
-something else from the number: a mask of -1e9 that becomes an infinite one does no harm.
+something else from the number: a mask of -1e9 that becomes an infinite one is harmless.
 """
 
 from __future__ import annotations

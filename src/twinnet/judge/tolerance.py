@@ -178,7 +178,7 @@ def _rule(path: Path, number: int, entry: dict[str, Any]) -> Rule:
                 f"{path}: rule {number}: {key} = {value!r} is not a {'text' if key in patterns else 'number'}"
             )
         if key in ("rtol", "atol", "ulp") and not value >= 0:
-            raise UsageError(f"{path}: rule {number}: {key} = {value!r} is no size")
+            raise UsageError(f"{path}: rule {number}: {key} = {value!r} is not a size")
     tolerance = Tolerance(**{k: float(v) for k, v in entry.items() if k in limits})
     if not tolerance.stated:
         raise UsageError(

@@ -46,7 +46,7 @@ def srlut_network(path: Path, name: dict[str, Any], options: Options) -> Network
         )
     kind = kind or {4: "S", 3: "F", 2: "V"}.get(axes)
     if kind is None:
-        raise UsageError(f"{path}: a table of {axes} axes is no published layout")
+        raise UsageError(f"{path}: a table of {axes} axes is not a published layout")
     notes = [
         f"SR-LUT {kind}: {axes} taps, reflect padding, requantisation srlut-2021",
         f"{grid.nodes} nodes per axis, {grid.step} apart, from {len(values)} rows",

@@ -109,7 +109,7 @@ class LutModel:
             raise UsageError(f"the image is empty: {list(array.shape)}")
         if self.plan.channels != 1:
             raise UsageError(
-                f"this network writes {self.plan.channels} channels per plane, which is no image"
+                f"this network writes {self.plan.channels} channels per plane, which is not an image"
             )
         return array[None] if array.ndim == 2 else np.moveaxis(array, -1, 0)
 
@@ -128,7 +128,7 @@ def tiles(size: int, side: int, reach: int) -> Iterator[tuple[Span, Span]]:
     [((0, 7), (0, 6)), ((5, 10), (6, 10))]
     """
     if side < 1:
-        raise UsageError(f"a tile side of {side} is not possible")
+        raise UsageError(f"a tile side of {side} is not valid")
     for start in range(0, size, side):
         stop = min(start + side, size)
         yield (max(start - reach, 0), min(stop + reach, size)), (start, stop)

@@ -58,7 +58,7 @@ def _check_types(stage: Stage) -> None:
     if not all(type(word) is str for word in words) or not all(type(n) is int for n in numbers):
         raise TypeError(f"stage {stage.name!r} has a name or a number of the wrong type")
     if not all(type(c) in (int, float) and math.isfinite(c) for c in constants):
-        raise TypeError(f"stage {stage.name!r} requantises with something that is no number")
+        raise TypeError(f"stage {stage.name!r} requantises with something that is not a number")
     if max(stage.channels, stage.upscale, stage.cell) > 256:
         raise ValueError(f"stage {stage.name!r} is impossibly large")
 

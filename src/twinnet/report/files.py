@@ -23,7 +23,7 @@ def write_run(
     folder: str | Path,
     tensors: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
 ) -> list[Path]:
-    """Write every file of a run, result.json last: where it stands, the others stand too.
+    """Write every file of a run, result.json last: its presence means the run is complete.
 
     The others are report.html, pairs.csv, junit.xml, summary.md, environment.json and model_explorer.json.
     `tensors` gives the network's and the twin's tensor by the site's name, for the report's pictures.

@@ -44,7 +44,7 @@ def colour_of(spec: str) -> tuple[Path, str]:
     path = Path(file)
     key, _, colour = query.partition("=")
     if query and (key != "colour" or colour not in ("y", "rgb", "ycbcr")):
-        raise UsageError(f"--compare {spec}: {query!r} is not possible", hint="?colour=y, rgb or ycbcr")
+        raise UsageError(f"--compare {spec}: {query!r} is not valid", hint="?colour=y, rgb or ycbcr")
     return path, colour or next((known for names, known in _KNOWN if names.search(path.name)), "")
 
 

@@ -80,7 +80,7 @@ def read(path: Path) -> Checkpoint:
     with foreign_as(refused):
         content = torch.load(path, map_location="cpu", weights_only=True)
     if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
-        raise UsageError(f"{path} is no checkpoint of an experiment")
+        raise UsageError(f"{path} is not a checkpoint of an experiment")
     if (version := content.pop("version", None)) != _VERSION:
         raise UsageError(f"{path} has version {version}; this twinnet reads {_VERSION}")
     try:

@@ -21,7 +21,7 @@ Writer = Callable[[Seed, bool, Progress], tuple[dict[str, Any], Contents]]
 """From a seed, and whether it is confidential, to the figures of a repro and the contents of its folder."""
 
 WRITERS: dict[str, str] = {
-    "error": "twinnet.shrink.refused:refused_network",
+    "error": "twinnet.shrink.error_repro:refused_network",
     "live": "twinnet.shrink.live:smallest_live",
     "expected": "twinnet.shrink.stored:stored_values",
     "stored": "twinnet.shrink.stored:stored_values",

@@ -38,7 +38,7 @@ def read_stage_files(given: Iterable[str]) -> dict[str, str]:
         name, equals, file = text.partition("=")
         if not equals or name not in _FILES or not file:
             raise UsageError(
-                f"--stage {text} is not possible", hint=f"NAME=FILE.onnx, NAME one of: {', '.join(_FILES)}"
+                f"--stage {text} is not valid", hint=f"NAME=FILE.onnx, NAME one of: {', '.join(_FILES)}"
             )
         found[name] = file
     return found

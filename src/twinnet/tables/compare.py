@@ -21,7 +21,7 @@ def _plan(side: Network) -> Plan:
     net = lut_net(side)
     if net is None:
         raise UsageError(
-            f"{side.name} is no table network, and the other side is a file of tables",
+            f"{side.name} is not a table network, and the other side is a file of tables",
             hint="tables are compared with tables, or with the LUT network they were made from",
         )
     return exported_plan(net, Job(inputs={}))

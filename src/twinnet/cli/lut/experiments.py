@@ -176,7 +176,7 @@ def debug(
     from twinnet.errors import UsageError
 
     if not serve and door.moved():
-        raise UsageError("who may come in is a question of --serve", hint="add --serve")
+        raise UsageError("access control options need --serve", hint="add --serve")
     settings = door.settings(exp_dir / "debugger") if serve else None
     from twinnet.restore.debug import debug as run
     from twinnet.restore.debug import lines

@@ -167,7 +167,7 @@ def run(
 
     if (table is None) == (task is None):
         raise UsageError(
-            "which tables?",
+            "choose tables with --table or --task",
             hint=f"name a file with --table, or a task with --task: {', '.join(TASKS)}",
         )
     stated = {"scale": scale, "quality": quality, "sigma": sigma, "jpeg_quality": jpeg_quality}

@@ -55,7 +55,7 @@ def _array(value: Any) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype == object:
         raise UsageError(
-            f"{type(value).__name__} is no array", hint="cmp('site'), or cmp(a, b) of two arrays"
+            f"{type(value).__name__} is not an array", hint="cmp('site'), or cmp(a, b) of two arrays"
         )
     return array
 

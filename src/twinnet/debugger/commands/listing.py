@@ -24,7 +24,7 @@ def sites(stopped: Stopped, pattern: str = "*", by: str = "order", n: int | None
     `pattern` is a glob over tensor names, modules and operators; `n` shows so many.
     """
     if by not in ("order", "error"):
-        raise UsageError(f"by={by!r} is no order", hint='by="order" or by="error"')
+        raise UsageError(f"by={by!r} is not an order", hint='by="order" or by="error"')
     rows = [row for row in stopped.rows if _fits(row, pattern.removeprefix("."))]
     if not rows and stopped.rows:
         raise UsageError(f"no site fits {pattern!r}", hint="sites() lists all of them")

@@ -132,6 +132,6 @@ def reset(stopped: Stopped) -> Answer:
 
 def _check_side(stopped: Stopped, side: str) -> None:
     if side not in ("network", "twin"):
-        raise UsageError(f"side={side!r} is no side", hint='side="twin" or side="network"')
+        raise UsageError(f"side={side!r} is not a side", hint='side="twin" or side="network"')
     if stopped.held is None:
         raise UsageError("these traces come without a network: nothing can be put into it")

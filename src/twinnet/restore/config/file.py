@@ -35,7 +35,7 @@ def load(path: str | Path) -> Config:
         text = source.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UsageError(
-            f"{source.parent} is no experiment: it has no {source.name}",
+            f"{source.parent} is not an experiment: it has no {source.name}",
             hint=f"make one: twinnet lut new {source.parent}",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -51,7 +51,7 @@ def parse(text: str, where: str = CONFIG_NAME) -> Config:
     ... type = "mulot"
     ... ''')
     Traceback (most recent call last):
-    twinnet.errors.UsageError: config.toml:3: [model] type = 'mulot' is not possible; did you mean 'mulut'?
+    twinnet.errors.UsageError: config.toml:3: [model] type = 'mulot' is not valid; did you mean 'mulut'?
       allowed: srlut, mulut, cascade, spf, auto-mulut, auto-spf
     """
     try:
@@ -85,7 +85,7 @@ def _migrate(document: tomlkit.TOMLDocument, version: Any, where: str, text: str
         )
     place = f"{where}:{line_of(text, ('version',)) or 1}"
     if type(version) is not int or version < 1:
-        raise UsageError(f"{place}: version = {version!r} is not possible", hint=f"allowed: 1 to {VERSION}")
+        raise UsageError(f"{place}: version = {version!r} is not valid", hint=f"allowed: 1 to {VERSION}")
     if version > VERSION:
         raise UsageError(
             f"{place}: version {version} is newer than this twinnet, which reads up to {VERSION}",
@@ -145,7 +145,7 @@ def _problem(detail: dict[str, Any], data: dict[str, Any]) -> Problem:
     meant = f"; did you mean {close[0]!r}?" if close else ""
     if len(key) == 1:
         return Problem(key, "this must be a section", f"[{key[0]}]")
-    return Problem(key, f"[{key[0]}] {key[1]} = {value!r} is not possible{meant}", allowed)
+    return Problem(key, f"[{key[0]}] {key[1]} = {value!r} is not valid{meant}", allowed)
 
 
 def _known_keys(key: tuple[str, ...]) -> list[str]:

@@ -103,7 +103,7 @@ def planes_of(image: np.ndarray, turn: int, which: str) -> Sequence[np.ndarray]:
     (3, 1)
     """
     if which not in ("one", "all"):
-        raise UsageError(f"planes = {which!r} is not possible", hint="use one or all")
+        raise UsageError(f"planes = {which!r} is not valid", hint="use one or all")
     if image.ndim == 2:
         return [np.ascontiguousarray(image)]
     numbers = range(image.shape[2]) if which == "all" else [turn % image.shape[2]]

@@ -124,7 +124,7 @@ def compare_tables(spec: dict[str, Any], run: dict[str, Any], here: Any) -> int:
         twin = spec["twin"]
         if len(sys.argv) > 1:
             if "steps" not in twin:
-                raise ValueError("this twin is no file of tables")
+                raise ValueError("this twin is not a file of tables")
             observed = evaluated(*from_file(sys.argv[1], spec["network"]), values)
         elif twin["kind"] == "stored":
             observed = held["twin"]["observed"]
