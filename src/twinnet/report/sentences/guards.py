@@ -23,6 +23,11 @@ sayings(
 )
 
 
+
+
+
+
+
 @sentence("data.constant")
 def _(value: float) -> str:
     return f"is {value:g} everywhere"
@@ -31,6 +36,10 @@ def _(value: float) -> str:
 @sentence("data.saturated")
 def _(share: float, low: float, high: float) -> str:
     return f"is saturated: {100 * share:.1f} % of it is either {low:g} or {high:g}"
+
+
+
+
 
 
 @sentence("data.untested")
@@ -42,6 +51,8 @@ def _(count: int, sites: int) -> str:
 @sentence("data.input")
 def _(input: str, value: float) -> str:
     return f"input {input} is {value:g} everywhere: it hardly tests the network"
+
+
 
 
 @sentence("baseline.close")
@@ -68,6 +79,20 @@ def _(tensor: str, more: int) -> str:
     return f"{told}; what reads it is judged in one with what makes it"
 
 
+
+
+
+
 @sentence("coverage.nothing")
 def _(why: Fact | None) -> str:
     return f"nothing was judged{'' if why is None else f': {words(why)}'}"
+
+
+
+
+
+
+
+
+
+

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import sayings, sentence
+from typing import Any
+
+from twinnet.report.sentences.registry import sayings, plain, sentence
 
 sayings(
     {
@@ -13,6 +15,13 @@ sayings(
 )
 
 
+
+
+
 @sentence("padding.mode")
 def _(network: str, twin: str) -> str:
     return f"the twin pads by {twin} where the network pads {'with zeros' if network == 'zeros' else f'by {network}'}"
+
+
+
+

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import plain, sayings, sentence
+from twinnet.report.sentences.registry import sayings, plain, sentence
 
 sayings(
     {
@@ -20,6 +20,7 @@ sayings(
         "steps.read_otherwise": "the twin reads its data in other steps than they were written in",
     }
 )
+
 
 
 @sentence("precision.rounded")
@@ -45,10 +46,28 @@ def _(network: str, twin: str, tensor: str | None) -> str:
     return f"the twin reads {tensor or 'its data'} rounded to {twin}"
 
 
+
+
+
+
+
+
+
+
+
+
 @sentence("quantisation.saturates")
 def _(network: tuple[float, float], twin: tuple[float, float]) -> str:
     theirs = f"[{plain(twin[0])}, {plain(twin[1])}]"
     return f"the twin saturates at {theirs} where the network saturates at [{network[0]}, {network[1]}]"
+
+
+
+
+
+
+
+
 
 
 @sentence("steps.saturated")
@@ -82,6 +101,12 @@ def _(of: str, channel: int | None, count: int, network: float, twin: float) -> 
 def _(network: tuple[float, float], twin: tuple[float, float]) -> str:
     here, there = (f"[{low:.4g}, {high:.4g}]" for low, high in (twin, network))
     return f"the twin saturates at {here} where the network's values reach {there}: the range is too small"
+
+
+
+
+
+
 
 
 @sentence("steps.data")
