@@ -65,7 +65,7 @@ def test_a_network_beside_its_tables(tmp_path: Path) -> None:
 
 def test_tables_are_not_compared_with_layers(plan: Plan, tmp_path: Path) -> None:
     a = write(LutFile(plan), tmp_path / "a.lut.safetensors")
-    with pytest.raises(UsageError, match="no table network"):
+    with pytest.raises(UsageError, match="is not a table network"):
         diff(str(a), (torch.nn.Linear(2, 2), torch.ones(1, 2)))
 
 

@@ -12,7 +12,7 @@ __all__ = ["expected"]
 
 
 def expected(stopped: Stopped, row: PairResult) -> np.ndarray:
-    """The network's segment on the twin's own inputs: by its tables in whole numbers, by its layers in float64.
+    """The network's segment on the twin's own inputs, by the steps it is judged by (layers in float64).
 
     >>> import torch
     >>> from twinnet.debugger.start import stop_at_check

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import sayings, plain, sentence
+from twinnet.report.sentences.registry import plain, sayings, sentence
 
 sayings(
     {
@@ -16,8 +16,6 @@ Bounds = tuple[float | None, float | None]
 _GELU = {"GELU erf": "erf", None: "erf", "none": "erf", "tanh": "tanh approximation"}
 
 
-
-
 @sentence("activation.another")
 def _(network: str, twin: str) -> str:
     return f"{twin} instead of {_GELU.get(network, network) if 'GELU' in twin else network}"
@@ -26,8 +24,6 @@ def _(network: str, twin: str) -> str:
 @sentence("activation.approximation")
 def _(network: str | None, twin: str | None) -> str:
     return f"GELU {_GELU.get(twin, twin)} instead of {_GELU.get(network, network)}"
-
-
 
 
 @sentence("activation.bounded")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import sayings, plain, sentence
+from twinnet.report.sentences.registry import sayings, sentence
 
 sayings(
     {
@@ -12,13 +12,8 @@ sayings(
 )
 
 
-
 @sentence("attention.causal")
 def _(network: bool, twin: bool) -> str:
     if twin:
         return "the twin masks later positions, which the network sees"
     return "the twin looks at later positions, which the network masks"
-
-
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import sayings, plain, sentence, spaced
+from twinnet.report.sentences.registry import plain, sayings, sentence, spaced
 
 sayings(
     {
@@ -22,7 +22,6 @@ sayings(
 )
 
 
-
 @sentence("axis.another")
 def _(operator: str, network: int, twin: int) -> str:
     return f"{spaced(operator)} over axis {twin} where the network uses axis {network}"
@@ -34,25 +33,9 @@ def _(operator: str, attribute: str, network: bool, twin: bool) -> str:
     return f"{operator} {other} where the network has it {state}"
 
 
-
-
-
-
-
-
-
-
-
-
 @sentence("layout.result_swapped")
 def _(axes: tuple[int, int]) -> str:
     return f"the twin has axes {axes[0]} and {axes[1]} of the result swapped"
-
-
-
-
-
-
 
 
 @sentence("channels.read_reversed")
@@ -65,11 +48,7 @@ def _(channels: tuple[int, int], network: Any = None, twin: Any = None) -> str:
     return f"channels {channels[0]} and {channels[1]} are exchanged"
 
 
-
-
 @sentence("channels.moved")
 def _(network: Any, twin: tuple[int, ...] | None, moved: int, count: int) -> str:
     shown = plain(twin) if twin is not None and count <= 8 else f"{moved} of {count} moved"
     return f"the channels are in another order: {shown}"
-
-

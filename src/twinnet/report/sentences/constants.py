@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import sayings, plain, sentence, spaced
+from twinnet.report.sentences.registry import plain, sayings, sentence, spaced
 
 sayings(
     {
@@ -18,12 +18,9 @@ sayings(
 )
 
 
-
 @sentence("constant.left_out")
 def _(network: str, twin: str, value: float | None) -> str:
     return f"the twin leaves out the {network} with the constant{'' if value is None else f' {plain(value)}'}"
-
-
 
 
 @sentence("constant.number")
@@ -31,20 +28,14 @@ def _(operator: str, attribute: str, network: float, twin: float) -> str:
     return f"{spaced(operator)} with {attribute} {plain(twin)} where the network has {plain(network)}"
 
 
-
-
 @sentence("constant.another")
 def _(of: str, network: Any, twin: Any, factor: float | None) -> str:
     return f"{of} {plain(twin)} where the network has {plain(network)}{_by(factor)}"
 
 
-
-
 @sentence("vector.one")
 def _(of: str, channel: int, network: float, twin: float, factor: float | None) -> str:
     return f"{of} of channel {channel} is {plain(twin)} where the network has {plain(network)}{_by(factor)}"
-
-
 
 
 @sentence("vector.some")
@@ -62,13 +53,9 @@ def _(of: str, channel: int, network: float, twin: float) -> str:
     return f"{f'channel {channel} is' if of == 'values' else f'{of} of channel {channel} are'} {plain(twin)}x"
 
 
-
-
 @sentence("scaled.some")
 def _(of: str, channels: int, count: int) -> str:
     return f"the {of} {_are(of)} scaled in {channels} of {count} channels"
-
-
 
 
 @sentence("attribute.another")

@@ -14,18 +14,15 @@ sayings(
         "baseline.same": "a different input gives the same output: agreement proves nothing",
         "watching.unjudged": "watching the twin changes what {tensor} reads, so that it could not be judged",
         "training_mode": "the module was in training mode; it was set to eval for the check",
-        "coverage.no_layers": "the network's layers are not known: only outputs are judged, by the size of the difference",
+        "coverage.no_layers": "the network's layers are not known: only outputs are judged, by the size of the "
+        "difference",
         "coverage.not_judged": "{pairs} pairs could not be judged: {why}",
-        "coverage.long_segment": "the longest segment judged as one has {layers} layers: small faults inside it can hide",
+        "coverage.long_segment": "the longest segment judged as one has {layers} layers: small faults inside it can "
+        "hide",
         "note.no_ir": "{engine} has no intermediate representation to write",
         "note.ranked": "contributors are ranked by the first {samples} of {of} samples",
     }
 )
-
-
-
-
-
 
 
 @sentence("data.constant")
@@ -38,10 +35,6 @@ def _(share: float, low: float, high: float) -> str:
     return f"is saturated: {100 * share:.1f} % of it is either {low:g} or {high:g}"
 
 
-
-
-
-
 @sentence("data.untested")
 def _(count: int, sites: int) -> str:
     which = "site is" if count == 1 else "sites are"
@@ -51,8 +44,6 @@ def _(count: int, sites: int) -> str:
 @sentence("data.input")
 def _(input: str, value: float) -> str:
     return f"input {input} is {value:g} everywhere: it hardly tests the network"
-
-
 
 
 @sentence("baseline.close")
@@ -79,20 +70,6 @@ def _(tensor: str, more: int) -> str:
     return f"{told}; what reads it is judged in one with what makes it"
 
 
-
-
-
-
 @sentence("coverage.nothing")
 def _(why: Fact | None) -> str:
     return f"nothing was judged{'' if why is None else f': {words(why)}'}"
-
-
-
-
-
-
-
-
-
-

@@ -13,9 +13,6 @@ sayings(
 )
 
 
-
-
-
 @sentence("index.triangle")
 def _(network: bool, twin: bool) -> str:
     kept, other = (("lower", "upper")[upper] for upper in (network, twin))
@@ -31,7 +28,3 @@ def _(axis: int, network: tuple[int, int], twin: tuple[int, int]) -> str:
 @sentence("index.shifted")
 def _(network: str, twin: str, around: bool) -> str:
     return f"the twin reads position {twin}{', around the end' if around else ''} where the network reads {network}"
-
-
-
-

@@ -46,8 +46,6 @@ def _(input: str | None, way: Fact, network: Any, twin: Any) -> str:
     return f"the twin takes {'the input' if input is None else f'input {input}'} {words(way)}"
 
 
-
-
 @sentence("input.differs")
 def _(share: float, most: float, alike: bool) -> str:
     percent = f"{100 * share:.0f}" if share >= 0.01 else f"{100 * share:.2g}"
@@ -58,8 +56,6 @@ def _(share: float, most: float, alike: bool) -> str:
 @sentence("prepared.moved")
 def _(how: str) -> str:
     return _MOVED[how]
-
-
 
 
 @sentence("prepared.eight_bits")
@@ -73,13 +69,9 @@ def _(by: str, order: str, done: bool) -> str:
     return f"normalised by {what}" if done else f"without the normalisation by {what}"
 
 
-
-
 @sentence("prepared.laid_out")
 def _(read: bool) -> str:
     return "read as NHWC where it is laid out as NCHW" if read else "laid out as NHWC under the shape of NCHW"
-
-
 
 
 @sentence("prepared.scaled")
@@ -91,5 +83,3 @@ def _(factor: float, offset: float) -> str:
 def _(factors: tuple[float, ...], offsets: tuple[float, ...]) -> str:
     shown = ", ".join(f"{s:.4g} x + {o:.4g}" for s, o in zip(factors, offsets, strict=True))
     return f"with another mean or standard deviation for each channel ({shown})"
-
-

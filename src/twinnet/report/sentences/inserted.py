@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import sayings, plain, sentence, spaced
+from twinnet.report.sentences.registry import plain, sayings, sentence, spaced
 
 sayings(
     {
@@ -38,19 +38,9 @@ def _(network: str, twin: str, steps: tuple[str, ...]) -> str:
     return f"the twin changes the positions by {_listed(steps)}, which the network does not do"
 
 
-
-
-
-
 @sentence("inserted.exchange")
 def _(network: str, twin: str, channels: tuple[int, int]) -> str:
     return f"channels {channels[0]} and {channels[1]} are exchanged"
-
-
-
-
-
-
 
 
 def _listed(steps: tuple[str, ...]) -> str:

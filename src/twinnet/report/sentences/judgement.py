@@ -38,26 +38,10 @@ sayings(
 Form = tuple[tuple[int, ...], str]
 
 
-
-
 @sentence("born.beyond_steps")
 def _(clipped: float) -> str:
     told = "more than the steps of its quantisation can explain"
     return f"{told}; its range clips {100 * clipped:.2g} % of the values" if clipped > 0 else told
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 @sentence("born.not_evaluated")
@@ -68,8 +52,6 @@ def _(error: str) -> str:
 @sentence("born.flips")
 def _(count: int) -> str:
     return f"{count} {'flip' if count == 1 else 'flips'} where the network's own margin is within rounding"
-
-
 
 
 @sentence("born.overflow")
@@ -99,24 +81,10 @@ def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
     return f"shape {_dims(twin)} where the network has {_dims(network)}"
 
 
-
-
 @sentence("output.form")
 def _(network: Form, twin: Form) -> str:
     ours, theirs = (f"{_dims(shape)} {dtype}" for shape, dtype in (network, twin))
     return f"{theirs} where the network has {ours}"
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 @sentence("tolerance.size")
@@ -140,26 +108,14 @@ def _(value: float, least: float) -> str:
     return f"cosine {value:.6f}, at least {least:g} asked for"
 
 
-
-
-
-
 @sentence("alone.no_time")
 def _(seconds: float) -> str:
     return f"not run alone: the {seconds:g} s for confirming findings are used up"
 
 
-
-
 @sentence("alone.not_cut")
 def _(error: str) -> str:
     return error
-
-
-
-
-
-
 
 
 @sentence("evidence")

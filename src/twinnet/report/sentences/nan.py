@@ -21,8 +21,6 @@ def _(network: Any, twin: float) -> str:
     return f"the twin has {'the largest float' if twin else '0'} where the network has NaN"
 
 
-
-
 @sentence("nan.made")
 def _(network: Any, twin: Any, operand: int, value: str) -> str:
     return f"the twin makes NaN where operand {operand} is {_VALUES.get(value, value)}"

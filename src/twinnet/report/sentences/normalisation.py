@@ -15,20 +15,9 @@ sayings(
 )
 
 
-
-
-
 @sentence("normalisation.another")
 def _(network: str, twin: str) -> str:
     return f"{twin}{' (no mean)' if twin == 'RMS norm' else ''} instead of {network}"
-
-
-
-
-
-
-
-
 
 
 @sentence("statistics.exchanged")

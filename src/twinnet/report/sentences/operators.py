@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import sayings, plain, sentence, spaced
+from twinnet.report.sentences.registry import plain, sayings, sentence, spaced
 
 sayings(
     {
@@ -30,8 +30,6 @@ def _(network: str, twin: str, constant: float | str | None = None) -> str:
     return f"the twin leaves out {what}{'' if constant is None else f' with {plain(constant)}'}"
 
 
-
-
 @sentence("operands.swapped")
 def _(operator: str, network: str, twin: str) -> str:
     return _SWAPPED.get(operator, f"{operator} with its two operands swapped")
@@ -42,15 +40,9 @@ def _(operator: str) -> str:
     return f"{spaced(operator)} with its operands in another order"
 
 
-
-
 @sentence("operands.of_attention")
 def _(operands: tuple[str, str]) -> str:
     return f"the twin takes {operands[0]} and {operands[1]} the other way round"
-
-
-
-
 
 
 @sentence("groups.interleaved")
@@ -60,7 +52,3 @@ def _(of: str, network: str, twin: str) -> str:
             "the twin takes the input channels of a group interleaved where the network takes them in blocks"
         )
     return "the twin writes the output channels of the groups interleaved where the network writes them in blocks"
-
-
-
-

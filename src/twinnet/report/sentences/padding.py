@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from twinnet.report.sentences.registry import sayings, plain, sentence
+from twinnet.report.sentences.registry import sayings, sentence
 
 sayings(
     {
@@ -15,13 +13,6 @@ sayings(
 )
 
 
-
-
-
 @sentence("padding.mode")
 def _(network: str, twin: str) -> str:
     return f"the twin pads by {twin} where the network pads {'with zeros' if network == 'zeros' else f'by {network}'}"
-
-
-
-

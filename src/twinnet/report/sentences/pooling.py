@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import sayings, plain, sentence, spaced
+from twinnet.report.sentences.registry import sayings, sentence, spaced
 
 sayings(
     {
@@ -14,15 +14,10 @@ sayings(
 )
 
 
-
 @sentence("pooling.size_rounded")
 def _(network: bool, twin: bool) -> str:
     ours, theirs = (("down", "up")[up] for up in (network, twin))
     return f"the twin rounds the size {theirs} where the network rounds {ours}"
-
-
-
-
 
 
 @sentence("pooling.counts_padding")
@@ -33,13 +28,9 @@ def _(network: bool, twin: bool, instead_of_max: bool) -> str:
     return f"the twin {told} where the network {'counts it' if network else 'leaves it out'}"
 
 
-
-
 @sentence("resize.another")
 def _(attributes: tuple[str, ...], network: str, twin: str) -> str:
     return f"the twin resizes with {' and '.join(attributes)} {twin} where the network has {network}"
-
-
 
 
 @sentence("resize.switched")

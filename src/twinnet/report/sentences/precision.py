@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import sayings, plain, sentence
+from twinnet.report.sentences.registry import plain, sayings, sentence
 
 sayings(
     {
@@ -16,11 +16,11 @@ sayings(
         "quantisation.weights": "the weights are rounded to {bits} bits per {per}",
         "quantisation.grid": "the result is rounded to steps of {twin} ({bits} bits)",
         "steps.read_scale": "the twin reads its data with a scale {twin}x the one they were written with",
-        "steps.read_zero_point": "the twin reads its data with zero point {twin} where they were written with {network}",
+        "steps.read_zero_point": "the twin reads its data with zero point {twin} where they were written with "
+        "{network}",
         "steps.read_otherwise": "the twin reads its data in other steps than they were written in",
     }
 )
-
 
 
 @sentence("precision.rounded")
@@ -46,28 +46,10 @@ def _(network: str, twin: str, tensor: str | None) -> str:
     return f"the twin reads {tensor or 'its data'} rounded to {twin}"
 
 
-
-
-
-
-
-
-
-
-
-
 @sentence("quantisation.saturates")
 def _(network: tuple[float, float], twin: tuple[float, float]) -> str:
     theirs = f"[{plain(twin[0])}, {plain(twin[1])}]"
     return f"the twin saturates at {theirs} where the network saturates at [{network[0]}, {network[1]}]"
-
-
-
-
-
-
-
-
 
 
 @sentence("steps.saturated")
@@ -101,12 +83,6 @@ def _(of: str, channel: int | None, count: int, network: float, twin: float) -> 
 def _(network: tuple[float, float], twin: tuple[float, float]) -> str:
     here, there = (f"[{low:.4g}, {high:.4g}]" for low, high in (twin, network))
     return f"the twin saturates at {here} where the network's values reach {there}: the range is too small"
-
-
-
-
-
-
 
 
 @sentence("steps.data")

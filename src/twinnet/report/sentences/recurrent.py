@@ -14,16 +14,7 @@ sayings(
 )
 
 
-
-
-
 @sentence("recurrent.reset")
 def _(network: bool, twin: bool) -> str:
     ours, theirs = (("before", "after")[after] for after in (network, twin))
     return f"the twin resets {theirs} the product where the network resets {ours} it"
-
-
-
-
-
-

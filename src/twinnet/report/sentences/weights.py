@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinnet.report.sentences.registry import sayings, plain, sentence
+from twinnet.report.sentences.registry import plain, sayings, sentence
 
 sayings(
     {
@@ -36,8 +36,6 @@ def _(what: str) -> str:
     return _TRANSPOSED[what]
 
 
-
-
 @sentence("weights.axes_exchanged")
 def _(axes: tuple[int, int]) -> str:
     return f"axes {axes[0]} and {axes[1]} of the weights are exchanged"
@@ -49,12 +47,8 @@ def _(index: tuple[int, ...], network: float, twin: float, bit: int | None) -> s
     return f"weight {plain(index)} is {plain(twin)} where the network has {plain(network)}{flipped}"
 
 
-
-
 @sentence("weights.other")
 def _(channels: int, count: int) -> str:
     if channels == count:
         return "other weights throughout, as from another checkpoint"
     return f"other weights in {channels} of {count} channels"
-
-
