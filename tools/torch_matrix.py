@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = ["Row", "counted", "find_python", "main", "merged", "table", "tested"]
+__all__ = ["Row", "counted", "find_python", "kept_rows", "main", "merged", "table", "tested"]
 
 ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).with_suffix(".json")
@@ -93,7 +93,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 )
             )
         print(table(done[-1:]), *done[-1].failures, sep="\n", flush=True)
-        _write(merged(_read(), done))
+        _write(merged(kept_rows(), done))
     print(table(done))
     return int(any(row.failed for row in done))
 
@@ -205,7 +205,8 @@ def _newest() -> str:
     return found[1]
 
 
-def _read() -> list[Row]:
+def kept_rows() -> list[Row]:
+    """The rows measured so far."""
     rows = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else []
     return [Row(**{**row, "failures": tuple(row["failures"])}) for row in rows]
 

@@ -112,7 +112,7 @@ WRONG: list[tuple[str, str]] = [
     ("check net.onnx --shape x=banana", "banana"),
     ("check net.onnx --level some", "'some' is not one of 'outputs', 'intermediates'"),
     ("check net.onnx --keep most", "'most' is not one of 'worst', 'all', 'none'"),
-    ("check net.onnx --max-memory lots", "no size"),
+    ("check net.onnx --max-memory lots", "not a size"),
     ("check net.onnx --rtol -1", "rtol"),
     ("check net.onnx --tolerance bad.toml", "unknown key 'rtl'"),
     ("check net.onnx --tolerance none.toml", "none.toml"),

@@ -88,9 +88,9 @@ def test_one_array_for_one_output() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (lambda x: "text", "no tensor"),
-        (lambda x: [object()], "no tensor"),
-        (lambda x: None, "no tensor"),
+        (lambda x: "text", "not a tensor"),
+        (lambda x: [object()], "not a tensor"),
+        (lambda x: None, "not a tensor"),
         (lambda x: {}, ""),
     ],
 )

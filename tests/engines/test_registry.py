@@ -65,7 +65,7 @@ def test_nobody_lists_engines_elsewhere() -> None:
     found = []
     for file in SOURCE.rglob("*.py"):
         place = file.relative_to(SOURCE)
-        if place.parts[0] not in ("engines", "cli", "lut"):
+        if place.parts[0] not in ("engines", "tables", "cli", "lut"):
             lines = file.read_text(encoding="utf-8").splitlines()
             found += [
                 f"{place}:{n}: {line.strip()}" for n, line in enumerate(lines, 1) if compared.search(line)

@@ -81,7 +81,7 @@ TOLERANCES: list[dict[str, float]] = [
 
 @pytest.mark.parametrize("error", [0.0, 1e-3])
 def test_again_equals_a_fresh_check(error: float) -> None:
-    runs = [(limits, _check(_twin(second=error), **limits)) for limits in TOLERANCES]
+    runs = [(limits, _check(_twin(second=error), tolerance=Tolerance(**limits))) for limits in TOLERANCES]
     for _, run in (runs[0], runs[1], runs[5]):
         for limits, fresh in runs:
             again = judge_again(run, Tolerances.of(Tolerance(**limits)))

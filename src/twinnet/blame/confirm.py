@@ -51,7 +51,7 @@ class Confirmer:
             with self._limited():
                 alone = self._twin.part(target, {n for n in known - {target} if n in trace}, trace)
             born = judge(pair, _Instead(trace, target, alone))
-        except Exception as error:  # whatever an engine throws at a part it does not like
+        except TwinnetError as error:
             return None, _why(error)
         if born.status == "not judged":
             return None, fact("alone.not_judged", why=born.reason)
@@ -72,11 +72,10 @@ class Confirmer:
             job.timings.update(timings)
 
 
-def _why(error: Exception) -> Fact:
+def _why(error: TwinnetError) -> Fact:
     if isinstance(error, EngineError) and error.stage == "cut":
         return fact("alone.not_cut", error=error.what)
-    words = error.what if isinstance(error, TwinnetError) else str(error)
-    first = next((line for line in words.splitlines() if line.strip()), type(error).__name__)
+    first = next((line for line in error.what.splitlines() if line.strip()), type(error).__name__)
     return fact("alone.failed", error=first.strip()[:160])
 
 

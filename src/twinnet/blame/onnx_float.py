@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from twinnet.errors import EngineError
+from twinnet.errors import EngineError, foreign_as
 from twinnet.onnx.graph import OnnxGraph
 
 __all__ = ["Part", "between_casts", "without_quantisers"]
@@ -80,10 +80,8 @@ def between_casts(graph: OnnxGraph, parts: Sequence[Part]) -> onnx.ModelProto:
 
 
 def _element_types(model: onnx.ModelProto) -> dict[str, int]:
-    try:
+    with foreign_as(lambda error: EngineError(f"the types of its values are not known: {error}", stage="edit")):
         inferred = onnx.shape_inference.infer_shapes(model).graph
-    except Exception as error:
-        raise EngineError(f"the types of the twin's values are not known: {error}", stage="edit") from error
     found = {t.name: t.data_type for t in model.graph.initializer}
     for info in (*inferred.value_info, *inferred.input, *inferred.output):
         found[info.name] = info.type.tensor_type.elem_type

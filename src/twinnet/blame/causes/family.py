@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 from twinnet.blame.causes.kinds import KINDS
 from twinnet.blame.problem import NotApplicable, Patch, Problem
-from twinnet.errors import UsageError
-from twinnet.plugins import plugins
+from twinnet.errors import UsageError, foreign_as
+from twinnet.plugins import Plugin, plugins
 from twinnet.result import Fact
 
 __all__ = ["FAMILIES", "Candidate", "Family", "NotApplicable", "families", "family"]
@@ -57,10 +57,23 @@ def families() -> Mapping[str, Family]:
     found = dict(FAMILIES)
     for name, plugin in plugins("cause", FAMILIES).items():
         try:
-            found[name] = plugin.load()
+            found[name] = _of_package(plugin, plugin.load())
         except UsageError as error:
             warnings.warn(str(error), stacklevel=2)
     return found
+
+
+def _of_package(plugin: Plugin, propose: Family) -> Family:
+    """A family whose mistakes name the package that brings it."""
+
+    def named(problem: Problem) -> Iterator[Candidate]:
+        with foreign_as(lambda error: plugin.broken(f"failed: {type(error).__name__}: {error}")):
+            try:
+                yield from propose(problem)
+            except NotApplicable:
+                return
+
+    return named
 
 
 def family(propose: Family) -> Family:

@@ -112,40 +112,36 @@ def compare_tables(spec: dict[str, Any], run: dict[str, Any], here: Any) -> int:
     """Both sides of one step on the same values: 1 while they differ, 0 when they agree, 3 if a side cannot run."""
     import sys
 
-    try:
-        held = {}
-        for name in ("inputs", "network", "twin", "expected"):
-            path = here / f"{name}.npz"
-            if path.is_file():
-                with np.load(path, allow_pickle=False) as data:
-                    held[name] = {key: data[key] for key in data.files}
-        values = {name: held["inputs"][key] for name, key in spec["inputs"].items()}
-        expected = evaluated(spec["network"], held.get("network", {}), values)
-        twin = spec["twin"]
-        if len(sys.argv) > 1:
-            if "steps" not in twin:
-                raise ValueError("this twin is not a file of tables")
-            observed = evaluated(*from_file(sys.argv[1], spec["network"]), values)
-        elif twin["kind"] == "stored":
-            observed = held["twin"]["observed"]
-        elif "file" in twin:
-            feeds = {
-                name: np.rint(held["inputs"][key] * float(unit)).astype(kind).reshape(shape)
-                for name, (key, unit, kind, shape) in twin["inputs"].items()
-            }
-            results = run[twin["engine"]](str(here / twin["file"]), twin["options"], feeds)
-            found = np.asarray(results[twin["output"]])
-            found = found.transpose(0, 3, 1, 2) if twin["payload_last"] else found
-            observed = found * (1.0 / twin["denominator"])
-        else:
-            observed = evaluated(twin["steps"], held.get("twin", {}), values)
-        if "compared" in held.get("expected", {}):
-            allowed = np.where(held["expected"]["compared"], spec["allowed"], np.inf)
-        else:
-            allowed = np.full(expected.shape, spec["allowed"])
-    except Exception as error:
-        print(f"it cannot run: {type(error).__name__}: {error}")
-        return 3
+    held = {}
+    for name in ("inputs", "network", "twin", "expected"):
+        path = here / f"{name}.npz"
+        if path.is_file():
+            with np.load(path, allow_pickle=False) as data:
+                held[name] = {key: data[key] for key in data.files}
+    values = {name: held["inputs"][key] for name, key in spec["inputs"].items()}
+    expected = evaluated(spec["network"], held.get("network", {}), values)
+    twin = spec["twin"]
+    if len(sys.argv) > 1:
+        if "steps" not in twin:
+            raise ValueError("this twin is not a file of tables")
+        observed = evaluated(*from_file(sys.argv[1], spec["network"]), values)
+    elif twin["kind"] == "stored":
+        observed = held["twin"]["observed"]
+    elif "file" in twin:
+        feeds = {
+            name: np.rint(held["inputs"][key] * float(unit)).astype(kind).reshape(shape)
+            for name, (key, unit, kind, shape) in twin["inputs"].items()
+        }
+        results = run[twin["engine"]](str(here / twin["file"]), twin["options"], feeds)
+        found = np.asarray(results[twin["output"]])
+        found = found.transpose(0, 3, 1, 2) if twin["payload_last"] else found
+        observed = found * (1.0 / twin["denominator"])
+    else:
+        observed = evaluated(twin["steps"], held.get("twin", {}), values)
+    if "compared" in held.get("expected", {}):
+        allowed = np.where(held["expected"]["compared"], spec["allowed"], np.inf)
+    else:
+        allowed = np.full(expected.shape, spec["allowed"])
     fault = report("twin", observed, expected, allowed)
     print("the fault exists" if fault else "the fault is gone")
     return 1 if fault else 0

@@ -155,7 +155,7 @@ def _onnx_side(site: str, twin: TableView, values: Values) -> Side | None:
 def _tried(side: Side, values: Values) -> np.ndarray | None:
     try:
         return side.run(values)
-    except Exception:  # a part that cannot run shows nothing
+    except (EngineError, ValueError, IndexError):  # a crop that is too small for it shows nothing
         return None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from twinnet.engines import standalone_of
 from twinnet.engines.floats import own_floats
+from twinnet.errors import foreign
 from twinnet.layers.graph import Layer
 from twinnet.lut.plan import INPUT
 from twinnet.lut.variants import Lookup, Place, Requantise, Sum
@@ -144,8 +145,9 @@ def onnx_side(spec: dict[str, Any], model: onnx.ModelProto) -> Side:
 
     def run(given: Values) -> np.ndarray:
         feeds = onnx_feeds(spec["inputs"], given)
-        with own_floats():
-            found = np.asarray(engine.run(content, spec["options"], feeds)[spec["output"]])
+        with own_floats(), foreign("run the part", spec["engine"]):
+            made = engine.run(content, spec["options"], feeds)
+        found = np.asarray(made[spec["output"]])
         return (found.transpose(0, 3, 1, 2) if spec["payload_last"] else found) * (1.0 / spec["denominator"])
 
     return Side(spec, (), run, {}, model)
