@@ -80,7 +80,9 @@ def between_casts(graph: OnnxGraph, parts: Sequence[Part]) -> onnx.ModelProto:
 
 
 def _element_types(model: onnx.ModelProto) -> dict[str, int]:
-    with foreign_as(lambda error: EngineError(f"the types of its values are not known: {error}", stage="edit")):
+    with foreign_as(
+        lambda error: EngineError(f"the types of its values are not known: {error}", stage="edit")
+    ):
         inferred = onnx.shape_inference.infer_shapes(model).graph
     found = {t.name: t.data_type for t in model.graph.initializer}
     for info in (*inferred.value_info, *inferred.input, *inferred.output):
