@@ -233,7 +233,9 @@ def test_bfloat16_is_judged_at_its_own_precision() -> None:
     found = _check(module, args, "openvino?precision=bf16")
     assert found.verdict == "PASS" and found.twin.precision == "bfloat16", found
     worst = max(p.difference.max_abs for p in found.outputs)
-    assert worst > 1e-3  # far more than float32 rounds
+    # Far more than float32 rounds, where the processor computes in bfloat16 at all.
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    assert worst > 1e-3 or "avx512_bf16" not in flags
 
 
 def test_threads_and_properties_reach_the_plugin(tmp_path: Path) -> None:
@@ -244,7 +246,7 @@ def test_threads_and_properties_reach_the_plugin(tmp_path: Path) -> None:
     assert compiled.get_property("CPU_DENORMALS_OPTIMIZATION") is True
     with pytest.raises(EngineError, match="NO_SUCH_PROPERTY"):
         _open(path, X, **{"config.NO_SUCH_PROPERTY": "1"})
-    with pytest.raises(UsageError, match="precision=int3"):
+    with pytest.raises(UsageError, match="unknown value 'int3' for precision"):
         _open(path, X, precision="int3")
 
 
