@@ -9,8 +9,6 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from filelock import FileLock
-
 from twinnet.errors import UsageError
 
 __all__ = ["CACHE_SCHEMA", "cache_dir", "cached_folder", "content_key"]
@@ -56,6 +54,8 @@ def cached_folder(key: str, build: Callable[[Path], None]) -> Path:
             hint="set TWINNET_CACHE to another folder",
         ) from None
     temporary.rmdir()
+    from filelock import FileLock  # most runs find what they need
+
     with FileLock(str(final) + ".lock"):
         if final.is_dir():
             return final

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from twinnet.errors import UsageError, foreign_as
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import EntryPoint, EntryPoints
 
 __all__ = ["KINDS", "Kind", "Plugin", "ignored", "plugins"]
 
@@ -89,10 +89,16 @@ def ignored(kind: Kind, own: Collection[str] = ()) -> tuple[str, ...]:
 @cache
 def _stated(kind: Kind) -> tuple[Plugin, ...]:
     """All entry points of a kind, by package and name: the same on every machine."""
-    from importlib.metadata import entry_points  # not needed by most commands
-
     found = []
-    for entry in entry_points(group=f"twinnet.{kind}s"):
+    for entry in _entry_points().select(group=f"twinnet.{kind}s"):
         if entry.dist is not None:
             found.append(Plugin(kind, entry, entry.dist.name, entry.dist.version))
     return tuple(sorted(found, key=lambda plugin: (plugin.package, plugin.name)))
+
+
+@cache
+def _entry_points() -> EntryPoints:
+    """Those of all packages: reading them takes as long for one group as for all."""
+    from importlib.metadata import entry_points  # not needed by most commands
+
+    return entry_points()

@@ -78,12 +78,12 @@ def _number(version: str) -> tuple[int, int]:
 def export(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
     """The module as a program, without translating its Python code where that can be avoided.
 
-    Before 2.11 a recurrent layer that is the whole network was taken for a module that assigns its own weights.
+    2.9 takes a recurrent layer that is the whole network for a module that assigns its own weights.
 
     >>> len(export(torch.nn.GRU(2, 3), (torch.ones(1, 2),), {}).graph_signature.parameters)
     4
     """
-    strict = isinstance(module, torch.nn.RNNBase) and _number(torch.__version__) < (2, 11)
+    strict = isinstance(module, torch.nn.RNNBase) and _number(torch.__version__) < (2, 10)
     return torch.export.export(module, args, kwargs, strict=strict)
 
 

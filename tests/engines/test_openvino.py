@@ -246,7 +246,7 @@ def test_threads_and_properties_reach_the_plugin(tmp_path: Path) -> None:
     assert compiled.get_property("CPU_DENORMALS_OPTIMIZATION") is True
     with pytest.raises(EngineError, match="NO_SUCH_PROPERTY"):
         _open(path, X, **{"config.NO_SUCH_PROPERTY": "1"})
-    with pytest.raises(UsageError, match="unknown value .int3. for precision"):
+    with pytest.raises(UsageError, match="unknown value 'int3' for precision"):
         _open(path, X, precision="int3")
 
 

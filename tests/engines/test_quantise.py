@@ -37,6 +37,7 @@ def _check(net: object, inputs: object, twin: str, **options: object) -> Result:
 
 # -- right ones ----------------------------------------------------------------------------------------------------
 
+OPTIONS = {"quantize": "static", "per_channel": "1", "reduce_range": "1"}
 _WAYS = (
     # Seven bits where products are summed: a processor without VNNI saturates sums of two 8-bit ones.
     "quantize=static&reduce_range=1",

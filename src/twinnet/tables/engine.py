@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from twinnet.engines.base import Abilities, Engine, Session, one_of, read_options
 from twinnet.job import Job
-from twinnet.tables.network import TableNetwork
-from twinnet.tables.plans import is_tuned, lut_net, plan_of
-from twinnet.tables.session import TableSession
 
 if TYPE_CHECKING:
     from twinnet.network import Network
@@ -33,7 +30,7 @@ class LutEngine(Engine):
     )
     options: ClassVar[Mapping[str, str]] = {"executor": "torch|numpy|reference (default torch)"}
     suffixes: ClassVar[tuple[str, ...]] = (".safetensors",)
-    formats: ClassVar[tuple[str, ...]] = (TableNetwork.format,)
+    formats: ClassVar[tuple[str, ...]] = ("lookup tables",)
     executor: ClassVar[str] = "torch"
 
     def version(self) -> str:
@@ -43,7 +40,7 @@ class LutEngine(Engine):
 
     def reference(self, network: Network) -> str | None:
         """Tables are judged beside the network they were made from."""
-        return None if isinstance(network, TableNetwork) else "torch?sites=lut"
+        return None if network.format in self.formats else "torch?sites=lut"
 
     def named_sites(self, network: Network, job: Job) -> Session:
         from twinnet.tables.network_sites import NetworkSites
@@ -53,6 +50,9 @@ class LutEngine(Engine):
     def open(
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
+        from twinnet.tables.plans import is_tuned, lut_net, plan_of
+        from twinnet.tables.session import TableSession
+
         chosen = read_options(self, options, executor=one_of("torch", "numpy", "reference"), threads=int)
         executor, threads = chosen.get("executor", self.executor), chosen.get("threads", job.threads)
         session = TableSession(plan_of(network, file, job), executor, threads, job, self)

@@ -11,7 +11,7 @@ from typing import Any
 
 from twinnet.result import Fact
 
-__all__ = ["SENTENCES", "counted", "dims", "plain", "sayings", "sentence", "spaced", "words"]
+__all__ = ["SENTENCES", "Saying", "counted", "dims", "plain", "sayings", "sentence", "spaced", "words"]
 
 Sentence = Callable[..., str]
 SENTENCES: dict[str, Sentence] = {}

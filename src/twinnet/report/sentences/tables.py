@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twinnet.report.sentences.registry import plain, sentence
+from twinnet.report.sentences.registry import Saying, plain, sayings, sentence
 from twinnet.result import Fact
 
 Offsets = tuple[tuple[int, int], ...]
@@ -64,6 +64,55 @@ def _(it: str, facts: tuple[Fact, ...]) -> str:
     return " and ".join(_told(fact, it) for fact in facts)
 
 
+_TEXTS = {
+    "table.upscale": "scales by {twin} where {it} has {network}",
+    "table.channels": "has channels: {twin} where {it} has {network}",
+    "table.cell": "has one site per {twin}x{twin} pixels where {it} has one per {network}x{network}",
+    "table.padding": "pads {twin} where {it} pads {network}",
+    "table.window": "samples the window {twin} the pixel where {it} samples below and right of it: "
+    "it pads the other side",
+    "table.weights_rounded": "rounds the weighted taps {twin} where {it} rounds them {network}",
+    "table.whole_pixels": "takes whole pixels where {it} keeps fractions of weighted taps",
+    "table.residual_left_out": "leaves out the residual: only the current planes are sampled",
+    "table.residual_alone": "takes the residual alone where {it} blends it in",
+    "table.residual_exchanged": "blends the other way round: the gains belong to the current planes",
+    "table.residual_reversed": "has the residual's gains in the reverse order",
+    "table.rotation": "samples rotation {twin} where {it} samples rotation {network}",
+    "table.rotated_backwards": "turns the image the other way: rotation 1 is sampled as rotation 3, and 3 as 1",
+    "table.unturned": "samples every rotation unturned",
+    "table.strides": "counts rows by {twin} nodes per tap where the table has {network}",
+    "table.last_node": "looks up bin {bin} with node {twin} where {it} takes node {network}",
+    "table.made_with": "looks up bin {bin} with node {node} where its table was made with {twin} "
+    "({it}'s with {network})",
+    "table.says_last": "says its last node is {twin} where {it} has {network}; the entries are equal",
+    "table.lookups_rounded": "rounds every lookup {twin} where {it} rounds only their sum",
+    "table.table": "looks up table {twin} where {it} looks up {network}",
+    "table.row": "has another row at {node}: {outputs} of its {payload} outputs differ",
+    "table.entries_off_band": "has other entries in {rows} of {of} rows of its off-band table",
+    "table.entries_unsigned": "reads its entries as {twin} where {it} has {network}",
+    "table.block_rotation": "turns the block back by rotation {twin} where {it} turns it by {network}",
+    "table.blocks_backwards": "turns the blocks back the wrong way: "
+    "rotation 1 is turned back as rotation 3, and 3 as 1",
+    "table.blocks_unturned": "leaves the blocks of every rotation unturned",
+    "table.rounding": "rounds {twin} where {it} rounds {network}",
+    "table.rounded_often": "rounds after every division where {it} rounds once",
+    "table.clamp": "leaves out the clamp to 0..255: values wrap around",
+}
+"""Predicates that need no logic."""
+
+for _code, _text in _TEXTS.items():
+    predicate(_code)(Saying(_text))
+
+sayings(
+    {
+        "table.scale": "scale x{network} against x{twin}",
+        "table.no_site": "not a site of the tables",
+        "table.unseen": "entries may be off by one, and the sites between are not shown",
+        "table.shape": "shape {twin} where the tables give {network}",
+    }
+)
+
+
 # ---- structure ---------------------------------------------------------------------------------------
 
 
@@ -72,29 +121,9 @@ def _(it: str, network: tuple[str, ...], twin: tuple[str, ...]) -> str:
     return f"has the stages {' '.join(twin)} where {it} has {' '.join(network)}"
 
 
-@predicate("table.upscale")
-def _(it: str, network: int, twin: int) -> str:
-    return f"scales by {twin} where {it} has {network}"
-
-
-@predicate("table.channels")
-def _(it: str, network: int, twin: int) -> str:
-    return f"has channels: {twin} where {it} has {network}"
-
-
-@predicate("table.cell")
-def _(it: str, network: int, twin: int) -> str:
-    return f"has one site per {twin}x{twin} pixels where {it} has one per {network}x{network}"
-
-
 @predicate("table.has_term")
 def _(it: str, name: str, network: bool, twin: bool) -> str:
     return f"has {name}, which {it} has not" if twin else f"has no {name}"
-
-
-@sentence("table.scale")
-def _(network: int, twin: int) -> str:
-    return f"scale x{network} against x{twin}"
 
 
 # ---- which pixels ------------------------------------------------------------------------------------
@@ -102,11 +131,6 @@ def _(network: int, twin: int) -> str:
 
 def _taps(offsets: Offsets) -> str:
     return " ".join(f"({y},{x})" for y, x in offsets)
-
-
-@predicate("table.padding")
-def _(it: str, network: str, twin: str) -> str:
-    return f"pads {twin} where {it} pads {network}"
 
 
 @predicate("table.offsets")
@@ -118,11 +142,6 @@ def _(it: str, network: Offsets, twin: Offsets, turned: str) -> str:
 @predicate("table.turned")
 def _(it: str, network: str, twin: str) -> str:
     return f"samples {_TURNED[twin]} where {it} samples as it is"
-
-
-@predicate("table.window")
-def _(it: str, network: str, twin: str) -> str:
-    return f"samples the window {twin} the pixel where {it} samples below and right of it: it pads the other side"
 
 
 @predicate("table.moved")
@@ -146,16 +165,6 @@ def _(it: str, taps: int | None, off: int, turned: str) -> str:
     return "has other sampler weights" + ("" if taps is None else f" in {off} of {taps} taps")
 
 
-@predicate("table.weights_rounded")
-def _(it: str, network: str, twin: str) -> str:
-    return f"rounds the weighted taps {twin} where {it} rounds them {network}"
-
-
-@predicate("table.whole_pixels")
-def _(it: str, network: int, twin: int) -> str:
-    return f"takes whole pixels where {it} keeps fractions of weighted taps"
-
-
 @predicate("table.planes")
 def _(it: str, network: tuple[tuple[str, int], ...], twin: tuple[tuple[str, int], ...]) -> str:
     ours, theirs = (" ".join(f"{register}[{c}]" for register, c in planes) for planes in (network, twin))
@@ -176,48 +185,13 @@ def _(it: str, network: tuple[int, ...] | None, twin: tuple[int, ...] | None) ->
     return f"blends in the residual with {theirs} where {it} has {ours}"
 
 
-@predicate("table.residual_left_out")
-def _(it: str, network: tuple[int, ...], twin: int) -> str:
-    return "leaves out the residual: only the current planes are sampled"
-
-
-@predicate("table.residual_alone")
-def _(it: str, network: tuple[int, ...], twin: int) -> str:
-    return f"takes the residual alone where {it} blends it in"
-
-
-@predicate("table.residual_exchanged")
-def _(it: str, network: tuple[int, ...], twin: tuple[int, ...]) -> str:
-    return "blends the other way round: the gains belong to the current planes"
-
-
-@predicate("table.residual_reversed")
-def _(it: str, network: tuple[int, ...], twin: tuple[int, ...]) -> str:
-    return "has the residual's gains in the reverse order"
-
-
 # ---- rotations ---------------------------------------------------------------------------------------
-
-
-@predicate("table.rotation")
-def _(it: str, network: int, twin: int) -> str:
-    return f"samples rotation {twin} where {it} samples rotation {network}"
 
 
 @predicate("table.rotations_exchanged")
 def _(it: str, network: tuple[int, int], twin: tuple[int, int]) -> str:
     a, b = network
     return f"samples rotation {b} for rotation {a}, and {a} for {b}"
-
-
-@predicate("table.rotated_backwards")
-def _(it: str, network: str, twin: str) -> str:
-    return "turns the image the other way: rotation 1 is sampled as rotation 3, and 3 as 1"
-
-
-@predicate("table.unturned")
-def _(it: str, network: tuple[int, ...], twin: tuple[int, ...]) -> str:
-    return "samples every rotation unturned"
 
 
 @predicate("table.rotations")
@@ -243,30 +217,10 @@ def _(it: str, network: str, twin: str | tuple[str, int], top: int) -> str:
     return f"looks up {how}" if axis is None else f"looks up tap {_TAPS[axis]} {how}"
 
 
-@predicate("table.strides")
-def _(it: str, network: int, twin: int) -> str:
-    return f"counts rows by {twin} nodes per tap where the table has {network}"
-
-
-@predicate("table.last_node")
-def _(it: str, bin: int, network: int, twin: int) -> str:
-    return f"looks up bin {bin} with node {twin} where {it} takes node {network}"
-
-
 @predicate("table.spacing")
 def _(it: str, network: tuple[int, int], twin: tuple[float, int]) -> str:
     (step, end), (other, last) = network, twin
     return f"takes nodes {other:g} apart, up to {last}, where {it} has {step}, up to {end}"
-
-
-@predicate("table.made_with")
-def _(it: str, bin: int, node: int, network: int, twin: int) -> str:
-    return f"looks up bin {bin} with node {node} where its table was made with {twin} ({it}'s with {network})"
-
-
-@predicate("table.says_last")
-def _(it: str, network: int, twin: int) -> str:
-    return f"says its last node is {twin} where {it} has {network}; the entries are equal"
 
 
 @predicate("table.interpolation")
@@ -280,17 +234,7 @@ def _(it: str, network: str, twin: str) -> str:
     return f"{how} where {it} uses {network}"
 
 
-@predicate("table.lookups_rounded")
-def _(it: str, network: str, twin: str) -> str:
-    return f"rounds every lookup {twin} where {it} rounds only their sum"
-
-
 # ---- what is in them ---------------------------------------------------------------------------------
-
-
-@predicate("table.table")
-def _(it: str, network: str, twin: str) -> str:
-    return f"looks up table {twin} where {it} looks up {network}"
 
 
 @predicate("table.grid")
@@ -312,11 +256,6 @@ def _(it: str, node: tuple[int, ...], output: int | None, network: int, twin: in
     return f"reads {twin} at {where} where {it} has {network}"
 
 
-@predicate("table.row")
-def _(it: str, node: tuple[int, ...], outputs: int, payload: int) -> str:
-    return f"has another row at {plain(node)}: {outputs} of its {payload} outputs differ"
-
-
 @predicate("table.entries_at_last")
 def _(it: str, rows: int, of: int, seen: bool, last: int) -> str:
     said = f"has other entries only where a tap is at the last node, in {rows} of {_rows(of, seen)}"
@@ -335,19 +274,9 @@ def _(it: str, rows: int, of: int, seen: bool, mean: float, output: int | None, 
     return f"has other entries in {rows} of {_rows(of, seen)}, by {mean:.3g} on average{only}{most}"
 
 
-@predicate("table.entries_off_band")
-def _(it: str, rows: int, of: int) -> str:
-    return f"has other entries in {rows} of {of} rows of its off-band table"
-
-
 @predicate("table.entries_moved")
 def _(it: str, network: int, twin: int) -> str:
     return f"has every entry {abs(twin)} too {'large' if twin > 0 else 'small'}"
-
-
-@predicate("table.entries_unsigned")
-def _(it: str, network: str, twin: str) -> str:
-    return f"reads its entries as {twin} where {it} has {network}"
 
 
 @predicate("table.entries_scaled")
@@ -383,11 +312,6 @@ def _(it: str, network: tuple[int, int, int], twin: tuple[int, int, int]) -> str
     return f"writes {block(*twin)} where {it} writes {block(*network)}"
 
 
-@predicate("table.block_rotation")
-def _(it: str, network: int, twin: int) -> str:
-    return f"turns the block back by rotation {twin} where {it} turns it by {network}"
-
-
 @predicate("table.block_order")
 def _(it: str, network: str, twin: str) -> str:
     return f"writes the block {_ORDERS[twin]}"
@@ -397,16 +321,6 @@ def _(it: str, network: str, twin: str) -> str:
 def _(it: str, network: str, twin: tuple[int, ...]) -> str:
     moved = sum(k != v for k, v in enumerate(twin))
     return f"writes the outputs of a row in another order: {moved} of {len(twin)} elsewhere"
-
-
-@predicate("table.blocks_backwards")
-def _(it: str, network: str, twin: str) -> str:
-    return "turns the blocks back the wrong way: rotation 1 is turned back as rotation 3, and 3 as 1"
-
-
-@predicate("table.blocks_unturned")
-def _(it: str, network: str, twin: str) -> str:
-    return "leaves the blocks of every rotation unturned"
 
 
 @predicate("table.summed")
@@ -421,21 +335,6 @@ def _(it: str, names: tuple[str, ...], network: Any, twin: Any) -> str:
 
 
 # ---- 8 bit -------------------------------------------------------------------------------------------
-
-
-@predicate("table.rounding")
-def _(it: str, network: str, twin: str) -> str:
-    return f"rounds {twin} where {it} rounds {network}"
-
-
-@predicate("table.rounded_often")
-def _(it: str, network: str, twin: str) -> str:
-    return f"rounds after every division where {it} rounds once"
-
-
-@predicate("table.clamp")
-def _(it: str, network: str, twin: str) -> str:
-    return "leaves out the clamp to 0..255: values wrap around"
 
 
 @predicate("table.requant_step")
@@ -459,21 +358,6 @@ def _(it: str, network: tuple[Any, ...], twin: tuple[Any, ...]) -> str:
 
 
 # ---- judgements --------------------------------------------------------------------------------------
-
-
-@sentence("table.no_site")
-def _() -> str:
-    return "not a site of the tables"
-
-
-@sentence("table.shape")
-def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
-    return f"shape {tuple(twin)} where the tables give {tuple(network)}"
-
-
-@sentence("table.unseen")
-def _() -> str:
-    return "entries may be off by one, and the sites between are not shown"
 
 
 @sentence("table.values")
