@@ -231,11 +231,13 @@ def test_one_half_of_a_spectrum_has_an_axis_too_many(tmp_path: Path) -> None:
 def test_bfloat16_is_judged_at_its_own_precision() -> None:
     module, args = network("transformer")
     found = _check(module, args, "openvino?precision=bf16")
-    assert found.verdict == "PASS" and found.twin.precision == "bfloat16", found
+    assert found.verdict == "PASS", found
+    if found.twin.precision == "float32":  # a processor without bfloat16: that is said, and judged by
+        assert any("computes in f32 on this processor" in g.message for g in found.guards)
+        return
+    assert found.twin.precision == "bfloat16", found
     worst = max(p.difference.max_abs for p in found.outputs)
-    # Far more than float32 rounds, where the processor computes in bfloat16 at all.
-    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    assert worst > 1e-3 or "avx512_bf16" not in flags
+    assert worst > 1e-3  # far more than float32 rounds
 
 
 def test_threads_and_properties_reach_the_plugin(tmp_path: Path) -> None:

@@ -173,7 +173,8 @@ def _one_bit(model: onnx.ModelProto, narrow: Files) -> None:
 
 
 _WRONG: dict[str, tuple[Callable[[onnx.ModelProto, Files], None], str, str, str]] = {
-    "scale": (_scale, "all", "left", "scale of the weights of channel 3 1.5x"),
+    # Weights of seven bits lie too far apart for the scale itself to be named.
+    "scale": (_scale, "all", "left", "weights of channel 3 further than half a step"),
     "zero point": (_zero, "all", "stem", "zero point of the weights that is off by 3"),
     "saturated channel": (_saturated, "all", "left", "weights of channel 3 end at"),
     "small range": (_small_range, "all", "right", "the range is too small"),

@@ -126,7 +126,7 @@ def test_bad_tables(tmp_path):
         "nan.npy": (np.full((17**4, 4), np.nan), "with NaN in it"),
         "odd.npy": (np.zeros((17**4, 3), np.int8), "not a square block"),
         "flat.npy": (np.zeros(17**4, np.int8), "not \\[rows, values\\]"),
-        "wide.npy": (np.zeros((5**1, 4), np.int8), "no published layout"),
+        "wide.npy": (np.zeros((5**1, 4), np.int8), "not a published layout"),
     }
     for name, (array, message) in cases.items():
         np.save(tmp_path / name, array)

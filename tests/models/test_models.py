@@ -81,7 +81,7 @@ def test_a_jpeg_does_not_become_a_jpeg_again(tmp_path: Path, monkeypatch: pytest
         (["--task", "sr", "--scale", "8"], "x8", "2, 3 or 4"),
         (["--task", "colourise"], "colourise", "sr, denoise or deblock"),
         (["--table", "a.npy", "--scale", "2"], "--scale chooses", "leave out"),
-        ([], "which tables", "sr, denoise, deblock"),
+        ([], "choose tables", "sr, denoise, deblock"),
     ],
 )
 def test_wrong_words_are_answered_with_the_right_ones(words: list[str], what: str, hint: str) -> None:

@@ -216,7 +216,7 @@ def test_damaged_checkpoints_are_named(make):
     with pytest.raises(UsageError, match="not a readable checkpoint"):
         train(folder, quiet=True)
     torch.save({"x": 1}, path)
-    with pytest.raises(UsageError, match="no checkpoint of an experiment"):
+    with pytest.raises(UsageError, match="not a checkpoint of an experiment"):
         train(folder, quiet=True)
 
 
