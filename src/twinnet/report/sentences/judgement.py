@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import sayings, sentence, spaced, words
+from twinnet.report.sentences.registry import dims, sayings, sentence, spaced, words
 from twinnet.result import Fact
 
 sayings(
@@ -78,12 +78,12 @@ def _(tensor: str, why: Fact | None) -> str:
 
 @sentence("shape.differs")
 def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
-    return f"shape {_dims(twin)} where the network has {_dims(network)}"
+    return f"shape {dims(twin)} where the network has {dims(network)}"
 
 
 @sentence("output.form")
 def _(network: Form, twin: Form) -> str:
-    ours, theirs = (f"{_dims(shape)} {dtype}" for shape, dtype in (network, twin))
+    ours, theirs = (f"{dims(shape)} {dtype}" for shape, dtype in (network, twin))
     return f"{theirs} where the network has {ours}"
 
 
@@ -148,7 +148,3 @@ def _listed(kinds: tuple[str, ...]) -> str:
 
 def _few(positions: tuple[int, ...]) -> str:
     return ", ".join(map(str, positions[:4])) + (" ..." if len(positions) > 4 else "")
-
-
-def _dims(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "scalar"

@@ -11,7 +11,7 @@ from typing import Any
 
 from twinnet.result import Fact
 
-__all__ = ["SENTENCES", "Saying", "counted", "plain", "sayings", "sentence", "spaced", "words"]
+__all__ = ["SENTENCES", "Saying", "counted", "dims", "plain", "sayings", "sentence", "spaced", "words"]
 
 Sentence = Callable[..., str]
 SENTENCES: dict[str, Sentence] = {}
@@ -107,6 +107,15 @@ def counted(number: int, noun: str) -> str:
     ('1 layer', '3 layers')
     """
     return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def dims(shape: tuple[int | str, ...]) -> str:
+    """A shape as it is written here.
+
+    >>> dims((1, 3, "h")), dims(())
+    ('1x3xh', 'scalar')
+    """
+    return "x".join(map(str, shape)) or "scalar"
 
 
 def _bare(fact: Fact) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import counted, sentence, words
+from twinnet.report.sentences.registry import counted, dims, sentence, words
 from twinnet.result import Fact
 
 Shape = tuple[int | str, ...]
@@ -32,12 +32,12 @@ def _(place: str, op: str, operand: str, side: str) -> str:
 
 @sentence("structure.weight_shape")
 def _(place: str, op: str, operand: str, a: Shape, b: Shape) -> str:
-    return f"{place} {op}: {operand} is {_dims(a)} in A, {_dims(b)} in B"
+    return f"{place} {op}: {operand} is {dims(a)} in A, {dims(b)} in B"
 
 
 @sentence("structure.weight")
 def _(place: str, op: str, operand: str, shape: Shape, how: Fact) -> str:
-    return f"{place} {op}: {operand} {_dims(shape)} differs {words(how)}"
+    return f"{place} {op}: {operand} {dims(shape)} differs {words(how)}"
 
 
 @sentence("weight.type")
@@ -70,7 +70,3 @@ def _(weights: tuple[Fact, ...], more: int, layers: tuple[int, int]) -> str:
     told = "; ".join(words(weight) for weight in weights)
     told += f"; and {more} more weights" if more else ""
     return told + (f"; {layers[0]} layers in A, {layers[1]} in B" if layers[0] != layers[1] else "")
-
-
-def _dims(shape: Shape) -> str:
-    return "x".join(map(str, shape)) or "scalar"
