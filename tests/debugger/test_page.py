@@ -66,8 +66,11 @@ def debugger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Debugger]:
     wrong = Plan.build(plan.stages, {TABLE: replace(plan.tables[TABLE], values=values)})
     ramp = torch.linspace(0, 1, 48 * 64).reshape(1, 1, 48, 64)
     image = (ramp + 0.2 * torch.sin(torch.arange(64) / 5)).clamp(0, 1).expand(example[0].shape).contiguous()
-    stopped = stop_at_check((network, example), {"x": image.numpy()}, wrong)
-    with thread(stopped, tmp_path_factory.mktemp("page")) as found:
+    folder = tmp_path_factory.mktemp("page")
+    file = folder / "wrong.lut.safetensors"
+    lut.save(lut.raise_plan(wrong), file)
+    stopped = stop_at_check((network, example), {"x": image.numpy()}, f"lut:{file}")
+    with thread(stopped, folder) as found:
         yield found
 
 
