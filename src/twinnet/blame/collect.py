@@ -146,9 +146,9 @@ class Blamer:
         """What was found out so far."""
         return self._found
 
-    def add(self, seen: Seen, judged: Sequence[PairResult]) -> None:
-        """Look into what one judged sample shows."""
-        self._blame(seen, judged)
+    def add(self, seen: Seen, judged: Sequence[PairResult], *, hidden: bool = False) -> None:
+        """Look into what one judged sample shows; `hidden`: an output is wrong though no segment was caught."""
+        self._blame(seen, judged, hidden=hidden)
         if self._plan.units.narrow or self._adviser is not None:
             self._rank(seen, judged)
         if self._adviser is not None:
@@ -164,7 +164,7 @@ class Blamer:
             if seen.number == len(self._job.samples) - 1:
                 self._advise(adviser)
 
-    def _blame(self, seen: Seen, judged: Sequence[PairResult]) -> None:
+    def _blame(self, seen: Seen, judged: Sequence[PairResult], *, hidden: bool) -> None:
         """Cause and impact of the first findings, while the tensors of the sample that shows them are at hand."""
         narrow = self._plan.units.narrow
         failed = [p for p in judged if p.status == "fail" and p.rule in ("noise floor", "structure")]
@@ -173,9 +173,7 @@ class Blamer:
             p for p in failed if p.site.tensor not in known or (p.ratio or 0.0) > known[p.site.tensor].ratio
         ]
         worse = [p for p in worse if p.site.tensor in known or len(known) < _BLAMED][:_BLAMED]
-        # No segment was caught, and yet the output is plainly different.
-        hidden = not failed and not narrow and not self._plan.tolerances
-        unclear = hidden and self._off(judged, 16 * VISIBLE)
+        unclear = hidden and not failed and not narrow and not self._plan.tolerances
         if not (worse or unclear) or (context := context_of(self._plan, seen)) is None:
             return
         from twinnet.blame.context import blame

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -14,18 +15,22 @@ import numpy as np
 from twinnet.blame.collect import Blamed, Blamer
 from twinnet.checking.case import Case
 from twinnet.checking.kept import Kept
-from twinnet.checking.planning import Traces, open_both, plan_check, trace_both
+from twinnet.checking.planning import Opened, Traces, open_both, plan_check, trace_both
+from twinnet.checking.reach import further_samples, see_rest
 from twinnet.checking.sides import Sides
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Arrays
 from twinnet.judge import guards
 from twinnet.judge.again import against_baseline, restated
-from twinnet.judge.aggregate import merge
+from twinnet.judge.aggregate import merge, verdict_of
 from twinnet.judge.conclusion import Outcome, conclude, null_baseline
+from twinnet.judge.deployed import Ends, OutputSeen, judge_ends, worse
+from twinnet.judge.exercise import Exercise
 from twinnet.judge.inputs import OtherInput, input_cause, inputs_differ
 from twinnet.judge.plan import Plan
 from twinnet.judge.sample import Seen, judge_sample
 from twinnet.judge.task import mean_metric, task_metric
+from twinnet.layers.graph import Graph
 from twinnet.result import Guard, PairResult, Result, TaskMetric, fact, said
 from twinnet.shrink.collect import Seeds, Source, seeds_of_error
 
@@ -81,51 +86,111 @@ def run_case(case: Case, sides: Sides, listeners: Sequence[Listener] = ()) -> Ch
     job, samples = case.job, case.feed.samples
     opened = open_both(case, sides)
     plan, traces = plan_check(case, opened)
-    blamer, kept = _blamer(case, plan), Kept(plan, case.options.keep)
-    seeds = Seeds(plan, _source(case, sides), wanted=case.options.keep != "none")
-    worst: dict[str, PairResult] = {}
-    inputs: dict[str, OtherInput] = {}
-    outputs: list[Arrays] = [opened.plain]
-    scores = _scores(case, plan, case.first, opened.plain, opened.twin_plain)
+    judging = _Judging(case, sides, opened, plan, listeners)
     for number in range(len(samples)):
         job.progress(f"sample {number + 1} of {len(samples)}")
-        seen = _seen(case, plan, number, traces if number == 0 else None)
-        if number:
-            outputs.append(_outputs(plan, opened.plain, seen))
-            scores += _scores(case, plan, seen.sample, outputs[-1], _twin_outputs(plan, seen))
-        inputs = {**_other_inputs(case, plan, seen), **inputs}
+        judging.add(_seen(case, plan, number, traces if number == 0 else None))
+    cheap = job.timings.get("judge", 0.0) < max(len(samples), 1)
+    other = _moved(case, plan) if len(samples) == 1 and judging.agrees else None
+    if other is not None and judging.shows(other):
+        # One sample did not show it, and another does: judged like the first, so that it is found where it is born.
+        judging.add(_seen(case, plan, 1, None, other.sample))
+    judging.reach()
+    outcome = judging.outcome(cheap=cheap)
+    with job.step("judge"):
+        result = conclude(plan, outcome, _said(case, sides, judging))
+    if result.verdict == "PASS":
+        result = null_baseline(plan, outcome, result, None if other is None else other.ours)
+    result = judging.blamer.blamed.on(result)
+    result = replace(result, seeds=judging.seeds.of(result), timings=dict(job.timings))
+    return Checked(result, judging.kept.tensors)
+
+
+class _Judging:
+    """Samples one after the other: the worst of every pair and output so far, and what is gathered on the way."""
+
+    def __init__(
+        self, case: Case, sides: Sides, opened: Opened, plan: Plan, listeners: Sequence[Listener]
+    ) -> None:
+        self.blamer, self.kept = _blamer(case, plan), Kept(plan, case.options.keep)
+        self.seeds = Seeds(plan, _source(case, sides), wanted=case.options.keep != "none")
+        self.scores: list[TaskMetric] = []
+        self.further = 0
+        self._case, self._opened, self._listeners = case, opened, listeners
+        self._pairs: dict[str, PairResult] = {}
+        self._ends: dict[str, OutputSeen] = {}
+        self._inputs: dict[str, OtherInput] = {}
+        self._outputs: list[Arrays] = []
+        self._first: Ends | None = None
+        known = plan.graph is not None and not plan.by_network
+        self.plan, self.exercise = plan, Exercise(plan.graph if known else Graph(()))
+
+    def add(self, seen: Seen) -> None:
+        """Judge one sample, and let go of its tensors unless a listener takes them."""
+        case, plan, job = self._case, self.plan, self._case.job
+        ends = _ends(plan, self._opened, seen)
+        self._first = self._first or ends
+        self._outputs.append(ends.ours)
+        self.scores += _scores(case, plan, ends)
+        self._inputs = {**_other_inputs(case, plan, seen), **self._inputs}
         with job.step("judge"):
             judged = judge_sample(plan, seen, job.report)
+            outputs = judge_ends(plan, ends)
         for pair in judged:
-            before = worst.get(pair.site.tensor)
-            worst[pair.site.tensor] = pair if before is None else merge(before, pair)
-        kept.add(seen, judged)
-        blamer.add(seen, judged)
-        seeds.add(seen, judged)
-        taken = [listener.judged(plan, seen, judged, blamer.blamed) for listener in listeners]
+            before = self._pairs.get(pair.site.tensor)
+            self._pairs[pair.site.tensor] = pair if before is None else merge(before, pair)
+        for output in outputs:
+            past = self._ends.get(output.row.name)
+            self._ends[output.row.name] = output if past is None else worse(past, output)
+        self.exercise.see({**_by_tensor(plan, seen.sample), **seen.trace})
+        self.kept.add(seen, judged)
+        self.blamer.add(seen, judged, hidden=any(o.wrong for o in outputs))
+        self.seeds.add(seen, judged)
+        taken = [listener.judged(plan, seen, judged, self.blamer.blamed) for listener in self._listeners]
         if not any(taken):
             seen.close()
-    pairs = [worst[p.site.tensor] for p in plan.pairing.pairs]
-    if plan.tolerances:
-        # Once more by the worst figures of all samples, so that judging the run again says the same.
-        pairs = [restated(p, plan.tolerances) for p in pairs]
-    cheap = job.timings.get("judge", 0.0) < max(len(samples), 1)
-    outcome = Outcome(pairs, case.first, opened.plain, opened.twin_plain, outputs, inputs, cheap)
-    with job.step("judge"):
-        result = conclude(plan, outcome, _said(case, sides, plan, scores))
-    if result.verdict == "PASS":
-        result = null_baseline(plan, outcome, result, _moved(case, plan))
-    result = blamer.blamed.on(result)
-    result = replace(result, seeds=seeds.of(result), timings=dict(job.timings))
-    return Checked(result, kept.tensors)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing has failed so far, and nothing but the noise floor decides."""
+        wrong = self._inputs or any(end.form or end.wrong for end in self._ends.values())
+        return not (wrong or self.plan.tolerances) and verdict_of(tuple(self._pairs.values())) == "PASS"
+
+    def shows(self, ends: Ends) -> bool:
+        """Whether a sample shows a difference."""
+        return any(end.form or end.wrong for end in judge_ends(self.plan, ends))
+
+    def reach(self) -> None:
+        """Add samples that reach bounds and branches of the network that those before did not."""
+        case, plan = self._case, self.plan
+        see_rest(plan, self.exercise, case.first)
+        for sample in further_samples(case, plan, self.exercise) if self.agrees else ():
+            case.job.progress("a sample that reaches more of the network")
+            self.add(_seen(case, plan, len(self._outputs), None, sample))
+            self.further += 1
+
+    def outcome(self, *, cheap: bool) -> Outcome:
+        """What all samples gave."""
+        plan = self.plan
+        pairs = [self._pairs[p.site.tensor] for p in plan.pairing.pairs]
+        if plan.tolerances:
+            # Once more by the worst figures of all samples, so that judging the run again says the same.
+            pairs = [restated(p, plan.tolerances) for p in pairs]
+        assert self._first is not None
+        return Outcome(
+            pairs, tuple(self._ends.values()), self._first, self._outputs, self._inputs, cheap=cheap
+        )
 
 
 # -- run -------------------------------------------------------------------------------------------------------------
 
 
-def _seen(case: Case, plan: Plan, number: int, traces: Traces | None) -> Seen:
+def _seen(
+    case: Case, plan: Plan, number: int, traces: Traces | None, sample: Arrays | None = None
+) -> Seen:
     """One sample through both sides; the first was traced to make the plan."""
-    sample = case.first if number == 0 else case.feed.samples[number]
+    if sample is None:
+        sample = case.first if number == 0 else case.feed.samples[number]
     if traces is None:
         shapes = frozenset() if plan.test is None else plan.test.shape_values
         traces = trace_both(case, plan.net, plan.twin, plan.pairing, shapes, sample, unmatched=case.watch_all)
@@ -147,28 +212,39 @@ def _other_inputs(case: Case, plan: Plan, seen: Seen) -> dict[str, OtherInput]:
     return found
 
 
-def _outputs(plan: Plan, plain: Arrays, seen: Seen) -> dict[str, np.ndarray]:
-    """The network's outputs on one sample, by the names that a run gives them."""
-    named = zip(plain, plan.net.output_tensors, strict=False)
-    return {n: np.array(seen.trace[t]) for n, t in named if t in seen.trace}
+def _ends(plan: Plan, opened: Opened, seen: Seen) -> Ends:
+    """One sample end to end. The first ran as deployed to make the plan; the network's own outputs are taken as watched."""
+    tensors = zip(opened.plain, plan.net.output_tensors, strict=False)
+    watched = {row.twin_name: np.array(seen.twin_trace[row.twin_tensor]) for row in plan.outputs}
+    if seen.number == 0:
+        return Ends(0, seen.sample, opened.plain, opened.twin_plain, watched, plan.observed.watched)
+    ours = {n: np.array(seen.trace[t]) for n, t in tensors if t in seen.trace}
+    theirs = plan.twin.run(seen.sample) if plan.twin.live else watched
+    return Ends(seen.number, seen.sample, ours, theirs, watched)
 
 
-def _twin_outputs(plan: Plan, seen: Seen) -> dict[str, np.ndarray]:
-    return {row.twin_name: seen.twin_trace[row.twin_tensor] for row in plan.outputs}
+def _by_tensor(plan: Plan, sample: Arrays) -> dict[str, np.ndarray]:
+    return {tensor: np.asarray(sample[name]) for name, tensor in plan.net.inputs.items() if name in sample}
 
 
-def _moved(case: Case, plan: Plan) -> Arrays | None:
-    """The network's outputs on a different input of the same kind; None where there is none, or it is a recording."""
+def _moved(case: Case, plan: Plan) -> Ends | None:
+    """Both sides on a different input of the same kind; None where there is none, or a side cannot run it."""
     changed = guards.shuffled(case.first, case.options.seed)
-    if len(case.feed.samples) > 1 or not plan.net.live or not changed:
+    if not plan.net.live or not changed:
         return None
-    return plan.net.run(changed)
+    ours = plan.net.run(changed)
+    theirs: Arrays = {}
+    if plan.twin.live:
+        with contextlib.suppress(EngineError):
+            theirs = plan.twin.run(changed)
+    return Ends(1, changed, ours, theirs)
 
 
-def _scores(case: Case, plan: Plan, sample: Arrays, ours: Arrays, theirs: Arrays) -> list[TaskMetric]:
+def _scores(case: Case, plan: Plan, ends: Ends) -> list[TaskMetric]:
     if case.metric is None:
         return []
-    return [task_metric(case.metric, sample, ours, {row.name: theirs[row.twin_name] for row in plan.outputs})]
+    theirs = {row.name: ends.theirs[row.twin_name] for row in plan.outputs}
+    return [task_metric(case.metric, ends.sample, ends.ours, theirs)]
 
 
 # -- blame, seeds ----------------------------------------------------------------------------------------------------
@@ -194,8 +270,9 @@ def _source(case: Case, sides: Sides) -> Source:
 # -- report ----------------------------------------------------------------------------------------------------------
 
 
-def _said(case: Case, sides: Sides, plan: Plan, scores: Sequence[TaskMetric]) -> Result:
+def _said(case: Case, sides: Sides, judging: _Judging) -> Result:
     """What is known beside the numbers: sides, inputs, and the guards that spoke before judging."""
+    plan = judging.plan
     found = [
         Guard("note", said(n))
         for n in (*_version_notes(), *case.feed.notes, *plan.net.notes, *plan.twin.notes)
@@ -205,14 +282,18 @@ def _said(case: Case, sides: Sides, plan: Plan, scores: Sequence[TaskMetric]) ->
     found += plan.observed.guards
     if getattr(case.network, "was_training", False):
         found.append(Guard("training mode", fact("training_mode")))
-    twin = sides.twin_info()
+    found += guards.not_reached(judging.exercise.missing)
+    twin, inputs = sides.twin_info(), case.feed.info
+    if judging.further:
+        more = f"{inputs.description}, and {judging.further} stretched to reach more of the network"
+        inputs = replace(inputs, samples=inputs.samples + judging.further, description=more)
     return Result(
         verdict="PASS",
         network=sides.network_info(),
         twin=replace(twin, precision="int8") if plan.units.quantised else twin,
-        inputs=case.feed.info,
+        inputs=inputs,
         guards=tuple(found),
-        metrics=mean_metric(scores),
+        metrics=mean_metric(judging.scores),
     )
 
 

@@ -74,11 +74,22 @@ class Made(Sequence[dict[str, np.ndarray]]):
         free = tuple(spec for spec in signature.inputs if spec.name not in fixed)
         self._free = replace(signature, inputs=free)
 
+    @property
+    def fixed(self) -> frozenset[str]:
+        """Inputs that the user stated."""
+        return frozenset(self._fixed)
+
+    def further(self, number: int) -> dict[str, np.ndarray]:
+        """A sample beyond those of the sequence."""
+        return self._make(self._count + number)
+
     def __len__(self) -> int:
         return self._count
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:  # type: ignore[override]
-        index = range(self._count)[index]
+        return self._make(range(self._count)[index])
+
+    def _make(self, index: int) -> dict[str, np.ndarray]:
         made = synthesise(self._free, index, seed=self._seed, bounds=self._bounds)
         return {
             s.name: self._fixed.get(s.name, made.get(s.name))

@@ -16,6 +16,9 @@ __all__ = ["against_baseline", "judge_again", "restated", "stages_again"]
 _WORSE = 1.25
 """A known failure may vary by this factor from run to run before it counts as new."""
 
+_SAME = 0.02
+"""Figures of one failure are this close from run to run, if its worst channel is another."""
+
 
 def judge_again(result: Result, tolerances: Tolerances) -> Result:
     """The same run under other tolerances; without any, under the noise floor again."""
@@ -75,7 +78,7 @@ def _output(output: PairResult, judged: PairResult | None, tolerances: Tolerance
     stated = tolerances.find(output.site, output.site.dtype)
     status = judged.status if judged else "pass"
     if stated is not None:
-        status = "fail" if stated.complaint(output.difference) else "pass"
+        status = "fail" if stated.complaint(output.difference, output.site.tensor) else "pass"
     return replace(output, status=status, reason=judged.reason if judged else None)
 
 
@@ -89,12 +92,19 @@ def against_baseline(result: Result, baseline: str | Path) -> Result:
         before = match[0]
     if result.verdict == "ERROR":
         return result
+    _require_same(result, before, baseline)
     known_pairs = {p.site.tensor: p for p in before.pairs if p.status == "fail"}
-    known = {
-        p.site.tensor
-        for p in result.pairs
-        if p.status == "fail" and p.site.tensor in known_pairs and not _worse(p, known_pairs[p.site.tensor])
-    }
+    causes, old_causes = ({f.site.tensor: f.cause for f in r.findings} for r in (result, before))
+
+    def is_known(pair: PairResult) -> bool:
+        tensor = pair.site.tensor
+        if pair.status != "fail" or tensor not in known_pairs:
+            return False
+        now, then = causes.get(tensor), old_causes.get(tensor)
+        same = now is None or then is None or (now.kind, now.fact.code) == (then.kind, then.fact.code)
+        return same and not _worse(pair, known_pairs[tensor])
+
+    known = {p.site.tensor for p in result.pairs if is_known(p)}
     if not known:
         return result
     fresh_outputs = [p for p in result.outputs if p.status == "fail" and p.rule == "structure"]
@@ -103,7 +113,30 @@ def against_baseline(result: Result, baseline: str | Path) -> Result:
     return replace(result, verdict=verdict, known=tuple(sorted(known)), findings=findings)
 
 
+def _require_same(result: Result, before: Result, baseline: str | Path) -> None:
+    """Refuse the baseline of another network: its sites may have the same names by chance."""
+    ours, theirs = ({p.site.tensor for p in r.pairs} for r in (result, before))
+    counts = result.network.parameters, before.network.parameters
+    shared = len(ours & theirs) / max(len(ours | theirs), 1)
+    if (None not in counts and counts[0] != counts[1]) or (ours and theirs and shared < 0.5):
+        raise UsageError(
+            f"the baseline {baseline} is of another network: {before.network.name}, "
+            f"{counts[1]} parameters (this one: {result.network.name}, {counts[0]})",
+            hint="give the run folder of an earlier check of the same network and twin",
+        )
+
+
 def _worse(now: PairResult, before: PairResult) -> bool:
-    if now.ratio is None or before.ratio is None:
-        return now.difference.max_abs > _WORSE * before.difference.max_abs
-    return now.ratio > _WORSE * before.ratio
+    """Whether a failure is worse than the known one: larger, in more elements, or in others."""
+    new, old = now.difference, before.difference
+    if new.nonfinite_mismatch > old.nonfinite_mismatch:
+        return True
+    if new.ulp is None and new.differing > old.differing:  # integers and flags
+        return True
+    figures = [(new.max_abs, old.max_abs), (new.mean_abs, old.mean_abs)]
+    if now.ratio is not None and before.ratio is not None:
+        figures.append((now.ratio, before.ratio))
+    if any(a > _WORSE * b for a, b in figures):
+        return True
+    moved = new.channel != old.channel
+    return moved and any(abs(a - b) > _SAME * max(a, b) for a, b in figures if max(a, b) < float("inf"))

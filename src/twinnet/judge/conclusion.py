@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from twinnet.job import Arrays
 from twinnet.judge import guards
-from twinnet.judge.aggregate import evidence_of, findings_of, verdict_of, visible
+from twinnet.judge.aggregate import evidence_of, findings_of, verdict_of, visible, worst_figures
+from twinnet.judge.deployed import Ends, OutputSeen, noise_of
 from twinnet.judge.inputs import OtherInput
 from twinnet.judge.metrics import compare
 from twinnet.judge.plan import Plan
@@ -21,23 +20,18 @@ from twinnet.store import dtype_name
 
 __all__ = ["Outcome", "conclude", "null_baseline"]
 
-_FAR = 64.0
-"""Times the network's own rounding at an output that no rounding of a twin explains."""
-
-
 @dataclass(frozen=True)
 class Outcome:
-    """What judging all samples gave: the worst of every pair, and the outputs of both sides.
+    """What judging all samples gave: the worst of every pair, and of every output as deployed.
 
-    `sample` is the first one, `plain` and `twin_plain` are what both sides make of it unwatched; `outputs` are the
-    network's on every sample. `inputs` are those that the twin prepares otherwise, by tensor. `cheap` says that one
-    more evaluation of the network in float64 is a matter of a second.
+    `first` is the first sample end to end; `outputs` are the network's on every sample. `inputs` are those that the
+    twin prepares otherwise, by tensor. `cheap` says that one more evaluation of the network in float64 is a matter of a
+    second.
     """
 
     pairs: Sequence[PairResult]
-    sample: Arrays
-    plain: Arrays
-    twin_plain: Arrays
+    ends: Sequence[OutputSeen]
+    first: Ends
     outputs: Sequence[Arrays]
     inputs: Mapping[str, OtherInput] = field(default_factory=dict)
     cheap: bool = True
@@ -79,14 +73,15 @@ class _Conclusion:
         visibly = [p for p in pairs if self._visible(p)]
         untested = [p for p in pairs if p.status == "untested" and p.site.role != "output"]
         inner = sum(p.site.role != "output" for p in pairs)
-        by_tensor = dict(zip(plan.net.output_tensors, outcome.plain.values(), strict=False))
+        by_tensor = dict(zip(plan.net.output_tensors, outcome.first.ours.values(), strict=False))
         judged_outputs = [p for p in pairs if p.site.role == "output"]
         coverage = self._coverage()
         found: list[Guard] = [
             *said.guards,
+            *guards.other_outputs(plan.net, plan.twin, plan.outputs, outcome.first),
             *guards.degenerate_data(judged_outputs, by_tensor, len(untested), inner),
             *guards.changed_by_watching(pairs),
-            *guards.constant_inputs([outcome.sample]),
+            *guards.constant_inputs([outcome.first.sample]),
             *guards.coverage_guard(coverage),
         ]
         found_at = findings_of(pairs, plan.lineage, [p.site.tensor for p in visibly])
@@ -135,36 +130,21 @@ class _Conclusion:
         return finding if found is None else replace(finding, cause=found.cause)
 
     def _unexplained(self, pairs: list[PairResult], outputs: list[PairResult]) -> list[PairResult]:
-        """Outputs that plainly differ although no segment was caught: a slack floor must not hide that.
-
-        A floor is slack behind long segments and whole subgraphs. What the network's own rounding does to an output
-        tells whether rounding can have done this. NaN and Inf in other places no rounding explains: a twin may compute
-        them rightly from what it has, and have it only because it keeps fewer bits between layers than the network.
-        """
+        """Outputs that plainly differ although no segment was caught: neither a slack floor nor watching hides that."""
+        if self.plan.tolerances or self.outcome.inputs:
+            return pairs
         wrong: dict[str, Fact] = {}
-        for index, output in enumerate(outputs):
-            if reason := self._plainly(output):
-                told = fact("output.uncaught", what=reason)
+        for index, (output, seen) in enumerate(zip(outputs, self.outcome.ends, strict=True)):
+            if seen.wrong is not None:
+                told = fact("output.uncaught", what=seen.wrong)
                 outputs[index] = replace(output, status="fail", reason=told)
-                wrong[output.site.tensor] = reason
+                wrong[output.site.tensor] = seen.wrong
         return [
             replace(p, status="fail", rule="plain", reason=wrong[p.site.tensor])
             if p.site.tensor in wrong
             else p
             for p in pairs
         ]
-
-    def _plainly(self, output: PairResult) -> Fact | None:
-        """How an output differs, although no segment does; None if rounding may have done it."""
-        plan, difference = self.plan, output.difference
-        if plan.tolerances or self.outcome.inputs:
-            return None
-        if difference.nonfinite_mismatch:
-            return fact("nonfinite.places", count=difference.nonfinite_mismatch)
-        if plan.by_network or plan.units.quantised or output.ratio is None or output.ratio <= _FAR:
-            return None
-        far = visible(difference, 16 * plan.units.plain, output.site.op)
-        return fact("output.plainly") if far else None
 
     def _contributors(self) -> tuple[Finding, ...]:
         """What a network with a meaning of its own calls so; other contributors are ranked by impact, with blame."""
@@ -179,30 +159,26 @@ class _Conclusion:
         by_tensor = {p.site.tensor: p for p in self.outcome.pairs}
         noise = self._noise(failed=failed)
         found: list[PairResult] = []
-        for row in self.plan.outputs:
-            tensor = row.tensor
-            ours, theirs = self.outcome.plain[row.name], self.outcome.twin_plain[row.twin_name]
+        for seen in self.outcome.ends:
+            row, tensor = seen.row, seen.row.tensor
             judged = by_tensor.get(tensor)
             site = judged.site if judged else Site(tensor, tensor, "output", role="output")
             twin_site = judged.twin_site if judged else Site(row.twin_tensor, role="output")
             base = PairResult(site, twin_site, "pass", rule="end to end")
-            if ours.shape != theirs.shape or dtype_class(ours.dtype) != dtype_class(theirs.dtype):
-                ours_, theirs_ = ((a.shape, a.dtype.name) for a in (ours, theirs))
-                reason = fact("output.form", network=ours_, twin=theirs_)
-                found.append(replace(base, status="fail", reason=reason, rule="structure"))
+            if seen.form is not None:
+                found.append(replace(base, status="fail", reason=seen.form, rule="structure"))
                 continue
-            difference = compare(ours, theirs)
-            number = 0
+            difference, number = seen.difference, seen.number
             if judged is not None and judged.difference.max_abs > difference.max_abs:
-                difference, number = judged.difference, judged.sample
+                difference, number = worst_figures(judged.difference, difference), judged.sample
             floor = max(
                 noise.get(tensor, 0.0), self.plan.units.plain * max(map(abs, difference.range_reference))
             )
             known = tensor in noise and math.isfinite(floor) and floor > 0
             status = judged.status if judged else "pass"
-            tolerance = self.plan.tolerances.find(site, dtype_name(ours.dtype))
+            tolerance = self.plan.tolerances.find(site, dtype_name(self.outcome.first.ours[row.name].dtype))
             if tolerance is not None:
-                status = "fail" if tolerance.complaint(difference) else "pass"
+                status = "fail" if tolerance.complaint(difference, tensor) else "pass"
             found.append(
                 replace(
                     base,
@@ -219,43 +195,14 @@ class _Conclusion:
     def _noise(self, *, failed: bool) -> dict[str, float]:
         """How far the network in its own precision is from itself in float64, at each output."""
         plan, outcome = self.plan, self.outcome
-        graph, net = plan.graph, plan.net
         plainly = any(
             visible(p.difference, 16 * plan.units.plain, p.site.op)
             for p in outcome.pairs
             if p.site.role == "output"
         )
-        if graph is None or not (failed or plainly or plan.observed.watched or outcome.cheap):
+        if not (failed or plainly or plan.observed.watched or outcome.cheap):
             return {}
-        import torch
-
-        from twinnet.layers import evaluate
-        from twinnet.layers.kinds import UnknownLayer
-        from twinnet.network.arrays import to_tensor
-
-        sample = outcome.sample
-        values = {t: to_tensor(np.asarray(sample[n])) for n, t in net.inputs.items() if n in sample}
-        tensors = [t for t in net.output_tensors if t in graph.producer]
-        try:
-            exact = evaluate(graph, values, keep=tensors)
-        except UnknownLayer:
-            return {}
-        found: dict[str, float] = {}
-        for tensor, array in zip(net.output_tensors, outcome.plain.values(), strict=False):
-            # Rounding is how far the watched run is from its own layers; an unwatched one may do other things.
-            array = plan.observed.watched.get(tensor, array)
-            value = exact.get(tensor)
-            if (
-                value is None
-                or not value.is_floating_point()
-                or value.shape != array.shape
-                or value.numel() == 0
-            ):
-                continue
-            off = (to_tensor(array).to(torch.float64) - value).abs()
-            finite = off[off.isfinite()]
-            found[tensor] = float(finite.max()) if finite.numel() else 0.0
-        return found
+        return {tensor: float(noise.max()) for tensor, noise in noise_of(plan, outcome.first).items()}
 
     def _coverage(self) -> Coverage:
         pairs, pairing = self.outcome.pairs, self.plan.pairing

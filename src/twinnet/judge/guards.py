@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twinnet.judge.metrics import bit_equal, compare
 from twinnet.precision import dtype_class
 from twinnet.result import Coverage, Fact, Guard, PairResult, coded, fact
+from twinnet.store import dtype_name
+
+if TYPE_CHECKING:
+    from twinnet.engines.base import Session
+    from twinnet.judge.deployed import Ends
+    from twinnet.judge.plan import OutputPair
 
 __all__ = [
     "changed_by_watching",
@@ -16,8 +23,10 @@ __all__ = [
     "coverage_guard",
     "degenerate_data",
     "distance",
+    "not_reached",
     "null_baseline",
     "observer_or_chance",
+    "other_outputs",
     "saturated",
     "shuffled",
 ]
@@ -113,6 +122,34 @@ def null_baseline(first: Arrays, other: Arrays, differences: Mapping[str, float]
     if differs > 0 and moved < 10 * differs:
         return [Guard("null baseline", fact("baseline.close", moved=moved, differs=differs), weakens=True)]
     return []
+
+
+def other_outputs(net: Session, twin: Session, rows: Sequence[OutputPair], ends: Ends) -> list[Guard]:
+    """Outputs that the twin lacks, names that stand at others, and dtypes that are neither ours nor as declared."""
+    found: list[Fact] = []
+    names = dict(zip(net.output_tensors, ends.ours, strict=False))
+    missing = [name for tensor, name in names.items() if tensor not in {row.tensor for row in rows}]
+    if missing:
+        found.append(fact("outputs.missing", outputs=tuple(missing), of=len(names)))
+    ours, theirs = [row.name for row in rows], [row.twin_name for row in rows]
+    if ours != theirs and set(ours) == set(theirs):
+        moved = [(a, b) for a, b in zip(ours, theirs, strict=True) if a != b]
+        found.append(fact("outputs.exchanged", network=moved[0][0], twin=moved[0][1], count=len(moved)))
+    for row in rows:
+        a, b = dtype_name(ends.ours[row.name].dtype), dtype_name(ends.theirs[row.twin_name].dtype)
+        if a != b and b != twin.precision:
+            found.append(fact("outputs.dtype", output=row.name, network=a, twin=b))
+    return [Guard("structure", told, weakens=True) for told in found]
+
+
+def not_reached(sides: Sequence[Fact]) -> list[Guard]:
+    """Bounds and branches of the network that no sample reached: a fault beyond them cannot show."""
+    if not sides:
+        return []
+    # A branch that is never taken hides everything in it.
+    branch = any(s.params["side"] in ("true", "false") and s.params["kind"] == "if" for s in sides)
+    told = fact("exercise.missing", sides=tuple(sides[:3]), more=max(len(sides) - 3, 0))
+    return [Guard("coverage", told, weakens=branch)]
 
 
 def observer_or_chance(

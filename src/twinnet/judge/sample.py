@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from twinnet.judge.aggregate import visible
+from twinnet.judge.deployed import plain_difference
 from twinnet.judge.metrics import compare
 from twinnet.judge.parallel import mapping
 from twinnet.judge.plan import Plan
 from twinnet.judge.tolerance import by_tolerance
-from twinnet.judge.verdicts import LIMIT, Born
+from twinnet.judge.verdicts import Born
 from twinnet.pairing import Pair
 from twinnet.precision import dtype_class
 from twinnet.progress import Report, silent
@@ -152,10 +152,12 @@ class _Judge:
         """Where the network's layers cannot be evaluated only outputs are judged, by the size of the difference."""
         if base.site.role != "output":
             return Judged("not judged", born.reason, "")
+        if base.difference.nonfinite_mismatch:
+            count = base.difference.nonfinite_mismatch
+            return Judged("fail", fact("nonfinite.places", count=count), "plain")
         spread = self._plan.observed.spread.get(base.site.tensor, 0.0)
-        if (
-            visible(base.difference, self._plan.units.plain * 16, base.site.op)
-            and not base.difference.max_abs <= LIMIT * spread
-        ):
-            return Judged("fail", fact("born.visible", why=born.reason), "plain")
+        pair = self._plan.pair(base.site.tensor)
+        wrong = plain_difference(*self._seen.tensors(pair), self._plan.units.plain, base.site.op, spread)
+        if wrong is not None:
+            return Judged("fail", fact("born.visible", what=wrong, why=born.reason), "plain")
         return Judged("pass", born.reason, "plain")

@@ -28,6 +28,16 @@ from twinnet.site import Site
 
 __all__ = ["Rule", "Tolerance", "Tolerances", "by_tolerance", "read_rules", "read_tolerances"]
 
+_HUGE = 1e300
+_LIMITS = {
+    "rtol": (0.0, _HUGE),
+    "atol": (0.0, _HUGE),
+    "ulp": (0.0, _HUGE),
+    "snr": (-1000.0, 1000.0),
+    "psnr": (-1000.0, 1000.0),
+    "cosine": (-0.999999, 1.0),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
@@ -44,12 +54,33 @@ class Tolerance:
     psnr: float | None = None
     cosine: float | None = None
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            low, high = _LIMITS[field.name]
+            if value is not None and not low <= value <= high:
+                span = f"from {low:g} to {high:g}" if high < _HUGE else f"a number from {low:g}"
+                raise UsageError(
+                    f"{field.name} {value:g} is not a limit: every difference would pass, or none could",
+                    hint=f"{field.name} is {span}",
+                )
+
     @property
     def stated(self) -> bool:
         return any(getattr(self, f.name) is not None for f in fields(self))
 
-    def complaint(self, difference: Difference) -> Fact | None:
-        """Why the difference is too large; None if it is not."""
+    def complaint(self, difference: Difference, name: str = "") -> Fact | None:
+        """Why the difference is too large; None if it is not. UsageError where the limits say nothing of it.
+
+        `name` is what the tensor is called in that error.
+        """
+        only_ulp = self.ulp is not None and self == Tolerance(ulp=self.ulp)
+        if only_ulp and difference.ulp is None and difference.elements:
+            raise UsageError(
+                f"ulp {self.ulp:g} says nothing of {name or 'integers'}: units in the last place are for floats of "
+                "one format on both sides",
+                hint="state atol or rtol for it (a rule of a tolerance file can name it)",
+            )
         if difference.nonfinite_mismatch:
             return fact("tolerance.nonfinite", count=difference.nonfinite_mismatch)
         if self.rtol is not None or self.atol is not None:
@@ -130,7 +161,7 @@ def by_tolerance(tolerances: Tolerances, site: Site, difference: Difference) -> 
     tolerance = tolerances.find(site, site.dtype)
     if tolerance is None:
         return Judged("not judged", fact("tolerance.none"), "")
-    complaint = tolerance.complaint(difference)
+    complaint = tolerance.complaint(difference, site.tensor)
     return Judged("fail" if complaint else "pass", complaint, str(tolerance))
 
 
@@ -177,9 +208,10 @@ def _rule(path: Path, number: int, entry: dict[str, Any]) -> Rule:
             raise UsageError(
                 f"{path}: rule {number}: {key} = {value!r} is not a {'text' if key in patterns else 'number'}"
             )
-        if key in ("rtol", "atol", "ulp") and not value >= 0:
-            raise UsageError(f"{path}: rule {number}: {key} = {value!r} is not a size")
-    tolerance = Tolerance(**{k: float(v) for k, v in entry.items() if k in limits})
+    try:
+        tolerance = Tolerance(**{k: float(v) for k, v in entry.items() if k in limits})
+    except UsageError as error:
+        raise UsageError(f"{path}: rule {number}: {error.what}", hint=error.hint) from None
     if not tolerance.stated:
         raise UsageError(
             f"{path}: rule {number} states no limit", hint=f"one of: {', '.join(sorted(limits))}"

@@ -22,6 +22,7 @@ class Guard:
         "determinism",
         "coverage",
         "training mode",
+        "structure",
         "note",
     ]
     fact: Fact

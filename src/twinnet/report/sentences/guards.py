@@ -19,10 +19,36 @@ sayings(
         "coverage.not_judged": "{pairs} pairs could not be judged: {why}",
         "coverage.long_segment": "the longest segment judged as one has {layers} layers: small faults inside it can "
         "hide",
+        "outputs.dtype": "output {output} is {twin} in the twin, {network} in the network: code that reads it may not "
+        "take that",
         "note.no_ir": "{engine} has no intermediate representation to write",
         "note.ranked": "contributors are ranked by the first {samples} of {of} samples",
     }
 )
+
+
+@sentence("exercise.side")
+def _(layer: str, kind: str, side: str, bound: float) -> str:
+    if side in ("true", "false"):
+        return f"{layer} never {'takes its ' + side + ' branch' if kind == 'if' else 'sees ' + side}"
+    return f"{layer} never sees a value {side} {bound:g}"
+
+
+@sentence("exercise.missing")
+def _(sides: tuple[Fact, ...], more: int) -> str:
+    rest = f"; and {more} more" if more else ""
+    return f"not exercised by this data: {'; '.join(words(side) for side in sides)}{rest}"
+
+
+@sentence("outputs.missing")
+def _(outputs: tuple[str, ...], of: int) -> str:
+    return f"the twin lacks {len(outputs)} of {of} outputs: {', '.join(outputs)}"
+
+
+@sentence("outputs.exchanged")
+def _(network: str, twin: str, count: int) -> str:
+    others = f", and {count - 1} more are named otherwise" if count > 2 else ""
+    return f"outputs have exchanged names: what is {network} in the network is {twin} in the twin{others}"
 
 
 @sentence("data.constant")

@@ -19,7 +19,8 @@ sayings(
         "born.no_value": "no value for {tensor}",
         "born.elements": "{count} of {elements} elements differ",
         "type.differs": "{twin} where the network has {network}",
-        "output.plainly": "plainly different",
+        "output.numbers": "{count} of {elements} whole numbers differ",
+        "output.unwatched": "off by {error:.3g} from what it gives while it is watched",
         "output.uncaught": "{what}, though no segment could be caught creating it",
         "nonfinite.nan": "{twin} NaN where the network has {network}",
         "nonfinite.places": "NaN or Inf in other places than in the network ({count} elements)",
@@ -61,8 +62,9 @@ def _(network: float, end: float) -> str:
 
 
 @sentence("born.visible")
-def _(why: Fact | None) -> str:
-    return "visibly different" + (f" ({words(why)})" if why is not None else "")
+def _(why: Fact | None, what: Fact | None = None) -> str:
+    told = "visibly different" if what is None else words(what)
+    return told + (f" ({words(why)})" if why is not None else "")
 
 
 @sentence("watching.changed")
@@ -79,6 +81,12 @@ def _(tensor: str, why: Fact | None) -> str:
 @sentence("shape.differs")
 def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
     return f"shape {dims(twin)} where the network has {dims(network)}"
+
+
+@sentence("output.part")
+def _(where: tuple[int, ...], error: float, scale: float) -> str:
+    place = f" at index {where[1]} of axis {where[0]}" if where else ""
+    return f"off by {error:.3g}{place}, where its values reach {scale:.3g}"
 
 
 @sentence("output.form")

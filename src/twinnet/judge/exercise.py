@@ -1,0 +1,121 @@
+"""Which sides of the network's bounds and branches the data has reached: a fault beyond one that it has not cannot show.
+
+Pictures in [0,1] never reach the lower side of a ReLU or a clip on the input, and a branch that is not taken computes
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from twinnet.layers.graph import Graph, Layer
+from twinnet.result import Fact, fact
+from twinnet.trace import TraceBuilder
+
+__all__ = ["Exercise", "Seeing"]
+
+_NEGATIVE = ("relu", "abs", "leaky_relu", "prelu", "elu", "celu", "selu", "shrink")
+"""Kinds that treat numbers below and above 0 differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a layer's bound: the tensor that must reach it, and how to tell that it does."""
+
+    layer: Layer
+    tensor: str
+    code: str
+    """below, above, true or false."""
+    bound: float
+    reached: Callable[[np.ndarray], bool]
+
+
+class Exercise:
+    """The sides of all bounds of a graph, crossed off as samples reach them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._missing = [side for layer in graph for side in _sides(layer, graph)]
+
+    @property
+    def tensors(self) -> frozenset[str]:
+        """Tensors of which some side has not been reached yet."""
+        return frozenset(side.tensor for side in self._missing)
+
+    @property
+    def missing(self) -> tuple[Fact, ...]:
+        """The sides that no sample has reached."""
+        return tuple(
+            fact(
+                "exercise.side", layer=side.layer.label, kind=side.layer.kind, side=side.code, bound=side.bound
+            )
+            for side in self._missing
+        )
+
+    def see(self, values: Mapping[str, np.ndarray]) -> bool:
+        """Cross off what these tensors reach; whether anything was."""
+        wanted = {name: values[name] for name in self.tensors if name in values}
+        if not wanted:
+            return False
+        left = [s for s in self._missing if s.tensor not in wanted or not s.reached(wanted[s.tensor])]
+        reached = len(left) < len(self._missing)
+        self._missing = left
+        return reached
+
+
+class Seeing(TraceBuilder):
+    """Shows every tensor of a run to an exercise, and keeps none."""
+
+    def __init__(self, exercise: Exercise) -> None:
+        super().__init__()
+        self._exercise = exercise
+        self.reached = False
+
+    def add(self, name: str, array: np.ndarray) -> None:
+        self.reached |= self._exercise.see({name: array})
+
+
+def _sides(layer: Layer, graph: Graph) -> Iterable[_Side]:
+    tensor = layer.inputs[0] if layer.inputs else None
+    if tensor is None or tensor in graph.constants:
+        return ()
+    if layer.kind in _NEGATIVE:
+        return _around(layer, tensor, 0.0, 0.0)
+    if layer.kind == "thresholded_relu":
+        at = float(layer.attrs.get("alpha", 1.0))
+        return _around(layer, tensor, at, at)
+    if layer.kind == "hard_swish":
+        return _around(layer, tensor, -3.0, 3.0)
+    if layer.kind == "hard_sigmoid":
+        alpha, beta = float(layer.attrs.get("alpha", 0.2)), float(layer.attrs.get("beta", 0.5))
+        return _around(layer, tensor, -beta / alpha, (1 - beta) / alpha) if alpha else ()
+    if layer.kind == "clip":
+        return _around(layer, tensor, _limit(layer, graph, "min", 1), _limit(layer, graph, "max", 2))
+    if layer.kind in ("where", "if"):
+        return tuple(
+            _Side(layer, tensor, code, 0.0, lambda array, to=to: bool((array.astype(bool) == to).any()))
+            for code, to in (("true", True), ("false", False))
+        )
+    return ()
+
+
+def _around(layer: Layer, tensor: str, low: float | None, high: float | None) -> tuple[_Side, ...]:
+    found = []
+    if low is not None and np.isfinite(low):
+        found.append(_Side(layer, tensor, "below", low, lambda array: bool((array < low).any())))
+    if high is not None and np.isfinite(high):
+        found.append(_Side(layer, tensor, "above", high, lambda array: bool((array > high).any())))
+    return tuple(found)
+
+
+def _limit(layer: Layer, graph: Graph, name: str, position: int) -> float | None:
+    """A bound of a clip that is one number and known; None otherwise."""
+    given: Any = layer.attrs.get(name)
+    if given is None and len(layer.inputs) > position and layer.inputs[position] is not None:
+        given = graph.constants.get(str(layer.inputs[position]))
+    if given is None:
+        return None
+    return float(given) if getattr(given, "numel", lambda: 1)() == 1 else None
