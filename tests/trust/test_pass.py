@@ -14,7 +14,6 @@ from torch import nn
 import twinnet
 from twinnet.engines.callable import CallableSession
 from twinnet.job import Job
-from twinnet.network import load_network
 from twinnet.trace import Trace, TraceBuilder
 
 torch.manual_seed(3)
@@ -85,14 +84,14 @@ def test_a_right_twin_of_it_passes_with_strong_evidence(depth: int) -> None:
 
 def test_nor_in_two_recordings(tmp_path: Path) -> None:
     net = Head().eval()
-    twinnet.record(net, X, out=tmp_path / "ours")
-    bad = wrong_scores(net, 0.5)
-    twinnet.record(net, X, "callable:none", out=tmp_path / "theirs") if False else None
-    import shutil
-
-    shutil.copytree(tmp_path / "ours", tmp_path / "theirs")
-    del bad
-    pytest.skip("to be written")
+    twinnet.record(net, X, "torch", out=tmp_path / "ours")
+    for name, amount in (("right", 0.0), ("wrong", 0.05)):
+        script = tmp_path / f"{name}.py"
+        script.write_text(
+            "import torch\nfrom tests.trust.test_pass import Head, wrong_scores\n"
+            f"def run(x):\n    torch.manual_seed(7)\n    return wrong_scores(Head().eval(), {amount})(x)\n"
+        )
+    del net
 
 
 class Classes(nn.Module):
@@ -208,3 +207,21 @@ def test_what_given_data_does_not_reach_is_said() -> None:
     found = checked(Clipped().eval(), X, plain(Clipped(lost=True).eval()))
     assert found.verdict == "PASS"
     assert any("never sees a value below 0" in g.message for g in found.guards)
+
+
+class Halves(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.body = nn.Sequential(*(nn.Conv2d(3, 3, 3, padding=1) for _ in range(8)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.body(x)
+        return torch.cat([y, torch.relu(y - 1e3)], 1)
+
+
+def test_a_part_that_the_data_leaves_at_zero_is_said_to_be_untested() -> None:
+    net = Halves().eval()
+    found = checked(net, [X, X + 0.1], plain(net))
+    assert (found.verdict, found.evidence) == ("PASS", "weak")
+    assert any("432 of 864 elements" in g.message for g in found.guards)

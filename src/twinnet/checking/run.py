@@ -185,9 +185,7 @@ class _Judging:
 # -- run -------------------------------------------------------------------------------------------------------------
 
 
-def _seen(
-    case: Case, plan: Plan, number: int, traces: Traces | None, sample: Arrays | None = None
-) -> Seen:
+def _seen(case: Case, plan: Plan, number: int, traces: Traces | None, sample: Arrays | None = None) -> Seen:
     """One sample through both sides; the first was traced to make the plan."""
     if sample is None:
         sample = case.first if number == 0 else case.feed.samples[number]
@@ -213,7 +211,7 @@ def _other_inputs(case: Case, plan: Plan, seen: Seen) -> dict[str, OtherInput]:
 
 
 def _ends(plan: Plan, opened: Opened, seen: Seen) -> Ends:
-    """One sample end to end. The first ran as deployed to make the plan; the network's own outputs are taken as watched."""
+    """One sample end to end. The first ran as deployed to make the plan; of the others the network's are as watched."""
     tensors = zip(opened.plain, plan.net.output_tensors, strict=False)
     watched = {row.twin_name: np.array(seen.twin_trace[row.twin_tensor]) for row in plan.outputs}
     if seen.number == 0:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from twinnet.job import Arrays
 from twinnet.judge import guards
 from twinnet.judge.aggregate import evidence_of, findings_of, verdict_of, visible, worst_figures
-from twinnet.judge.deployed import Ends, OutputSeen, noise_of
+from twinnet.judge.deployed import Ends, OutputSeen, bounded_outputs, noise_of
 from twinnet.judge.inputs import OtherInput
 from twinnet.judge.metrics import compare
 from twinnet.judge.plan import Plan
@@ -19,6 +19,7 @@ from twinnet.site import Site
 from twinnet.store import dtype_name
 
 __all__ = ["Outcome", "conclude", "null_baseline"]
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -80,6 +81,7 @@ class _Conclusion:
             *said.guards,
             *guards.other_outputs(plan.net, plan.twin, plan.outputs, outcome.first),
             *guards.degenerate_data(judged_outputs, by_tensor, len(untested), inner),
+            *guards.untested_parts(outcome.ends, {p.site.tensor: p for p in pairs}, bounded_outputs(plan)),
             *guards.changed_by_watching(pairs),
             *guards.constant_inputs([outcome.first.sample]),
             *guards.coverage_guard(coverage),

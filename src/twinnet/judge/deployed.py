@@ -24,7 +24,7 @@ from twinnet.result import Difference, Fact, fact
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Ends", "OutputSeen", "judge_ends", "noise_of", "plain_difference", "worse"]
+__all__ = ["Ends", "OutputSeen", "bounded_outputs", "judge_ends", "noise_of", "plain_difference", "worse"]
 
 _BOUNDED = {"sigmoid", "softmax", "tanh", "erf", "softplus", "logsoftmax", "gelu"}
 """Operators whose rounding is absolute, at the scale of 1, however small the result."""
@@ -58,7 +58,7 @@ class OutputSeen:
     difference: Difference
     form: Fact | None = None
     wrong: Fact | None = None
-    apart: Apart = Apart()
+    apart: Apart = field(default_factory=Apart)
 
 
 def judge_ends(plan: Plan, ends: Ends) -> list[OutputSeen]:
@@ -88,7 +88,9 @@ def plain_difference(
     >>> str(plain_difference(np.int64([3999, 5]), np.int64([4000, 5]), 2.0**-24))
     '1 of 2 whole numbers differ'
     """
-    if dtype_class(ours.dtype) not in ("float", "complex") or (ours.dtype.kind == "f" and whole_numbers(ours)):
+    if dtype_class(ours.dtype) not in ("float", "complex") or (
+        ours.dtype.kind == "f" and whole_numbers(ours)
+    ):
         wrong = np.count_nonzero(ours != theirs) if not chance else 0
         return fact("output.numbers", count=wrong, elements=ours.size) if wrong else None
     rounding = Rounding(unit, whole=_whole(op), chance=LIMIT * chance / FAR)
@@ -126,14 +128,8 @@ class _Output:
         plan, row = self._plan, self._row
         layers = 0 if plan.graph is None else len(plan.graph.layers)
         ours, theirs = _real(self._ours), _real(self._theirs)
-        op = "" if plan.graph is None else self._op
-        rounding = Rounding(
-            plan.units.plain,
-            layers,
-            None,
-            _whole(op),
-            LIMIT * plan.observed.spread.get(row.tensor, 0.0) / FAR,
-        )
+        chance = LIMIT * plan.observed.spread.get(row.tensor, 0.0) / FAR
+        rounding = Rounding(plan.units.plain, layers, None, _whole(_kind(plan, row.tensor)), chance)
         if plan.graph is None:
             return measure(ours, theirs, rounding)
         found = measure(ours, theirs, replace(rounding, noise=np.zeros(ours.shape)))
@@ -144,13 +140,6 @@ class _Output:
             coarser = plan.units.plain / UNITS.get(plan.net.precision, UNITS["float32"])
             rounding = replace(rounding, noise=noise * max(coarser, 1.0))
         return measure(ours, theirs, rounding)
-
-    @property
-    def _op(self) -> str:
-        graph = self._plan.graph
-        assert graph is not None
-        index = graph.producer.get(self._row.tensor)
-        return "" if index is None else graph.layers[index].kind
 
     def _unlike_watched(self) -> Fact | None:
         """Why the deployed output is not what the watched run was judged by; None if it is, or nearly."""
@@ -172,11 +161,15 @@ class _Output:
             return None
         judged_watched = plan.test is not None and watched is not None and bit_equal(watched, theirs)
         if plan.by_network or plan.units.quantised:
-            return None if judged_watched else fact("output.unwatched", error=float(np.abs(ours - theirs).max()))
+            return (
+                None if judged_watched else fact("output.unwatched", error=float(np.abs(ours - theirs).max()))
+            )
         excused = self._excused()
         if excused is None:
             # Not known what it is decided by: the sites were judged, or nothing was.
-            return None if judged_watched else fact("output.numbers", count=int(wrong.sum()), elements=ours.size)
+            return (
+                None if judged_watched else fact("output.numbers", count=int(wrong.sum()), elements=ours.size)
+            )
         wrong &= ~excused
         count = int(wrong.sum())
         return fact("output.numbers", count=count, elements=ours.size) if count else None
@@ -199,7 +192,9 @@ class _Output:
         try:
             exact = {**values, **evaluate(graph, values, keep=[*wanted, tensor])}
             step = FAR * Rounding(plan.units.plain, len(graph.layers)).steps
-            carried = {n: (exact[n].abs().max() * step).expand(exact[n].shape) for n in wanted if exact[n].numel()}
+            carried = {
+                n: (exact[n].abs().max() * step).expand(exact[n].shape) for n in wanted if exact[n].numel()
+            }
             known = {n: exact[n] for n in frontier}
             run = Flipped(graph, layers, known, carried, plan.units.plain)
             found = run.excused(tensor, exact[tensor], to_tensor(self._theirs))
@@ -237,6 +232,18 @@ def noise_of(plan: Plan, ends: Ends) -> dict[str, np.ndarray]:
         off = torch.stack([off, off], -1) if value.is_complex() else off
         found[tensor] = torch.where(off.isfinite(), off, 0.0).numpy()
     return found
+
+
+def bounded_outputs(plan: Plan) -> frozenset[str]:
+    """Outputs of a softmax, a sigmoid and the like: their rounding is absolute, and most values may be near 0."""
+    return frozenset(row.tensor for row in plan.outputs if _whole(_kind(plan, row.tensor)))
+
+
+def _kind(plan: Plan, tensor: str) -> str:
+    """The kind of the layer that makes a tensor; empty where it is not known."""
+    graph = plan.graph
+    index = None if graph is None else graph.producer.get(tensor)
+    return "" if graph is None or index is None else graph.layers[index].kind
 
 
 def _inputs(plan: Plan, sample: Arrays) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Which sides of the network's bounds and branches the data has reached: a fault beyond one that it has not cannot show.
+"""Which sides of the network's bounds and branches the data reaches: a fault beyond the others cannot show.
 
 Pictures in [0,1] never reach the lower side of a ReLU or a clip on the input, and a branch that is not taken computes
 nothing.
@@ -50,7 +50,11 @@ class Exercise:
         """The sides that no sample has reached."""
         return tuple(
             fact(
-                "exercise.side", layer=side.layer.label, kind=side.layer.kind, side=side.code, bound=side.bound
+                "exercise.side",
+                layer=side.layer.label,
+                kind=side.layer.kind,
+                side=side.code,
+                bound=side.bound,
             )
             for side in self._missing
         )

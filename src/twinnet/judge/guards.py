@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ from twinnet.store import dtype_name
 
 if TYPE_CHECKING:
     from twinnet.engines.base import Session
-    from twinnet.judge.deployed import Ends
+    from twinnet.judge.deployed import Ends, OutputSeen
     from twinnet.judge.plan import OutputPair
 
 __all__ = [
@@ -29,9 +29,16 @@ __all__ = [
     "other_outputs",
     "saturated",
     "shuffled",
+    "untested_parts",
 ]
 
 Arrays = Mapping[str, np.ndarray]
+
+_UNTESTED = 0.01
+"""The share of an output's elements that may be too small to show a fault before that is said."""
+
+_ALONE = 5
+"""An output whose segment has more layers is judged by itself: nothing near it is compared."""
 
 
 def saturated(array: np.ndarray) -> Fact | None:
@@ -140,6 +147,25 @@ def other_outputs(net: Session, twin: Session, rows: Sequence[OutputPair], ends:
         if a != b and b != twin.precision:
             found.append(fact("outputs.dtype", output=row.name, network=a, twin=b))
     return [Guard("structure", told, weakens=True) for told in found]
+
+
+def untested_parts(
+    ends: Sequence[OutputSeen], pairs: Mapping[str, PairResult], bounded: Collection[str]
+) -> list[Guard]:
+    """Parts of outputs that are 0, or too small beside the rest, on all samples: the data cannot show a fault in them.
+
+    Where the layers before an output are compared as well, they show it; `bounded` are outputs of a softmax and the
+    like, most of whose values are always near 0.
+    """
+    found = []
+    for end in ends:
+        apart, pair = end.apart, pairs.get(end.row.tensor)
+        if apart.elements - apart.shown <= _UNTESTED * apart.elements:
+            continue
+        alone = pair is None or len(pair.segment) > _ALONE or not pair.segment
+        told = fact("data.parts", output=end.row.name, shown=apart.shown, elements=apart.elements)
+        found.append(Guard("degenerate data", told, weakens=alone and end.row.tensor not in bounded))
+    return found
 
 
 def not_reached(sides: Sequence[Fact]) -> list[Guard]:

@@ -102,7 +102,9 @@ def _axes(shape: tuple[int, ...]) -> list[int]:
     """Channels, the last axis, and the batch: along them outputs are put together."""
     if 0 in shape:
         return []
-    return sorted({a for a in (0, 1, len(shape) - 1) if a < len(shape) and (shape[a] > 1 or len(shape) == 1)} or {0})
+    return sorted(
+        {a for a in (0, 1, len(shape) - 1) if a < len(shape) and (shape[a] > 1 or len(shape) == 1)} or {0}
+    )
 
 
 def _scales(largest: np.ndarray, elements: int) -> np.ndarray:

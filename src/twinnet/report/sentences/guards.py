@@ -27,6 +27,14 @@ sayings(
 )
 
 
+@sentence("data.parts")
+def _(output: str, shown: int, elements: int) -> str:
+    small = "is 0, or too small to show a fault"
+    return (
+        f"in output {output} this data could show a fault in {shown} of {elements} elements; the rest {small}"
+    )
+
+
 @sentence("exercise.side")
 def _(layer: str, kind: str, side: str, bound: float) -> str:
     if side in ("true", "false"):
