@@ -82,16 +82,20 @@ def test_a_right_twin_of_it_passes_with_strong_evidence(depth: int) -> None:
     assert (found.verdict, found.evidence) == ("PASS", "strong")
 
 
+class Shifted(Head):
+    """The same head with all scores off."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = super().forward(x)
+        return torch.cat([y[..., :4], (y[..., 4:] - 0.05).abs()], -1)
+
+
 def test_nor_in_two_recordings(tmp_path: Path) -> None:
-    net = Head().eval()
-    twinnet.record(net, X, "torch", out=tmp_path / "ours")
-    for name, amount in (("right", 0.0), ("wrong", 0.05)):
-        script = tmp_path / f"{name}.py"
-        script.write_text(
-            "import torch\nfrom tests.trust.test_pass import Head, wrong_scores\n"
-            f"def run(x):\n    torch.manual_seed(7)\n    return wrong_scores(Head().eval(), {amount})(x)\n"
-        )
-    del net
+    for name, kind in (("ours", Head), ("same", Head), ("wrong", Shifted)):
+        torch.manual_seed(6)
+        twinnet.record(kind().eval(), X, level="outputs", out=tmp_path / name)
+    assert twinnet.compare(tmp_path / "ours", tmp_path / "same").verdict == "PASS"
+    assert twinnet.compare(tmp_path / "ours", tmp_path / "wrong").verdict == "FAIL"
 
 
 class Classes(nn.Module):

@@ -1,4 +1,4 @@
-"""From judged pairs to the answer: outputs end to end, guards, coverage, findings, verdict."""
+"""Build the result from judged pairs: outputs end to end, guards, coverage, findings, verdict."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Outcome:
 
 
 def conclude(plan: Plan, outcome: Outcome, said: Result) -> Result:
-    """The answer, without causes. `said` holds what is known beside the numbers: sides, inputs, earlier guards."""
+    """Build the result, without causes. `said` holds what is known already: sides, inputs, earlier guards."""
     return _Conclusion(plan, outcome).result(said)
 
 
 def null_baseline(plan: Plan, outcome: Outcome, result: Result, other: Arrays | None) -> Result:
-    """The answer with the null baseline: `other` are the network's outputs on a different input, if it was run."""
+    """Add the null baseline to a result. `other` are the network's outputs on a different input, if it was run."""
     seen = outcome.outputs
     other = seen[1] if len(seen) > 1 else other
     if other is None:
@@ -104,13 +104,13 @@ class _Conclusion:
         )
 
     def _visible(self, pair: PairResult) -> bool:
-        """Whether a tensor plainly differs; what only watching does to it is no difference."""
+        """Whether a tensor plainly differs; changes caused by watching do not count."""
         if coded(pair.reason, "watching.changed"):
             return False
         return visible(pair.difference, self.plan.units.plain, pair.site.op)
 
     def _inputs(self) -> list[PairResult]:
-        """Inputs that the twin prepared otherwise, as pairs that fail."""
+        """Inputs that the twin prepared differently, as failing pairs."""
         found = []
         for tensor, other in self.outcome.inputs.items():
             name, ours, theirs = other.name, other.ours, other.theirs
@@ -149,7 +149,7 @@ class _Conclusion:
         ]
 
     def _contributors(self) -> tuple[Finding, ...]:
-        """What a network with a meaning of its own calls so; other contributors are ranked by impact, with blame."""
+        """Contributors that the network's own meaning names; others are ranked by impact, with blame."""
         meaning = self.plan.net.meaning
         return tuple(
             Finding(p.site, p.twin_site, p.difference.max_abs, p.floor or 0.0, p.ratio or 0.0, p.born or 0.0)
@@ -157,7 +157,7 @@ class _Conclusion:
         )
 
     def _outputs(self, *, failed: bool) -> list[PairResult]:
-        """The deployed outputs end to end, with what float rounding alone does to them where that is affordable."""
+        """Compare the deployed outputs end to end, with the effect of float rounding alone where that is affordable."""
         by_tensor = {p.site.tensor: p for p in self.outcome.pairs}
         noise = self._noise(failed=failed)
         found: list[PairResult] = []

@@ -258,7 +258,7 @@ def _whole(op: str) -> float:
 
 def _real(array: np.ndarray) -> np.ndarray:
     """Complex numbers by their two parts, along a last axis."""
-    return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
+    return np.stack([np.real(array), np.imag(array)], -1) if array.dtype.kind == "c" else array
 
 
 def _part(apart: Apart, shape: tuple[int, ...]) -> Fact | None:
