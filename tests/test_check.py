@@ -39,7 +39,7 @@ def test_no_false_alarm(name: str, level: str) -> None:
     found = _check((module, (args, kwargs) if kwargs else args), None, f"onnxruntime?opt={level}", samples=2)
     assert found.verdict == "PASS", repr(found)
     assert found.findings == () and not [p for p in found.pairs if p.status == "fail"]
-    assert found.inputs.samples == 2 and found.inputs.synthetic
+    assert found.inputs.samples >= 2 and found.inputs.synthetic
     assert found.coverage.paired > 0 and found.coverage.judged > 0
 
 
