@@ -1,7 +1,7 @@
-"""Lookup tables: what a twin's tables do otherwise, and how two files of tables differ.
+"""Lookup tables: how a twin's tables differ, and how two files of tables differ.
 
-Most facts are said by a predicate, what one side does where the other does something else, so that a check can say "the
-twin pads edge where the network pads reflect" and a comparison of two files "B pads edge where A pads reflect".
+Most facts have a predicate, so that a check can say "the twin pads edge where the network pads reflect" and a
+comparison of two files "B pads edge where A pads reflect".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VERBS = {"div": "divides by", "mul": "multiplies by", "add": "adds", "clip": "c
 
 
 def predicate(code: str) -> Callable[[Predicate], Predicate]:
-    """Register what a fact says of the twin. `it` is what the other side is called; `term` names the lookups."""
+    """Register the predicate of a fact about the twin. `it` names the other side; `term` names the lookups."""
 
     def register(say: Predicate) -> Predicate:
         _PREDICATES[code] = say
