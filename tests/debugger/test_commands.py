@@ -175,7 +175,7 @@ def test_a_pixel_of_a_convolution(checked: Stopped) -> None:
     assert bias is not None
     total = sum(t["weight"] * t["network"] for t in taps) + float(bias[2])
     assert answer.data["network"] == pytest.approx(total, abs=1e-6)
-    with pytest.raises(UsageError, match="outside of axis"):
+    with pytest.raises(UsageError, match="out of range for axis"):
         at(checked, checked.rows[0].site.tensor, 5, 0)
 
 

@@ -33,8 +33,7 @@ def set_trace(**names: Any) -> None:
     `model_dbg` and `lut_dbg`) these are compared. Any other name is available besides the caller's variables. The
     port is the first free one from 8765, or that of the environment variable TWINNET_DEBUG_PORT.
     """
-    frame = sys._getframe(1)
-    serve(names, frame=frame, settings=Settings.from_environment())
+    serve(names, frame=sys._getframe(1), settings=Settings.from_environment())
 
 
 def serve(
@@ -42,14 +41,13 @@ def serve(
     *,
     frame: FrameType | None = None,
     settings: Settings | None = None,
-    say: Callable[[str], None] = _say,
 ) -> None:
     """Serve `names` (see `set_trace`) until a client sends `quit`. With several processes, the first one serves."""
     chosen = settings or Settings.from_environment()
     chosen.check()
     with only_first() as first:
         if first:
-            serve_stopped(stop_with(names, chosen.folder), chosen, frame=frame, names=names, say=say)
+            serve_stopped(stop_with(names, chosen.folder), chosen, frame=frame, names=names)
 
 
 def serve_stopped(

@@ -102,10 +102,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _render(template: str, **context: Any) -> str:
-    css, script = (
-        (_TEMPLATES / "report.css").read_text("utf-8"),
-        (_TEMPLATES / "report.js").read_text("utf-8"),
-    )
+    css, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("report.css", "report.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return _environment().get_template(template).render(css=css, script=script, script_hash=digest, **context)
 

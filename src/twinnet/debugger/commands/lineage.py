@@ -70,16 +70,8 @@ def _judged(stopped: Stopped, row: PairResult) -> PairResult:
 
     assert stopped.now is not None
     found = stopped.held.born(stopped.now, stopped.pairs[row.site.tensor])
-    return replace(
-        row,
-        status=found.status,
-        born=found.born,
-        floor=found.floor,
-        ratio=found.ratio,
-        limit=found.limit,
-        reason=found.reason,
-        segment=found.segment,
-    )
+    same = ("status", "born", "floor", "ratio", "limit", "reason", "segment")
+    return replace(row, **{name: getattr(found, name) for name in same})
 
 
 @command()

@@ -57,15 +57,8 @@ def _listed(stopped: Stopped, rows: Sequence[PairResult], of: int) -> Answer:
     if not stopped.rows:
         return Answer("no sites: no network and no twin were given", {"sites": []})
     top = max((_size(row) for row in stopped.rows), default=0.0)
-    head = [
-        "site",
-        "module and operator",
-        f"max{' in ' + stopped.unit if stopped.unit else ''}",
-        "mean",
-        "born",
-        "",
-        "",
-    ]
+    unit = f" in {stopped.unit}" if stopped.unit else ""
+    head = ["site", "module and operator", f"max{unit}", "mean", "born", "", ""]
     lines = table(
         head,
         [

@@ -84,17 +84,9 @@ def rerun(stopped: Stopped) -> Answer:
     stopped.replaced(replace(start, trace=traces["network"], twin_trace=traces["twin"], rows=rows))
     cells = []
     for row in stopped.outputs:
-        was = before[row.site.tensor].difference
-        now = row.difference
-        cells.append(
-            [
-                row.site.tensor,
-                number(was.max_abs),
-                number(was.mean_abs),
-                number(now.max_abs),
-                number(now.mean_abs),
-            ]
-        )
+        was, now = before[row.site.tensor].difference, row.difference
+        figures = (was.max_abs, was.mean_abs, now.max_abs, now.mean_abs)
+        cells.append([row.site.tensor, *map(number, figures)])
     what = [f"{name} ({side})" for side, name in stopped.patches]
     unit = f" in {stopped.unit}" if stopped.unit else ""
     lines = [f"patched  {', '.join(what)}" if what else "nothing patched"]
@@ -124,8 +116,7 @@ def reset(stopped: Stopped) -> Answer:
     """Drop all patches and restore both sides."""
     stopped.patches.clear()
     if stopped.first is not None:
-        first = stopped.first
-        stopped.replaced(first)
+        stopped.replaced(stopped.first)
         stopped.first = None
     return Answer("all patches dropped", {"patches": 0})
 

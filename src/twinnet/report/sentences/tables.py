@@ -261,8 +261,8 @@ def _(it: str, rows: int, of: int, seen: bool) -> str:
 
 
 @predicate("table.entries")
-def _(it: str, rows: int, of: int, seen: bool, mean: float, output: int | None, payload: int) -> str:
-    only = "" if output is None else f", all in output {output} of {payload}"
+def _(rows: int, of: int, seen: bool, mean: float, **at: Any) -> str:
+    only = "" if at["output"] is None else f", all in output {at['output']} of {at['payload']}"
     most = ": as from another export or training" if rows > 0.5 * of else ""
     return f"has other entries in {rows} of {_rows(of, seen)}, by {mean:.3g} on average{only}{most}"
 
