@@ -16,10 +16,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from twinnet.blame.causes.family import FAMILIES, Candidate, Family, NotApplicable, families, family
+from twinnet.blame.causes.family import FAMILIES, Candidate, Family, NotApplicable, changed, families, family
 from twinnet.blame.causes.kinds import KINDS
 
-__all__ = ["FAMILIES", "KINDS", "Candidate", "Family", "NotApplicable", "families", "family"]
+__all__ = ["FAMILIES", "KINDS", "Candidate", "Family", "NotApplicable", "changed", "families", "family"]
 
 for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_") and _module.name not in ("family", "kinds"):

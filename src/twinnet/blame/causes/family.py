@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from twinnet.blame.causes.kinds import KINDS
 from twinnet.blame.problem import NotApplicable, Patch, Problem
@@ -13,7 +14,7 @@ from twinnet.errors import UsageError, foreign_as
 from twinnet.plugins import Plugin, plugins
 from twinnet.result import Fact
 
-__all__ = ["FAMILIES", "Candidate", "Family", "NotApplicable", "families", "family"]
+__all__ = ["FAMILIES", "Candidate", "Family", "NotApplicable", "changed", "families", "family"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,11 @@ class Candidate:
 
     def __post_init__(self) -> None:
         assert self.kind in KINDS, self.kind
+
+
+def changed(kind: str, found: Fact, index: int, /, **changes: Any) -> Candidate:
+    """The candidate that layer `index` has other attributes, operands or another kind; see `Problem.change`."""
+    return Candidate(kind=kind, fact=found, change=lambda problem: problem.change(index, **changes))
 
 
 Family = Callable[[Problem], Iterable[Candidate]]
