@@ -16,6 +16,7 @@ from twinnet.errors import EngineError, UsageError
 from twinnet.judge.metrics import compare
 from twinnet.precision import dtype_class
 from twinnet.result import Advice, AdviceStep, Difference
+from twinnet.store import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -202,7 +203,7 @@ class Adviser:
 
         with tempfile.TemporaryDirectory(prefix="twinnet-advise-") as folder:
             file = Path(folder) / "kept.onnx"
-            self._save(self._model(kept), file)
+            file.write_bytes(self._model(kept).SerializeToString())
             engine = find_engine(self._spec.engine)
             session = engine.open(self._network, self._spec.options, str(file), self._job)
             try:
@@ -213,23 +214,7 @@ class Adviser:
     def _write(self, kept: Sequence[str], out: str | Path | None) -> str:
         if out is None:
             return ""
-        import os
-
-        target = Path(out)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        try:
-            self._save(self._model(kept), temporary)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-        return str(target)
-
-    @staticmethod
-    def _save(model: onnx.ModelProto, file: Path) -> None:
-        import onnx
-
-        onnx.save(model, str(file))
+        return str(atomic_write(Path(out), [self._model(kept).SerializeToString()]))
 
     # -- the ONNX twin ---------------------------------------------------------------------------------------------
 

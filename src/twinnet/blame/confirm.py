@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class Confirmer:
         try:
             with self._limited():
                 alone = self._twin.part(target, {n for n in known - {target} if n in trace}, trace)
-            born = judge(pair, _Instead(trace, target, alone))
+            born = judge(pair, ChainMap({target: alone}, trace))  # pyright: ignore[reportArgumentType]
         except TwinnetError as error:
             return None, _why(error)
         if born.status == "not judged":
@@ -77,19 +78,3 @@ def _why(error: TwinnetError) -> Fact:
         return fact("alone.not_cut", error=error.what)
     first = next((line for line in error.what.splitlines() if line.strip()), type(error).__name__)
     return fact("alone.failed", error=first.strip()[:160])
-
-
-class _Instead(Mapping[str, Any]):
-    """A trace with one tensor replaced."""
-
-    def __init__(self, trace: Mapping[str, Any], name: str, array: np.ndarray) -> None:
-        self._trace, self._name, self._array = trace, name, array
-
-    def __getitem__(self, name: str) -> Any:
-        return self._array if name == self._name else self._trace[name]
-
-    def __iter__(self) -> Any:
-        return iter(self._trace)
-
-    def __len__(self) -> int:
-        return len(self._trace)

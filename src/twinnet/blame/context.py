@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twinnet.judge.born import Frontier
     from twinnet.judge.declared import Declared
 
-__all__ = ["Blame", "Context", "attribute", "blame", "explain", "impact_and_share", "outside", "problem_of"]
+__all__ = ["Blame", "Context", "blame", "impact_and_share", "outside", "problem_of"]
 
 
 @dataclass(frozen=True)
@@ -132,24 +132,6 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
         network=context.graph,
         repertoire=context.repertoire,
     )
-
-
-def explain(pair: Pair, context: Context) -> Explanation:
-    """Why the twin differs at a pair whose born error is too large: a cause, or the evidence."""
-    try:
-        problem = problem_of(pair, context)
-        return Explanation(None) if problem is None else solve(problem)
-    except EngineError:
-        return Explanation(None)
-
-
-def attribute(pair: Pair, context: Context) -> tuple[float | None, float | None]:
-    """Impact of a pair's born error on the network's output, and its share of the whole output error."""
-    try:
-        problem = problem_of(pair, context)
-        return (None, None) if problem is None else _impact(pair, problem, context)
-    except EngineError:
-        return None, None
 
 
 def _impact(pair: Pair, problem: Problem, context: Context) -> tuple[float | None, float | None]:

@@ -292,10 +292,10 @@ class Problem:
         )
         return Patch(index, index + 1, (changed,))
 
-    def set(self, index: int, name: str, value: Any) -> Patch:
-        """Layer `index` with one attribute changed."""
-        layer = self.layers[index]
-        return Patch(index, index + 1, (replace(layer, attrs={**layer.attrs, name: value}),))
+    def made(self, index: int, value: torch.Tensor) -> Patch:
+        """Layer `index` making `value`, whatever it reads."""
+        name = f"{self.layers[index].outputs[0]}/made"
+        return replace(self.become(index, "identity", (name,)), constants={name: value})
 
     def become(
         self, index: int, kind: str, inputs: tuple[str | None, ...] | None = None, /, **attrs: Any

@@ -7,8 +7,6 @@ is masked.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from twinnet.blame.problem import Problem
@@ -33,8 +31,7 @@ def pull_back(problem: Problem, index: int) -> tuple[torch.Tensor, torch.Tensor]
         place = _data_place(problem, at)
         if place is None:
             return None
-        other = problem.operand(at, 1 - place) if len(layer.inputs) > 1 and place < 2 else None
-        undone = _undo(layer.kind, layer.attrs, value, place, other, problem, at)
+        undone = _undo(problem, at, place, value)
         name = layer.inputs[place]
         if undone is None or name is None or problem.values[name].shape != value.shape:
             return None
@@ -52,9 +49,11 @@ def _data_place(problem: Problem, index: int) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _undo(
-    kind: str, attrs: Any, y: torch.Tensor, place: int, other: Any, problem: Problem, at: int
-) -> tuple[torch.Tensor, torch.Tensor] | None:
+def _undo(problem: Problem, at: int, place: int, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """What the operand of layer `at` at `place` was if its output is `y`, and where that can be told."""
+    layer = problem.layers[at]
+    kind, attrs = layer.kind, layer.attrs
+    other = problem.operand(at, 1 - place) if len(layer.inputs) > 1 and place < 2 else None
     everywhere = torch.ones_like(y, dtype=torch.bool)
     if kind == "identity":
         return y, everywhere

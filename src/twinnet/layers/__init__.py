@@ -10,8 +10,8 @@ not once per file format.
 tensor([0., 2.], dtype=torch.float64)
 """
 
-from twinnet.layers.evaluate import evaluate, evaluate_with_error, flips
-from twinnet.layers.floor import Floor, evaluate_with_floor
+from twinnet.layers.evaluate import evaluate
+from twinnet.layers.floor import evaluate_with_error
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["Floor", "Graph", "Layer", "evaluate", "evaluate_with_error", "evaluate_with_floor", "flips"]
+__all__ = ["Graph", "Layer", "evaluate", "evaluate_with_error"]

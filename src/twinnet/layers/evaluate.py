@@ -1,4 +1,4 @@
-"""Evaluate canonical layers in float64, with or without the running error bound."""
+"""Evaluate canonical layers in float64."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from twinnet.layers.threads import few_threads
 if TYPE_CHECKING:
     import torch
 
-    from twinnet.layers.floor import Visit
-    from twinnet.layers.kinds import Flips
-
-__all__ = ["evaluate", "evaluate_with_error", "flips"]
+__all__ = ["evaluate"]
 
 
 def evaluate(
@@ -44,58 +41,6 @@ def evaluate(
         for layer, kind, inputs in walk:
             walk.give(layer, run(layer, kind, inputs, widen))
     return {name: walk.known[name] for name in walk.keep}
-
-
-def evaluate_with_error(
-    graph: Graph,
-    values: Mapping[str, torch.Tensor],
-    errors: Mapping[str, torch.Tensor],
-    *,
-    unit: float,
-    layers: Sequence[int] | None = None,
-    keep: Iterable[str] | None = None,
-    visit: Visit | None = None,
-) -> dict[str, tuple[torch.Tensor, torch.Tensor | None]]:
-    """Like `evaluate`, with an elementwise bound (float32 tensor, or None for exact) of what rounding may
-    add.
-
-    `errors` are bounds of the given values (none: exact), `unit` is the unit roundoff of the arithmetic to
-    allow for (2^-24 for float32). Where a value is NaN or infinite the bound is 0: such places must match as
-    they are. `visit` is as in `evaluate_with_floor`: values are then shown piece by piece, and the result
-    holds None for them.
-
-    >>> import torch
-    >>> graph = Graph((Layer("mul", ("x", "x"), ("y",)),), ("x",), ("y",))
-    >>> value, bound = evaluate_with_error(graph, {"x": torch.tensor([3.0])}, {}, unit=2.0**-24)["y"]
-    >>> bool(bound == 9 * 2.0**-24)
-    True
-    """
-    from twinnet.layers.floor import bounded
-
-    found = bounded(graph, values, errors, unit=unit, layers=layers, keep=keep, visit=visit)
-    return {name: (floor.value, floor.bound) for name, floor in found.items()}  # pyright: ignore[reportReturnType]
-
-
-def flips(
-    layer: Layer,
-    inputs: Sequence[Any],
-    errors: Sequence[torch.Tensor | None],
-    outputs: Sequence[Any],
-    *,
-    unit: float = 2.0**-24,
-) -> tuple[Flips | None, ...]:
-    """Which flips of a discrete layer are excused by the errors of its inputs; None for outputs that are
-    numbers.
-
-    >>> import torch
-    >>> layer, x = Layer("round", ("x",), ("y",)), torch.tensor([0.4999, 0.2], dtype=torch.float64)
-    >>> (allowed,) = flips(layer, [x], [torch.full((2,), 1e-3)], [x.round()])
-    >>> allowed.excuses(x.round(), torch.tensor([1.0, 1.0]))
-    tensor([ True, False])
-    """
-    from twinnet.layers import kinds
-
-    return kinds.get(layer.kind).flips(layer.attrs, inputs, errors, outputs, unit)
 
 
 # ---- the walk ------------------------------------------------------------------------------------
@@ -174,11 +119,10 @@ class Walk:
                     self.known.pop(name, None)
                     self.dead.append(name)
 
-    def forget(self, *tables: dict[str, Any]) -> None:
+    def forget(self, bounds: dict[str, Any]) -> None:
         """Drop the bounds of values that are gone."""
         for name in self.dead:
-            for table in tables:
-                table.pop(name, None)
+            bounds.pop(name, None)
         self.dead.clear()
 
 

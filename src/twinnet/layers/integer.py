@@ -134,9 +134,7 @@ class _Work:
 
 
 def _along(values: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
-    if values.numel() == 1:
-        return values.reshape(())
-    return values.reshape([-1 if i == axis else 1 for i in range(rank)])
+    return values.reshape(()) if values.numel() == 1 else kinds.along(values, axis, rank)
 
 
 def _moved_weights(graph: Graph) -> dict[str, Layer]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from twinnet.blame.causes.family import Candidate, NotApplicable, family
-from twinnet.blame.causes.scale_bias import WEIGHT_PLACE, channel_axis
+from twinnet.blame.causes.scale_bias import WEIGHTED, channel_axis
 from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.pullback import pull_back
 from twinnet.layers.graph import Layer
@@ -19,7 +19,7 @@ from twinnet.result import Fact, fact
 @family
 def propose(problem: Problem) -> Iterator[Candidate]:
     for i, layer in enumerate(problem.layers):
-        if layer.kind not in WEIGHT_PLACE:
+        if layer.kind not in WEIGHTED:
             continue
         w = problem.constant(i, 1)
         if w is None:

@@ -21,11 +21,13 @@ __all__ = [
     "Tensors",
     "UnknownLayer",
     "add_up",
+    "along",
     "get",
     "growth",
     "ints",
     "kinds",
     "mag",
+    "no_error",
     "operand",
     "register",
     "scaled",
@@ -157,6 +159,20 @@ def add_up(like: torch.Tensor, *terms: Error) -> Error:
     for term in present[2:]:
         total = total.add_(term) if total.shape == like.shape else total + term
     return to_shape(total, like)
+
+
+def no_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error, ...]:
+    """The `error` of a kind whose results are always exact."""
+    return (None,) * len(outputs)
+
+
+def along(values: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
+    """One value per position of `axis`, shaped to broadcast against a tensor of `rank` axes.
+
+    >>> along(torch.arange(3), 1, 4).shape
+    torch.Size([1, 3, 1, 1])
+    """
+    return values.reshape([-1 if i == axis % rank else 1 for i in range(rank)])
 
 
 def operand(attrs: Attrs, name: str, inputs: Tensors, place: int, default: Any = None) -> Any:
