@@ -14,7 +14,7 @@ import torch
 
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["simplified"]
+__all__ = ["simplified", "with_linear_layers"]
 
 _COPIES = {"identity", "dropout", "contiguous", "clone", "detach"}
 _WITH_AXES = ("reduce_", "squeeze", "unsqueeze")
@@ -30,9 +30,21 @@ def simplified(graph: Graph) -> Graph:
     work = _Work(graph)
     for rule in (_copies, _axes, _products, _swish, _batch_norm):
         rule(work)
-    return replace(
-        graph, layers=tuple(layer for layer in work.layers if layer is not None), constants=work.constants
-    )
+    return work.done()
+
+
+def with_linear_layers(graph: Graph) -> Graph:
+    """The graph with `linear` wherever it multiplies by a constant matrix, with or without a constant vector added.
+
+    >>> w, b = torch.ones(2, 3), torch.ones(3)
+    >>> layers = (Layer("matmul", ("x", "w"), ("p",)), Layer("add", ("p", "b"), ("y",)))
+    >>> made = with_linear_layers(Graph(layers, ("x",), ("y",), {"w": w, "b": b}))
+    >>> [layer.kind for layer in made], made.constants[made.layers[0].inputs[1]].shape
+    (['linear'], torch.Size([3, 2]))
+    """
+    work = _Work(graph)
+    _products(work)
+    return work.done()
 
 
 class _Work:
@@ -42,6 +54,9 @@ class _Work:
         self.graph = graph
         self.layers: list[Layer | None] = list(graph.layers)
         self.constants: dict[str, Any] = dict(graph.constants)
+
+    def done(self) -> Graph:
+        return replace(self.graph, layers=tuple(x for x in self.layers if x), constants=self.constants)
 
     def uses(self) -> dict[str, int]:
         found: dict[str, int] = dict.fromkeys(self.graph.outputs, 1)

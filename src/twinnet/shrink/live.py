@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,7 @@ _MEASURED = 1e12
 def smallest_live(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str, Any], Contents]:
     assert seed.network is not None and seed.twin is not None
     links = {k.network: k for k in seed.links}
-    candidate = Candidate.of(
-        seed.network, seed.network if seed.twin is seed.network else seed.twin, seed.inputs, links
-    )
+    candidate = Candidate.of(seed.network, seed.twin, seed.inputs, links)
     bench = Bench(seed.network_side, seed.twin_side, seed.unit, seed.limit)
     if bench.shows(candidate) is None:
         raise EngineError(
@@ -155,8 +154,7 @@ def _typed(
     """The models with the types of their outputs declared, as the specification asks."""
 
     def declared(model: onnx.ModelProto, name: str, shape: tuple[int, ...], dtype: Any) -> onnx.ModelProto:
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
+        copy = deepcopy(model)
         del copy.graph.output[:]
         kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         copy.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, shape))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -48,7 +49,7 @@ class _Parts:
         self.nodes = tuple(
             i for i, n in enumerate(self._graph.nodes) if any(o and o not in static for o in n.output)
         )
-        self._values = dict(whole.feeds) | _all_values(whole.network, self._graph, whole)
+        self._values = dict(whole.feeds) | _all_values(self._graph, whole)
 
     def candidate(self, nodes: Sequence[int]) -> Candidate | None:
         """The part made of these nodes, each value it lacks fed; None where the twin cannot be cut alike."""
@@ -80,10 +81,9 @@ class _Parts:
             return None
 
 
-def _all_values(model: onnx.ModelProto, graph: OnnxGraph, whole: Candidate) -> dict[str, np.ndarray]:
+def _all_values(graph: OnnxGraph, whole: Candidate) -> dict[str, np.ndarray]:
     """Every value of the network's part, run without optimisation on what is fed."""
-    names = [n for n in graph.observable if n not in graph.outputs]
-    tapped = graph.with_outputs(names)
+    tapped = graph.with_outputs([n for n in graph.observable if n not in graph.outputs])
     try:
         found = run_as_written(tapped, whole.feeds)
     except EngineError:  # an operator that only another engine knows: parts are then fed from the ends only
@@ -154,8 +154,7 @@ def fold_static(model: onnx.ModelProto) -> onnx.ModelProto | None:
     kept = [i for i in range(len(graph.nodes)) if i not in set(fixed)]
     wanted = {n for i in kept for n in graph.reads[i]} & {o for i in fixed for o in graph.nodes[i].output}
     values = run_as_written(build(graph, fixed, {}, sorted(wanted)), {})
-    folded = onnx.ModelProto()
-    folded.CopyFrom(model)
+    folded = deepcopy(model)
     del folded.graph.node[:]
     folded.graph.node.extend(graph.nodes[i] for i in kept)
     needed = {n for i in kept for n in graph.reads[i]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,11 +36,9 @@ class Refusal:
 def names_of(model: onnx.ModelProto) -> set[str]:
     """Every name that an engine may repeat in a message."""
     graph = model.graph
-    names = {n.name for n in graph.node} | {o for n in graph.node for o in (*n.output, *n.input)}
-    names |= (
-        {i.name for i in (*graph.input, *graph.output)} | {t.name for t in graph.initializer} | {graph.name}
-    )
-    return {n for n in names if n}
+    named = (graph, *graph.node, *graph.input, *graph.output, *graph.initializer)
+    values = {o for n in graph.node for o in (*n.output, *n.input)}
+    return ({n.name for n in named} | values) - {""}
 
 
 @dataclass
@@ -69,7 +68,7 @@ class _Bench:
 
     def declared(self, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> onnx.ModelProto:
         """The model with its inputs declared as they are fed."""
-        copy = _declared(model, feeds)
+        copy = set_inputs(deepcopy(model), feeds)
         for value in copy.graph.input if self.open_sizes else ():
             for axis, size in enumerate(value.type.tensor_type.shape.dim):
                 size.dim_param = f"{value.name}_{axis}"
@@ -95,7 +94,7 @@ def smallest_refusal(seed: Seed) -> Refusal:
         )
     bench.wanted = normalised(message, bench.names)
     graph = OnnxGraph(seed.twin)
-    values = _values(seed.twin, seed.inputs, seed.twin_side)
+    values = _values(seed.twin, seed.inputs)
 
     def part(nodes: Sequence[int]) -> tuple[onnx.ModelProto, dict[str, np.ndarray]] | None:
         made = {o for i in nodes for o in graph.nodes[i].output if o}
@@ -138,12 +137,6 @@ def smallest_refusal(seed: Seed) -> Refusal:
     return Refusal(final, feeds, bench.says(final, feeds), bench.ran)
 
 
-def _declared(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    return set_inputs(copy, feeds)
-
-
 def _cropped(bench: _Bench, model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Smaller inputs that are refused in the same way, as long as the network makes sense on them."""
     outputs = {o.name for o in model.graph.output} & set(_evaluated(model, feeds))
@@ -170,11 +163,11 @@ def _cropped(bench: _Bench, model: onnx.ModelProto, feeds: dict[str, np.ndarray]
     return feeds
 
 
-def _values(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], side: Runner) -> dict[str, np.ndarray]:
+def _values(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """A tensor for every value: as far as the canonical layers go their own, else of the inferred shape."""
     found = {n: np.asarray(a) for n, a in feeds.items()}
     found.update(_evaluated(model, feeds))
-    inferred = infer(_declared(model, feeds))
+    inferred = infer(set_inputs(deepcopy(model), feeds))
     if inferred is None:  # a network that inference refuses: what was evaluated must do
         return found
     for info in (*inferred.value_info, *inferred.output):
@@ -202,7 +195,7 @@ def _evaluated(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[
     from twinnet.onnx.read import read_onnx
 
     try:
-        graph = read_onnx(_declared(model, feeds))
+        graph = read_onnx(set_inputs(deepcopy(model), feeds))
     except (TwinnetError, ValueError):
         return {}
     known: dict[str, torch.Tensor] = {n: wide(to_tensor(a)) for n, a in feeds.items()}

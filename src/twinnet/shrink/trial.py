@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,17 +91,12 @@ class Candidate:
         links: Mapping[str, Link],
     ) -> Candidate:
         """A candidate whose models declare the inputs as they are fed."""
-        ours = onnx.ModelProto()
-        ours.CopyFrom(network)
-        set_inputs(ours, feeds)
+        ours = set_inputs(deepcopy(network), feeds)
         held = {i.name for i in ours.graph.input}
         made = Candidate(ours, ours, {n: a for n, a in feeds.items() if n in held}, links)
         if twin is network:
             return made
-        theirs = onnx.ModelProto()
-        theirs.CopyFrom(twin)
-        full = replace(made, feeds=feeds)
-        set_inputs(theirs, full.twin_feeds())
+        theirs = set_inputs(deepcopy(twin), replace(made, feeds=feeds).twin_feeds())
         needed = {i.name for i in theirs.graph.input}
         kept = {n: a for n, a in feeds.items() if n in held or links.get(n, Link(n, n)).twin in needed}
         return Candidate(ours, theirs, kept, links)

@@ -52,21 +52,16 @@ def origin_words(seed: Seed) -> str:
 
 def hidden_words(kept: tuple[str, ...], *sides: Runner) -> str:
     """What `--confidential` took away and what it left; `sides` may be started by paths and commands of the user's."""
-    said = _hidden(kept)
-    if any({"python", "description"} & set(side.options) for side in sides):
-        said += " How a side is started is as it was, too: look at the paths and commands in `repro.py`."
-    return said
-
-
-def _hidden(kept: tuple[str, ...]) -> str:
     said = (
         "Names and metadata were removed; weights and inputs are random, of the same shape, type and spread"
     )
     if kept:
-        return f"{said}, except {', '.join(kept)}, which had to keep their values for the fault to show."
-    return (
-        f"{said}. Operators, attributes, shapes and the way in which the two files differ are as they were."
-    )
+        said += f", except {', '.join(kept)}, which had to keep their values for the fault to show."
+    else:
+        said += ". Operators, attributes, shapes and the way in which the two files differ are as they were."
+    if any({"python", "description"} & set(side.options) for side in sides):
+        said += " How a side is started is as it was, too: look at the paths and commands in `repro.py`."
+    return said
 
 
 def counted(n: int, word: str) -> str:

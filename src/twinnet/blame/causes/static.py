@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-from twinnet.blame.causes._linear import with_linear_layers
 from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.causes.other_layer import owner
 from twinnet.blame.causes.padding import by_axis
 from twinnet.blame.constants import other_constant
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
+from twinnet.layers.simplify import with_linear_layers
 from twinnet.result import Fact, fact
 
 _ATTRS = {
