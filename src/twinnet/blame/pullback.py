@@ -1,8 +1,7 @@
-"""From what the twin has at the end of a segment back to what it must have had inside.
+"""Works back from the twin's output of a segment to the value it must have had after an earlier layer.
 
-Through operators that can be undone (adding a constant, ReLU where it is open, a sigmoid away from its
-ends) the twin's output tells the value it had after an earlier layer; where it cannot be undone the element
-is masked.
+This goes through operators that can be undone (adding a constant, ReLU where it is open, a sigmoid away from its
+ends); elements for which they cannot be undone are masked.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ __all__ = ["pull_back"]
 
 
 def pull_back(problem: Problem, index: int) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """What the twin must have had as the output of layer `index`, and where that is known; None if
+    """What the twin must have had as the output of layer `index`, and where that is known; None if it is known
     nowhere.
     """
     if not problem.same_shape or not problem.is_float:

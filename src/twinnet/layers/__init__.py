@@ -1,7 +1,7 @@
 """Canonical layers: one form of every operator, read from fx and ONNX graphs, evaluated by torch in float64.
 
-The noise floor, and all that is built on it, works on these layers only, so each of them is written once and
-not once per file format.
+The noise floor and everything built on it work on these layers only, so each is written once, not once per file
+format.
 
 >>> from twinnet.layers import Graph, Layer, evaluate
 >>> import torch

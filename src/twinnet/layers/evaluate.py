@@ -23,13 +23,12 @@ def evaluate(
     keep: Iterable[str] | None = None,
     widen: bool = True,
 ) -> dict[str, torch.Tensor]:
-    """Values computed in float64 from `values`; only `layers` (default: all), returning `keep` (default:
+    """Compute values in float64 from `values`, with `layers` only (default: all); return `keep` (default: the
     outputs).
 
-    Floats become float64 (complex numbers two of them), integers and booleans stay what they are. A value is
-    dropped after its last use unless it is in `keep`. A value that is given is taken as it is, even if a layer
-    could compute it. Without `widen` values keep their type: enough for layers that only move them, and
-    comparable bit by bit.
+    Floats become float64 and complex numbers complex128; integers and booleans keep their type. A value is dropped
+    after its last use unless it is in `keep`. A given value is used as it is, even if a layer could compute it.
+    Without `widen` values keep their type: enough for layers that only move them, and comparable bit by bit.
 
     >>> import torch
     >>> graph = Graph((Layer("relu", ("x",), ("y",)), Layer("neg", ("y",), ("z",))), ("x",), ("z",))
@@ -47,9 +46,9 @@ def evaluate(
 
 
 class Walk:
-    """Layers in order with their inputs; values live from their making to their last use.
+    """Iterates over the layers with their inputs; keeps each value until its last use.
 
-    Given values and constants come as float64, or as they are if `raw`.
+    Given values and constants are converted to float64, unless `raw`.
     """
 
     def __init__(
@@ -142,7 +141,7 @@ def run(layer: Layer, kind: Any, inputs: tuple[Any, ...], widen: bool = True) ->
     try:
         with torch.no_grad():
             outputs = kind.evaluate(layer.attrs, *inputs)
-    except (RuntimeError, ValueError, IndexError) as error:  # torch's words for operands that do not fit
+    except (RuntimeError, ValueError, IndexError) as error:  # what torch raises for operands that do not fit
         place = " ".join(p for p in (layer.op, layer.node and repr(layer.node)) if p) or layer.kind
         raise EngineError(
             f"layer {place} (kind {layer.kind}) could not be evaluated: {error}", stage="evaluate"
@@ -167,7 +166,8 @@ def bound_of(
 
 
 def clean(e: torch.Tensor | None, y: Any) -> torch.Tensor | None:
-    """No NaN in a bound: unknown is unbounded, and a value that is not finite is compared as a mask."""
+    """Remove NaN from a bound: unknown becomes unbounded, and 0 where the value is not finite and is compared as a
+    mask."""
     import torch
 
     if e is None or not e.numel() or torch.isfinite(e.sum()):

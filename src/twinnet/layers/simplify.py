@@ -1,7 +1,7 @@
-"""One form for what formats write in several ways, so that graphs of different origin can be laid side by side.
+"""Brings graphs of different formats into one form, so that they can be compared.
 
-Exporters fold batch norm into the convolution before it, write swish as two operators, give axes as an operand and
-transpose the weights of a matrix product. None of that changes what is computed.
+Exporters fold a batch norm into the convolution before it, write swish as two operators, give axes as an operand and
+transpose the weights of a matrix product. None of this changes the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WITH_AXES = ("reduce_", "squeeze", "unsqueeze")
 
 
 def simplified(graph: Graph) -> Graph:
-    """The same computation in fewer forms; weights that were computed here are float64.
+    """The same computation in fewer forms; weights computed on the way are float64.
 
     >>> layers = (Layer("sigmoid", ("x",), ("s",)), Layer("mul", ("x", "s"), ("y",)))
     >>> [layer.kind for layer in simplified(Graph(layers, ("x",), ("y",)))]

@@ -16,7 +16,7 @@ _LARGE = 4096
 
 
 def smaller_input(bench: Bench, candidate: Candidate) -> Candidate:
-    """Crop: fewer samples, channels, rows and columns, first on every tensor that shares a size, then alone."""
+    """Crop samples, channels, rows and columns: first all axes of one size together, then axis by axis."""
     found = bench.shows(candidate)
     changed = found is not None and candidate.alike
     with_channels = _same_weights(candidate)
@@ -57,7 +57,7 @@ def _axes(candidate: Candidate) -> list[tuple[str, int]]:
 
 
 def _windows(n: int, at: int) -> Iterator[slice]:
-    """Parts of an axis of `n`, the smallest first: around the worst place, at the beginning, at the end."""
+    """Windows of an axis of length `n`, the smallest first: around position `at`, at the start, at the end."""
     size = 1
     while size < n:
         starts = dict.fromkeys((min(max(at - size // 2, 0), n - size), 0, n - size))
@@ -67,7 +67,7 @@ def _windows(n: int, at: int) -> Iterator[slice]:
 
 
 def _worst_index(bench: Bench, candidate: Candidate, found: Outcome, n: int) -> int:
-    """Where along an axis of `n` the output differs most; the middle where no axis of the output has that size."""
+    """Where along an axis of length `n` the output differs most; the middle if no output axis has that length."""
     from twinnet.onnx.read import read_onnx
     from twinnet.shrink.trial import exact_values
 
@@ -150,7 +150,7 @@ def _crop_axis(
 
 
 def simpler_values(bench: Bench, candidate: Candidate) -> Candidate:
-    """Zeros, ones, whole numbers, few digits: the plainest values that still show it."""
+    """Replace inputs by the simplest values that still show the fault: zeros, ones, integers, few digits."""
     for name in list(candidate.feeds):
         array = candidate.feeds[name]
         if array.dtype.kind != "f" or not array.size:

@@ -8,7 +8,7 @@ def propose(problem):
             change = lambda p, i=i: p.change(i, approximate="tanh")
             yield Candidate(kind="activation", fact=found, change=change)
 
-The sentence of a fact is registered in `twinnet.report.sentences`. What does not fit raises `NotApplicable`.
+Register the sentence of a fact in `twinnet.report.sentences`. A hypothesis that does not fit raises `NotApplicable`.
 """
 
 from __future__ import annotations

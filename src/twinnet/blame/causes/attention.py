@@ -30,14 +30,14 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 
 def _scales(width: int, ours: float) -> list[float]:
-    """Factors that are met for heads of this width; also those for the width of several heads together."""
+    """Usual factors for heads of this width, and for the width of several heads together."""
     usual = [1.0, width**-0.5, 1.0 / width, width**-0.25, width**0.5]
     usual += [(heads * width) ** -0.5 for heads in (2, 3, 4, 6, 8, 12, 16, 32)]
     return [value for value in dict.fromkeys(usual) if abs(value - ours) > 1e-6 * ours]
 
 
 def _written_out(problem: Problem, i: int) -> Iterator[Candidate]:
-    """Scores that a layer of its own scales on their way from a product to the softmax."""
+    """Attention written out: a separate layer scales the scores between the product and the softmax."""
     layer = problem.layers[i]
     number = next((c for k in (0, 1) if (c := problem.constant(i, k)) is not None and c.numel() == 1), None)
     product = next((j for j in range(i - 1, -1, -1) if problem.layers[j].kind == "matmul"), None)

@@ -59,7 +59,8 @@ FAMILIES: dict[str, Family] = {}
 
 @cache
 def families() -> Mapping[str, Family]:
-    """All families, those that other packages state as `twinnet.causes` last. One that does not load is a warning."""
+    """All families, those of other packages (entry points `twinnet.causes`) last. One that fails to load is a
+    warning."""
     found = dict(FAMILIES)
     for name, plugin in plugins("cause", FAMILIES).items():
         try:
@@ -70,7 +71,7 @@ def families() -> Mapping[str, Family]:
 
 
 def _of_package(plugin: Plugin, propose: Family) -> Family:
-    """A family whose mistakes name the package that brings it."""
+    """A family whose errors name the package that provides it."""
 
     def named(problem: Problem) -> Iterator[Candidate]:
         with foreign_as(lambda error: plugin.broken(f"failed: {type(error).__name__}: {error}")):

@@ -55,7 +55,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 
 def _overflow(problem: Problem, last: int) -> Iterator[Candidate]:
-    """Infinite just where the number is too large for the twin's format. Any larger result would be as infinite."""
+    """Infinite exactly where the number is too large for the twin's format."""
     dtype, expected = problem.got.dtype, problem.expected
     narrow = expected.to(dtype).to(expected.dtype)
     beyond = narrow.isinf() & expected.isfinite()
@@ -75,7 +75,7 @@ def _overflow(problem: Problem, last: int) -> Iterator[Candidate]:
 
 
 def _read(problem: Problem) -> Iterator[Candidate]:
-    """Data that were made narrow on the way from one segment to the next."""
+    """Data rounded to a narrow format on the way from one segment to the next."""
     floats = [n for n, x in problem.inputs.items() if x.is_floating_point()]
     for name in floats:
         which = None if len(floats) == 1 else name

@@ -26,7 +26,7 @@ _ELSEWHERE = {"add": "bias", "sub": "bias", "mul": "scale", "div": "scale"}
 
 
 def channel_axis(problem: Problem, i: int) -> int:
-    """The axis of a layer's output that its weights, or custom, call the channels."""
+    """The channel axis of a layer's output, by its weights or by convention."""
     y = problem.out(i)
     return y.dim() - 1 if problem.layers[i].kind in _LAST or y.dim() < 3 else 1
 
@@ -178,7 +178,7 @@ def _offsets(i: int, axis: int, fit: Affine, bias: torch.Tensor | None) -> Itera
 def _factors(
     fit: Affine, noun: str, by: Callable[[torch.Tensor], Callable[[Problem], Patch]], extra: float = 0.0
 ) -> Iterator[Candidate]:
-    """Factors on `noun`; `by` makes the patch that multiplies by a number, or by one for each channel."""
+    """Factors on `noun`; `by` makes the patch that multiplies by one number, or by one number per channel."""
 
     def scaled(found: Fact, value: torch.Tensor, cost: float, fitted: int) -> Candidate:
         return Candidate(

@@ -1,4 +1,4 @@
-"""Calls that have no canonical form: the very same operator, run on float64 tensors."""
+"""Calls without a canonical form: the operator itself, run on float64 tensors."""
 
 from __future__ import annotations
 

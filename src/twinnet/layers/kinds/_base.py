@@ -1,4 +1,4 @@
-"""What a kind is, the registry, and the few helpers that all kinds share."""
+"""The class `Kind`, the registry, and helpers that all kinds share."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class UnknownLayer(EngineError):
 
 @dataclass(frozen=True)
 class Flips:
-    """By how much each element of a discrete output may be off, and how to tell for one that is.
+    """By how much each element of a discrete output may be off, and whether a given difference is excused.
 
     >>> Flips(torch.tensor([1.0, 0.0])).excuses(torch.tensor([3, 3]), torch.tensor([4, 4]))
     tensor([ True, False])
     """
 
     step: Error
-    """Largest excused difference per element (`inf`: any); None: none at all."""
+    """Largest excused difference per element (`inf`: any); None: no difference."""
     ties: Callable[[torch.Tensor], torch.Tensor] | None = None
     """For indices: which of the chosen indices point at a value that ties with the best within the errors."""
 
@@ -115,7 +115,7 @@ def get(name: str) -> Kind:
     try:
         return _KINDS[name]
     except KeyError:
-        raise UnknownLayer(f"no canonical layer is called {name!r}") from None
+        raise UnknownLayer(f"unknown layer kind {name!r}") from None
 
 
 def kinds() -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def _activation(name: str, alpha: float | None, beta: float | None) -> Act:
         return lambda x: (1.0 if alpha is None else alpha) * torch.tanh((1.0 if beta is None else beta) * x)
     if name == "thresholdedrelu":
         return lambda x: F.threshold(x, 1.0 if alpha is None else alpha, 0.0)
-    raise ValueError(f"activation {name} of a recurrent layer")
+    raise ValueError(f"unknown activation {name!r} of a recurrent layer")
 
 
 def _activations(attrs: Attrs, default: tuple[str, ...], directions: int) -> list[list[Act]]:
@@ -49,7 +49,7 @@ def _activations(attrs: Attrs, default: tuple[str, ...], directions: int) -> lis
 
 
 class _Run:
-    """One evaluation: the operands, and what all three kinds share of directions, state, lengths and layout."""
+    """One evaluation: directions, state, sequence lengths and layout, which all three kinds share."""
 
     def __init__(self, attrs: Attrs, inputs: Tensors, gates: int, activations: tuple[str, ...]) -> None:
         self.given = [*inputs, *[None] * (8 - len(inputs))]

@@ -104,7 +104,7 @@ def _coordinates(how: str, axis: _Axis, dtype: torch.dtype) -> torch.Tensor:
         if m > 1:
             return start * (n - 1) + i * torch.tensor((end - start) * (n - 1) / (m - 1), dtype=dtype)
         return torch.full((m,), 0.5 * (start + end) * (n - 1), dtype=dtype)
-    raise ValueError(f"coordinates {how!r} of a resize")
+    raise ValueError(f"unknown coordinates {how!r} of a resize")
 
 
 def _cubic(d: torch.Tensor, a: float) -> torch.Tensor:
