@@ -27,7 +27,7 @@ _MOVES = {
 
 
 def describe(problem: Problem) -> Fact | None:
-    """The evidence: share of elements, sign, channels, border. None where nothing differs.
+    """The evidence: share of elements, sign, channels, border. None if nothing differs.
 
     >>> from twinnet.layers import Layer
     >>> x = torch.zeros(1, 4, 8, 8)

@@ -1,8 +1,8 @@
 """One segment to explain: what did the twin compute instead of these layers?
 
-A `Problem` holds the network's canonical layers between paired tensors, the inputs the twin itself gave
-them and the output it made of them. A `Patch` is one changed way to compute the segment; `Problem.run`
-evaluates it, `Problem.score` says how much of the error it accounts for.
+A `Problem` holds the network's canonical layers between paired tensors, the inputs that the twin had there and the
+output it computed. A `Patch` is one changed way to compute the segment; `Problem.run` evaluates it, `Problem.score`
+says how much of the error it explains.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Problem:
 
     @cached_property
     def expected(self) -> torch.Tensor:
-        """What the network makes of the twin's inputs."""
+        """What the network computes from the twin's inputs."""
         return self.values[self.target]
 
     @cached_property
@@ -182,7 +182,7 @@ class Problem:
     # -- another way ---------------------------------------------------------------------------------------
 
     def run(self, patch: Patch) -> Any:
-        """The target computed with the patch; None where that is impossible."""
+        """The target computed with the patch; None if that is impossible."""
         known = dict(self.values)
         known.update({n: wide(v) for n, v in patch.constants.items()})
         dirty = set(patch.constants)
@@ -286,7 +286,7 @@ class Problem:
         return Patch(index, index + 1, (changed,))
 
     def made(self, index: int, value: torch.Tensor) -> Patch:
-        """Layer `index` making `value`, whatever it reads."""
+        """Layer `index` replaced by the constant `value`."""
         name = f"{self.layers[index].outputs[0]}/made"
         return replace(self.become(index, "identity", (name,)), constants={name: value})
 

@@ -14,9 +14,7 @@ __all__ = ["pull_back"]
 
 
 def pull_back(problem: Problem, index: int) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """What the twin must have had as the output of layer `index`, and where that is known; None if it is known
-    nowhere.
-    """
+    """The output that layer `index` must have had in the twin, and where it is known; None if nowhere."""
     if not problem.same_shape or not problem.is_float:
         return None
     value = problem.wanted
@@ -49,7 +47,7 @@ def _data_place(problem: Problem, index: int) -> int | None:
 
 
 def _undo(problem: Problem, at: int, place: int, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """What the operand of layer `at` at `place` was if its output is `y`, and where that can be told."""
+    """The operand at `place` that makes layer `at` output `y`, and where it is determined."""
     layer = problem.layers[at]
     kind, attrs = layer.kind, layer.attrs
     other = problem.operand(at, 1 - place) if len(layer.inputs) > 1 and place < 2 else None

@@ -193,7 +193,7 @@ class _Emission:
 
 
 def _result_names(node: Node) -> list[str]:
-    """Names of a node's results in order; results that nobody takes are nameless.
+    """Names of a node's results in order; unused results have empty names.
 
     A program loaded from a file has `getitem` nodes for those, too, which then have no users.
     """

@@ -66,7 +66,7 @@ class Gatherer:
                 continue
             try:
                 seed = self._seed(pair)
-            except TwinnetError:  # a repro is an extra: the verdict stands without it
+            except TwinnetError:  # a repro is optional: the verdict does not need it
                 continue
             held = sum(s.nbytes for s in seeds.values())
             if seed is not None and held + seed.nbytes <= LARGEST:

@@ -73,9 +73,7 @@ def _written_live(
     if seed.network_side.engine:
         own = np.asarray(run(seed.network_side, candidate.network, candidate.feeds)[output])
         if not np.issubdtype(expected.dtype, np.floating) and own.shape == expected.shape:
-            allowed = np.where(
-                own != expected, 1.0, allowed
-            )  # a tie that the network itself decides either way
+            allowed = np.where(own != expected, 1.0, allowed)  # a tie: the network may decide it either way
     network, twin = _typed(candidate, output, link, expected, found.observed)
     keys = {name: f"in{i}" for i, name in enumerate(candidate.feeds)}
     held = {i.name for i in network.graph.input}

@@ -67,7 +67,7 @@ class _Bench:
         return ""
 
     def declared(self, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-        """The model with its inputs declared as they are fed."""
+        """The model with inputs declared by the shapes and types that are fed."""
         copy = set_inputs(deepcopy(model), feeds)
         for value in copy.graph.input if self.open_sizes else ():
             for axis, size in enumerate(value.type.tensor_type.shape.dim):

@@ -101,7 +101,7 @@ def expect_refusal(spec: dict[str, Any], run: dict[str, Any], here: Any) -> int:
     __import__(what["package"])
     try:
         run[what["engine"]](str(here / what["file"]), what["options"], feeds)
-    except Exception as error:  # whatever this engine raises is the answer
+    except Exception as error:  # any exception of the engine is the answer
         print(error)
         if normalised(str(error).strip(), spec["names"]) == spec["message"]:
             print("the engine refuses it: the fault exists")

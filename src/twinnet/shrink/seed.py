@@ -38,7 +38,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """What runs a side: an engine and its options. `engine` is empty where the side cannot be run alone."""
+    """The engine that runs a side, and its options. `engine` is empty if the side cannot be run alone."""
 
     engine: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Seed:
     `kind` "live": both parts are ONNX models and the twin's can be run. "expected": the twin's part can be run, and
     is compared with stored values. "stored": neither can be run alone; the values are all there is. "table": steps of
     a table network, described by `steps` and `arrays`. "error": an engine refuses `twin`. `inputs` are by the network's
-    names and in its form, as the twin itself had them.
+    names and in its layout, as the twin had them.
     `links` begin with the inputs; `output` is the value that differs, `observed` what the twin made of it.
     """
 

@@ -90,7 +90,7 @@ class Candidate:
         feeds: Mapping[str, np.ndarray],
         links: Mapping[str, Link],
     ) -> Candidate:
-        """A candidate whose models declare the inputs as they are fed."""
+        """A candidate whose models declare inputs of the shapes and types that are fed."""
         ours = set_inputs(deepcopy(network), feeds)
         held = {i.name for i in ours.graph.input}
         made = Candidate(ours, ours, {n: a for n, a in feeds.items() if n in held}, links)

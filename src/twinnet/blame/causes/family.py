@@ -1,4 +1,4 @@
-"""What a hypothesis is, and the registry of families."""
+"""The class of hypotheses, and the registry of their families."""
 
 from __future__ import annotations
 

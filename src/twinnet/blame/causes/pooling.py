@@ -34,7 +34,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 
 def _window(i: int, layer: Layer) -> Iterator[Candidate]:
-    """What the windows count, and how large they are."""
+    """Padding counted or not, rounding of the output size, size of the window."""
     largest = layer.kind == "max_pool"
     counts = not largest and bool(layer.attrs.get("count_include_pad", False))
     found = fact("pooling.counts_padding", network=counts, twin=not counts, instead_of_max=largest)

@@ -140,7 +140,7 @@ def _compare(
         yield _stated(kind, _attribute(our, name, a, b), lambda p, n=name, v=b: p.change(i, **{n: v}), 0.5)
     varying = [n for n in our.inputs if n is not None and n not in problem.constants]
     theirs = [n for n in inputs if n is not None and n not in constants]
-    # Other operands are a cause only if nothing else differs; another order of them may be one besides.
+    # Other operands are a cause only if nothing else differs; another order of them may come on top.
     fixed = all(
         not _differs(problem.constants[a], constants[b])
         for a, b in zip(our.inputs, inputs)
@@ -188,7 +188,7 @@ def _constant(problem: Problem, i: int, place: int, old: Any, new: torch.Tensor)
 def _same_meaning(
     problem: Problem, i: int, their: Layer, inputs: tuple[str | None, ...]
 ) -> dict[int, torch.Tensor] | None:
-    """The twin's constants as our layer reads them, by place; None where its operator computes something else.
+    """The twin's constants as our layer reads them, by place; None if its operator computes something else.
 
     Two operators mean the same if the twin's makes what ours makes when it is given our constants: a matrix product
     has several names, and one of them takes its matrix the other way round.

@@ -91,7 +91,7 @@ def _channel(beyond: torch.Tensor, channel: int) -> torch.Tensor:
 
 
 def _range(problem: Problem) -> Iterator[Candidate]:
-    """A range that does not hold what the network itself has there."""
+    """A range too small for the network's own values."""
     kept = problem.kept
     if kept is None or kept.step is None or kept.own is None or not kept.own.size:
         return

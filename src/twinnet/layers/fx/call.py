@@ -41,7 +41,7 @@ class Const:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """A canonical layer in the making: its kind, its operands and attributes as in `twinnet.layers.kinds`.
+    """A canonical layer to be made: kind, operands and attributes as in `twinnet.layers.kinds`.
 
     Operands are names of values, constants, or other forms (for a call that takes two layers).
     `form[i]` is its output number i.
@@ -105,7 +105,7 @@ class Call:
         return self._args[name]
 
     def value(self, name: str) -> str | None:
-        """The name of a tensor argument, or None where it is absent."""
+        """The name of a tensor argument, or None if it is absent."""
         found = self._args.get(name)
         if found is None:
             return None
@@ -138,7 +138,7 @@ class Call:
         return Const(torch.tensor(number, dtype=dtype), label)
 
     def real(self, name: str) -> Operand:
-        """A tensor as the operator computes with it: whole numbers and bool in the type of the result."""
+        """A tensor as the operator computes with it: integers and bool in the type of the result."""
         value, given = self.value(name), self.dtype(name)
         wanted = self["dtype"] if self._args.get("dtype") is not None else self.dtype()
         if value is None or given == wanted or given.is_complex:

@@ -185,7 +185,7 @@ def operand(attrs: Attrs, name: str, inputs: Tensors, place: int, default: Any =
 
 
 def ints(value: Any) -> tuple[int, ...] | None:
-    """Whole numbers from a tensor, a sequence or one number; None stays None."""
+    """Integers from a tensor, a sequence or one number; None stays None."""
     if value is None:
         return None
     if isinstance(value, torch.Tensor):

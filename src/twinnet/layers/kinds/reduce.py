@@ -101,7 +101,7 @@ def _each(fn: Callable[..., torch.Tensor], empty: float) -> Reduce:
             return x
         if any(x.shape[a] == 0 for a in axes):
             shape = [1 if i in axes else s for i, s in enumerate(x.shape)]
-            if not x.is_floating_point():  # the smallest or largest whole number; as bool, false or true
+            if not x.is_floating_point():  # the smallest or largest integer of the type
                 raise ValueError("the extreme of an empty integer tensor depends on its type")
             full = torch.full(shape, empty, dtype=torch.float64)
             return full if keep else full.squeeze(axes)
