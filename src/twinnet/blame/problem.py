@@ -285,6 +285,11 @@ class Problem:
         )
         return Patch(index, index + 1, (changed,))
 
+    def set(self, index: int, name: str, value: Any) -> Patch:
+        """Layer `index` with one attribute changed."""
+        layer = self.layers[index]
+        return Patch(index, index + 1, (replace(layer, attrs={**layer.attrs, name: value}),))
+
     def made(self, index: int, value: torch.Tensor) -> Patch:
         """Layer `index` replaced by the constant `value`."""
         name = f"{self.layers[index].outputs[0]}/made"

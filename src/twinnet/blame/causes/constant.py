@@ -206,7 +206,7 @@ def _number(problem: Problem, i: int, layer: Layer, name: str) -> Iterator[Candi
         return Candidate(
             kind=kind,
             fact=fact("constant.number", operator=layer.kind, attribute=name, network=ours, twin=value),
-            change=lambda p: p.change(i, **{name: value}),
+            change=lambda p: p.set(i, name, value),
             cost=cost,
             fitted=int(cost > 2),
         )
@@ -216,7 +216,7 @@ def _number(problem: Problem, i: int, layer: Layer, name: str) -> Iterator[Candi
             yield candidate(value, 1.0)
     if layer.kind in ("add", "sub", "matmul", "gemm") and ours == 1.0 and name not in ("beta",):
         return  # a factor on weights or values, named by the family of those
-    fitted = fit_number(lambda v: problem.run(problem.change(i, **{name: v})), ours, problem.wanted)
+    fitted = fit_number(lambda v: problem.run(problem.set(i, name, v)), ours, problem.wanted)
     if fitted is not None and abs(fitted - ours) > 1e-7 * abs(ours):
         if nice(fitted) is not None:
             yield candidate(float(nice(fitted) or 0.0), 1.75)

@@ -137,7 +137,7 @@ def _compare(
         if name == "axis" and isinstance(a, int) and isinstance(b, int):  # counted from the same end
             rank = problem.values[our.inputs[0]].dim() if our.inputs[0] is not None else 0
             a, b = (v % rank if rank else v for v in (a, b))
-        yield _stated(kind, _attribute(our, name, a, b), lambda p, n=name, v=b: p.change(i, **{n: v}), 0.5)
+        yield _stated(kind, _attribute(our, name, a, b), lambda p, n=name, v=b: p.set(i, n, v), 0.5)
     varying = [n for n in our.inputs if n is not None and n not in problem.constants]
     theirs = [n for n in inputs if n is not None and n not in constants]
     # Other operands are a cause only if nothing else differs; another order of them may come on top.
