@@ -37,8 +37,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Tied:
-    """Findings of one fault, by their network tensors, the one that names the cause first; and why they belong
-    together."""
+    """Findings of one fault by their network tensors, the one that names the cause first, and why they are one."""
 
     tensors: tuple[str, ...]
     why: Fact

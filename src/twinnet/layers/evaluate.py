@@ -166,8 +166,7 @@ def bound_of(
 
 
 def clean(e: torch.Tensor | None, y: Any) -> torch.Tensor | None:
-    """Remove NaN from a bound: unknown becomes unbounded, and 0 where the value is not finite and is compared as a
-    mask."""
+    """Make a bound infinite where it is NaN, and 0 where the value is not finite: that is compared as a mask."""
     import torch
 
     if e is None or not e.numel() or torch.isfinite(e.sum()):

@@ -138,8 +138,7 @@ def _along(values: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
 
 
 def _moved_weights(graph: Graph) -> dict[str, Layer]:
-    """Integers that are only moved between a weight and its dequantisation: their names, with the dequantising
-    layer."""
+    """Integers that are only moved from a weight to where they are dequantised, and the layer that does that."""
     found: dict[str, Layer] = {}
     for layer in graph:
         source, step = (*layer.inputs, None, None)[:2]

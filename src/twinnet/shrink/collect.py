@@ -27,8 +27,7 @@ __all__ = ["Seeds", "Source", "save", "seeds_of_error"]
 
 @dataclass(frozen=True)
 class Source:
-    """Where the two sides come from: what a repro has to name and start. `derived`: the twin is made from the
-    network."""
+    """Where the two sides come from, for the repro to start them. `derived`: the twin is made from the network."""
 
     network: Network
     reference: Spec | Session

@@ -162,8 +162,7 @@ def random_like(array: np.ndarray, generator: np.random.Generator) -> np.ndarray
 
 
 def anonymous(candidate: Candidate) -> tuple[Candidate, dict[str, str]]:
-    """The candidate with values named t0, t1... and nodes n0, n1..., and a map from the network's old names to the
-    new."""
+    """The candidate with values named t0, t1... and nodes n0, n1..., and the new name of each of the network's."""
     # Inputs first: the network's file does not hold one that only the twin reads.
     names: dict[str, str] = {name: f"t{i}" for i, name in enumerate(candidate.feeds)}
     twins: dict[str, str] = {}

@@ -321,8 +321,7 @@ class Gatherer:
         return replace(seed, network=model)
 
     def _recorded(self, base: Seed, result: PairResult) -> Seed:
-        """The seed if no layers are known: the network's own tensor is expected, within a tolerance set by its
-        range."""
+        """The seed if no layers are known: expected is the network's own tensor, within a share of its range."""
         ours = np.array(self._trace[result.site.tensor])
         wide = ours.astype(np.float64) if np.issubdtype(ours.dtype, np.floating) else ours
         finite = wide[np.isfinite(wide)] if wide.size else wide

@@ -51,8 +51,7 @@ def origin_words(seed: Seed) -> str:
 
 
 def hidden_words(kept: tuple[str, ...], *sides: Runner) -> str:
-    """What `--confidential` removed and what it kept; the options of `sides` may hold paths and commands of the
-    user."""
+    """What `--confidential` removed and kept; the options of `sides` may hold paths and commands of the user."""
     said = (
         "Names and metadata were removed; weights and inputs are random, of the same shape, type and spread"
     )

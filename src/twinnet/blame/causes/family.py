@@ -59,8 +59,7 @@ FAMILIES: dict[str, Family] = {}
 
 @cache
 def families() -> Mapping[str, Family]:
-    """All families, those of other packages (entry points `twinnet.causes`) last. One that fails to load is a
-    warning."""
+    """All families, those of other packages (`twinnet.causes`) last. One that fails to load is a warning."""
     found = dict(FAMILIES)
     for name, plugin in plugins("cause", FAMILIES).items():
         try:
