@@ -129,7 +129,7 @@ def _products(work: _Work) -> None:
         for source, other in (layer.inputs[:2], layer.inputs[1::-1]):
             bias, at = work.constant(other), makers.get(source or "")
             product = work.layers[at] if at is not None else None
-            if bias is None or product is None or product.kind != "linear" or product.inputs[2] is not None:
+            if bias is None or product is None or product.kind != "linear" or any(product.inputs[2:]):
                 continue
             if bias.dim() == 1 and uses.get(source or "") == 1:
                 assert at is not None
