@@ -81,7 +81,7 @@ def test_an_unknown_layer_says_why() -> None:
     graph = Graph((Layer("opaque", ("x",), ("y",), {"unknown": "RandomNormal is random"}),), ("x",), ("y",))
     with pytest.raises(UnknownLayer, match="RandomNormal is random"):
         evaluate(graph, {"x": torch.zeros(2)})
-    with pytest.raises(UnknownLayer, match="no canonical layer"):
+    with pytest.raises(UnknownLayer, match="unknown layer kind"):
         evaluate(Graph((Layer("nonsense", ("x",), ("y",)),), ("x",), ("y",)), {"x": torch.zeros(2)})
 
 
