@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from twinnet.errors import UsageError
 from twinnet.lut.fixed import GAIN_BITS, WEIGHT_BITS, fixed_gains, fixed_weights, window_offsets
 from twinnet.lut.patterns import Offsets, pattern
-from twinnet.lut.plan import INPUT, Padding, Plane, Requant
+from twinnet.lut.plan import INPUT, Padding, Plane, Requant, turn
 from twinnet.lut.unit import Unit
 
 __all__ = ["AdaRL", "AutoSample", "Branch", "LookupStage", "Taps", "gather", "outside", "place"]
@@ -36,12 +36,11 @@ def gather(planes: Sequence[Tensor], offsets: Offsets, r: int, cell: int, paddin
 
     `planes` has one [batch, rows, columns] per offset, or a single one for all.
     """
-    e = cell - 1
     taps = []
-    for p, (dy, dx) in enumerate(offsets):
+    for p, offset in enumerate(offsets):
         plane = planes[0] if len(planes) == 1 else planes[p]
         h, w = plane.shape[-2:]
-        ty, tx = ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[r]
+        ty, tx = turn(offset, r, cell)
         rows = outside(torch.arange(0, h, cell, device=plane.device) + ty, h, padding)
         columns = outside(torch.arange(0, w, cell, device=plane.device) + tx, w, padding)
         taps.append(plane.index_select(-2, rows).index_select(-1, columns))

@@ -19,7 +19,7 @@ import numpy as np
 from twinnet.errors import MissingExtra, UsageError
 from twinnet.lut._onnx_graph import GraphWriter
 from twinnet.lut._onnx_lookup import lookup
-from twinnet.lut.plan import INPUT, Plan, Plane, Stage, Term
+from twinnet.lut.plan import INPUT, Plan, Plane, Stage, Term, turn
 
 if TYPE_CHECKING:
     from twinnet.lut.net import LutNet
@@ -203,11 +203,11 @@ class _Writer(GraphWriter):
         self, term: Term, planes: Sequence[Plane], cell: int, registers: dict[str, str], r: int
     ) -> str:
         """[planes, site rows, site columns, offsets]."""
-        e, taps = cell - 1, []
-        for p, (dy, dx) in enumerate(term.sample.offsets):
+        taps = []
+        for p, offset in enumerate(term.sample.offsets):
             plane = planes[0] if len(planes) == 1 else planes[p]
             name = self.plane(plane, registers)
-            ty, tx = ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[r]
+            ty, tx = turn(offset, r, cell)
             rows = self.coordinates(plane, name, 1, ty, cell, term.sample.padding)
             columns = self.coordinates(plane, name, 2, tx, cell, term.sample.padding)
             tap = self.op("Gather", self.op("Gather", name, rows, axis=1), columns, axis=2)

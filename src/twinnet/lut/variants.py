@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.lut.plan import Plane, Requant, Sample, Table, Term
+from twinnet.lut.plan import Plane, Requant, Sample, Table, Term, turn
+from twinnet.lut.reference import outside
 
 __all__ = ["Lookup", "Place", "Requantise", "Sum", "Walk", "Way", "rounded"]
 
@@ -144,12 +145,12 @@ class Lookup:
 
     def _pixels(self, sample: Sample, planes: Sequence[Plane], registers: Registers) -> np.ndarray:
         padding = self.way.padding or sample.padding
-        e, pixels = self.cell - 1, []
-        for p, (dy, dx) in enumerate(sample.offsets):
+        pixels = []
+        for p, offset in enumerate(sample.offsets):
             plane = planes[0] if len(planes) == 1 else planes[p]
             image = registers[plane.register][:, plane.channel]
-            y, x = ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[self.rotation]
-            at = [np.arange(0, n, self.cell) + d for n, d in zip(image.shape[1:], (y, x), strict=True)]
+            turned = turn(offset, self.rotation, self.cell)
+            at = [np.arange(0, n, self.cell) + d for n, d in zip(image.shape[1:], turned, strict=True)]
             rows, columns = (_outside(c, n, padding) for c, n in zip(at, image.shape[1:], strict=True))
             taken = image[:, np.maximum(rows, 0)[:, None], np.maximum(columns, 0)[None, :]]
             if padding == "zero":
@@ -274,10 +275,7 @@ def _outside(at: np.ndarray, n: int, padding: str) -> np.ndarray:
         case "symmetric":
             folded = np.mod(at, 2 * n)
             return np.where(folded < n, folded, 2 * n - 1 - folded)
-        case "reflect" if n > 1:
-            folded = np.mod(at, 2 * (n - 1))
-            return np.where(folded < n, folded, 2 * (n - 1) - folded)
-    return np.clip(at, 0, n - 1)
+    return outside(at, n, padding)
 
 
 def _vertices(
