@@ -78,7 +78,12 @@ def payload_at(stage: Stage, rotation: int, y: int, x: int, channel: int = 0) ->
 
 
 def explain_lookup(
-    plan: Plan, stage: Stage, term: Term, rotation: int, registers: Mapping[str, np.ndarray], at: tuple[int, int]
+    plan: Plan,
+    stage: Stage,
+    term: Term,
+    rotation: int,
+    registers: Mapping[str, np.ndarray],
+    at: tuple[int, int],
 ) -> Lookup:
     """What a term computes at one site (row, column) of its stage.
 

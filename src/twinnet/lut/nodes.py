@@ -80,7 +80,6 @@ class Taps(nn.Module):
         return pixels * (1 << self.value_bits)
 
     def extra_repr(self) -> str:
-        """What `print(net)` shows."""
         return str(self.offsets)
 
 
@@ -127,13 +126,14 @@ class AutoSample(nn.Module):
 
 
 class AdaRL(nn.Module):
-    """Adaptive residual: each axis mixes the sample with the same sample of an earlier image.
+    """Adaptive residual: each axis mixes the sample with the same sample of earlier planes.
 
     The weights live in [0, 1]: used clamped, and put back there by `project` before every training step.
     """
 
-    def __init__(self, axes: int = 4) -> None:
+    def __init__(self, planes: Sequence[Plane], axes: int = 4) -> None:
         super().__init__()
+        self.planes = tuple(planes)
         self.weight = nn.Parameter(torch.zeros(axes))
 
     def project(self) -> None:
@@ -170,7 +170,6 @@ class Branch(nn.Module):
         sample: Taps | AutoSample,
         unit: Unit,
         planes: Sequence[Plane] = (Plane(INPUT),),
-        previous: Sequence[Plane] = (),
         padding: Padding = "edge",
         rotations: Sequence[int] = (0, 1, 2, 3),
         residual: AdaRL | None = None,
@@ -178,10 +177,9 @@ class Branch(nn.Module):
         super().__init__()
         if sample.axes != unit.axes:
             raise UsageError(f"the sampler gives {sample.axes} values, the Unit takes {unit.axes}")
-        if bool(previous) != (residual is not None):
-            raise UsageError("an adaptive residual needs earlier planes, and the other way round")
         self.sample, self.unit, self.residual = sample, unit, residual
-        self.planes, self.previous = tuple(planes), tuple(previous)
+        self.planes = tuple(planes)
+        self.previous = residual.planes if residual is not None else ()
         self.padding: Padding = padding
         self.rotations = tuple(rotations)
 
@@ -199,12 +197,16 @@ class Branch(nn.Module):
 
     def table(self, registers: dict[str, Tensor], r: int, cell: int) -> Tensor:
         """Exact numerators over `denominator`: [batch, payload, site row, site column]."""
+        values = self.values(registers, r, cell).movedim(1, -1)
+        return self.unit.numerators(values, self.sample.value_bits).movedim(-1, 1)
+
+    def values(self, registers: dict[str, Tensor], r: int, cell: int) -> Tensor:
+        """Fixed-point values of the table's axes: [batch, axis, site row, site column]."""
         values = self.sample.fixed(self.pixels(registers, self.planes, r, cell))
-        if self.residual is not None:
-            values = self.residual.fixed(
-                values, self.sample.fixed(self.pixels(registers, self.previous, r, cell))
-            )
-        return self.unit.numerators(values.movedim(1, -1), self.sample.value_bits).movedim(-1, 1)
+        if self.residual is None:
+            return values
+        other = self.sample.fixed(self.pixels(registers, self.previous, r, cell))
+        return self.residual.fixed(values, other)
 
     @property
     def denominator(self) -> int:

@@ -8,8 +8,6 @@ so that whoever taps the graph sees the sites.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,7 @@ from twinnet.errors import MissingExtra, UsageError
 from twinnet.lut._onnx_graph import GraphWriter
 from twinnet.lut._onnx_lookup import lookup
 from twinnet.lut.plan import INPUT, Plan, Plane, Stage, Term, turn
+from twinnet.store import atomic_write
 
 if TYPE_CHECKING:
     from twinnet.lut.net import LutNet
@@ -57,17 +56,9 @@ def to_onnx(network: LutNet | Plan, path: str | Path | None = None, record: bool
     model = _Writer(plan, record).model()
     onnx.checker.check_model(model)
     if path is not None:
-        target = Path(path)
-        if not target.parent.is_dir():
-            raise UsageError(f"no such folder: {target.parent}")
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-        os.close(handle)
-        try:
-            onnx.save_model(model, temporary)
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(target)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        if not Path(path).parent.is_dir():
+            raise UsageError(f"no such folder: {Path(path).parent}")
+        atomic_write(path, [model.SerializeToString()])
     return model
 
 

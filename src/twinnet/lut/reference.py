@@ -13,7 +13,16 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.lut.plan import INPUT, Blend, Plan, Plane, Sample, Stage, Table, Term, turn
 
-__all__ = ["Record", "Visits", "group_inputs", "lookup_term", "outside", "place_block", "run_reference", "run_stage"]
+__all__ = [
+    "Record",
+    "Visits",
+    "group_inputs",
+    "lookup_term",
+    "outside",
+    "place_block",
+    "run_reference",
+    "run_stage",
+]
 
 Record = Callable[[str, np.ndarray], None]
 """Called with a site's name and its integers, in the order of `twinnet.lut.plan.sites`."""

@@ -36,7 +36,7 @@ def comparisons(specs: Sequence[str], task: Task) -> list[Candidate]:
 
 def models_in(folder: Path, scale: int) -> Iterator[str]:
     """Models in a folder and below: those whose names tell no scale, or this one."""
-    if any(_stage_tables(folder)):
+    if any(folder.glob("*_s[0-9]_*.npy")):  # published tables that make one network together
         yield str(folder)
         return
     for path in sorted(folder.iterdir()):
@@ -46,11 +46,6 @@ def models_in(folder: Path, scale: int) -> Iterator[str]:
             told = _SCALE.search(path.name)
             if told is None or int(told[1]) == scale:
                 yield str(path)
-
-
-def _stage_tables(folder: Path) -> Iterator[Path]:
-    """Published tables that make one network together."""
-    return folder.glob("*_s[0-9]_*.npy")
 
 
 def _opened(spec: str, task: Task) -> Candidate:

@@ -57,10 +57,6 @@ class Evaluation:
     shown: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     """By test set and image: every candidate's result, and `target`."""
 
-    def best(self, benchmark: str, metric: str) -> float:
-        """The best score of all candidates."""
-        return max(row.scores[metric] for row in self.rows if row.benchmark == benchmark and row.scores)
-
 
 def evaluate(
     folder: str | Path,
@@ -74,11 +70,12 @@ def evaluate(
 
     `compare` names files of others, or folders with them; `network=False` leaves the slow network out.
     """
+    from twinnet.progress import progress
     from twinnet.restore.benchmarks import find_benchmarks
     from twinnet.restore.candidates import candidates
     from twinnet.restore.comparing import comparisons
     from twinnet.restore.results import write_results
-    from twinnet.restore.screen import first_process, watching
+    from twinnet.restore.screen import first_process
     from twinnet.restore.tasks import task_of
 
     experiment = open_experiment(folder)
@@ -92,7 +89,7 @@ def evaluate(
     if not first_process():
         return Evaluation(task.describe(), [], missing, experiment.text)
     models = [*candidates(experiment, task, network=network), *comparisons(compare, task)]
-    with watching(quiet=quiet) as watch:
+    with progress(quiet=quiet) as watch:
         rows, shown = score(task, found, models, watch)
     result = Evaluation(task.describe(), rows, missing, experiment.text, shown)
     write_results(result, experiment.folder / "eval" if out is None else Path(out))

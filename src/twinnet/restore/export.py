@@ -5,13 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from twinnet.errors import UsageError
 from twinnet.restore.experiment import Experiment, open_experiment
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["compress", "export", "main", "read_tables"]
 

@@ -124,7 +124,7 @@ class _Run:
             self.journal.say(f"{work.name}: goes on after iteration {self.iteration}")
         loss_of = LOSSES[s.loss]
         data = batches(
-            work.crops, self.iteration, s.iterations, work.batch_size,
+            work.crops, range(self.iteration, s.iterations), work.batch_size,
             rank=self.processes.process_index, ranks=self.processes.num_processes,
             workers=self.experiment.config.data.workers,
         )  # fmt: skip

@@ -59,7 +59,7 @@ class TableSession(Session):
         return {s.name: 1.0 / s.denominator for s in plan_sites(self.plan)}
 
     @cached_property
-    def _sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[Site, ...]:  # type: ignore[override]
         last = self.plan.stages[-1].name
         return tuple(
             Site(
@@ -71,10 +71,6 @@ class TableSession(Session):
             )
             for s in plan_sites(self.plan)
         )
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        return self._sites
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         with self._job.step("run"):
@@ -140,15 +136,11 @@ class TableSession(Session):
         return made[tensor]
 
     @cached_property
-    def _meaning(self) -> TableMeaning:
+    def meaning(self) -> TableMeaning:  # type: ignore[override]
+        """These tables, exactly."""
         from twinnet.tables.meaning import TableMeaning
 
         return TableMeaning(self)
-
-    @property
-    def meaning(self) -> TableMeaning:
-        """These tables, exactly."""
-        return self._meaning
 
 
 class TorchTables:

@@ -66,7 +66,7 @@ class TableView(Session):
         return self.twin.random
 
     @cached_property
-    def _sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[Site, ...]:  # type: ignore[override]
         outputs = self.output_tensors
         return tuple(
             Site(
@@ -75,10 +75,6 @@ class TableView(Session):
             for s in self.twin.sites
             if s.tensor in outputs or self._site(s.tensor) in self.scales
         )
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        return self._sites
 
     @staticmethod
     def _site(tensor: str) -> str:

@@ -21,7 +21,7 @@ from twinnet.restore.finetune import finetune
 from twinnet.restore.fit import fit
 from twinnet.restore.fit import run as running
 from twinnet.restore.fit.images import FitImages
-from twinnet.restore.fit.search import candidates
+from twinnet.restore.fit.search import Pool, candidates
 from twinnet.restore.new import new
 from twinnet.restore.sample import write_samples
 
@@ -107,7 +107,7 @@ def test_patterns_are_found(experiment: Path) -> None:
 
 
 def test_candidates_differ_by_more_than_a_turn() -> None:
-    found = candidates(window=2, limit=10_000)
+    found = candidates(pool=Pool(10_000, window=2))
     assert all(taps[0] == (0, 0, 0) and len(set(taps)) == 4 for taps in found)
     turned = set()
     for taps in found:
@@ -117,7 +117,7 @@ def test_candidates_differ_by_more_than_a_turn() -> None:
             turned.add(image)
     lines = [frozenset({(0, 0), (-2, 0), (-1, 0), (1, 0)}), frozenset({(0, 0), (0, 1), (1, 0), (1, 1)})]
     assert all(line in turned for line in lines)
-    assert len(candidates(2, 2, 1, limit=30)) == 30
+    assert len(candidates(2, 2, Pool(30, window=1))) == 30
 
 
 @pytest.mark.parametrize(

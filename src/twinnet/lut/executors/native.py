@@ -108,9 +108,7 @@ class NativeExecutor(StagedExecutor):
             out[...] = target
         return out
 
-    def lookup(
-        self, stage: Stage, term: Term, rotation: int, registers: dict[str, np.ndarray]
-    ) -> np.ndarray:
+    def lookup(self, stage: Stage, term: Term, rotation: int, registers: dict[str, np.ndarray]) -> np.ndarray:
         number = self._registers[stage.name] - 1
         rows, columns = registers[INPUT].shape[1:]
         source = self.plan.scales[term.sample.planes[0].register] // stage.cell
