@@ -30,7 +30,7 @@ FORMAT, VERSION = "twinnet.lut", "1"
 
 @dataclass(frozen=True, eq=False)
 class LutFile:
-    """What a file holds."""
+    """The content of a `.lut.safetensors` file."""
 
     plan: Plan
     name: str = "lut"
@@ -42,9 +42,9 @@ class LutFile:
     floats: dict[str, np.ndarray] = field(default_factory=dict)
     """Float weights of samplers and residuals by module path."""
     config: str = ""
-    """Text of the experiment's config they were made with, if any."""
+    """Text of the experiment's config the tables were made with, if any."""
     tuned: bool = False
-    """Whether entries were trained after they were taken from the network, so that they need not be near it."""
+    """Whether the entries were fine-tuned, so that they may differ from what the network gives."""
 
     @classmethod
     def of(cls, net: LutNet, notes: tuple[str, ...] = ()) -> LutFile:

@@ -18,9 +18,9 @@ from twinnet.lut.rounding import ROUNDINGS, Rounding, requantise, rounding, ste_
 __all__ = ["LutNet", "NetSite", "Record"]
 
 Record = Callable[[str, Tensor], Tensor | None]
-"""Called with a site's name and its tensor while a run goes on; a tensor that it returns goes on in its place.
+"""Called with the name and the tensor of each site during a run; return a tensor to replace it.
 
-What a group reads (`.input.x`, `.input.prev_x`) is shown only: replace the stage that writes it.
+Inputs of groups (`.input.x`, `.input.prev_x`) cannot be replaced: replace the output of the stage that writes them.
 """
 
 

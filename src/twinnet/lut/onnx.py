@@ -3,7 +3,7 @@
 The graph takes `image`, uint8 [planes, rows, columns], and gives `result`, uint8 [planes, channels, rows',
 columns']. Values are int64 throughout, tables stay int8, and each requantisation is done in double, step
 by step. Tensors that hold a site's numbers carry its name (`PAYLOAD_LAST` after it where the payload is the last axis),
-so that whoever taps the graph sees the sites.
+so that sites can be tapped by name.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class Table:
     """A table of int8 rows on a regular grid, dense or banded; see the module text.
 
     `last` is the pixel value the last node was evaluated at when the table was made (255 or 256 with step
-    16). It is a fact about the entries and does not enter the arithmetic.
+    16). It describes the entries and plays no part in the arithmetic.
     """
 
     values: np.ndarray
@@ -268,7 +268,7 @@ class Term:
 
     @property
     def registers(self) -> tuple[str, ...]:
-        """What it reads from."""
+        """The registers it reads."""
         blended = () if self.blend is None else self.blend.planes
         return tuple(dict.fromkeys(p.register for p in (*self.sample.planes, *blended)))
 

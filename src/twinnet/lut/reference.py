@@ -1,6 +1,6 @@
 """A small slow interpreter of plans in plain numpy: the meaning of `twinnet.lut.plan`, executable.
 
-It follows that page sentence by sentence and is meant to be read and to be compared against, not to be fast.
+It follows that text sentence by sentence. It is meant to be read and to be compared against, not to be fast.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Unit(nn.Module):
         )
 
     def denominator(self, value_bits: int) -> int:
-        """What the numerators of `numerators` are over."""
+        """The denominator of what `numerators` returns."""
         units = (self.grid.step << value_bits) * self.thin
         return units if self.interpolation == "simplex" else units**self.axes
 

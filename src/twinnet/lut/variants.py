@@ -1,4 +1,4 @@
-"""The steps of a plan, one site each, with every way in which an engine may do them otherwise.
+"""The steps of a plan, one site each, with the ways in which an engine may deviate from them.
 
 `twinnet.lut.plan` says what each step means; a step here with its default `Way` is exactly that. A `Way` names a
 deviation that a plan cannot express (zero padding, a bin off by one, nearest entry), so that a hypothesis about a
@@ -7,7 +7,7 @@ faulty twin can be evaluated. Arrays have a leading axis for the planes of an im
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -65,25 +65,21 @@ class Walk:
 
 
 def rounded(x: np.ndarray, how: str) -> np.ndarray:
-    """Whole numbers: even (half to even), up (half up), away (half away from zero), trunc, floor, ceil.
+    """Round to whole numbers: even (half to even), up (half up), trunc, floor, ceil.
 
     >>> [rounded(np.array([-0.5, 0.5, 1.5]), how).tolist() for how in ("even", "up", "trunc")]
     [[-0.0, 0.0, 2.0], [0.0, 1.0, 2.0], [-0.0, 0.0, 1.0]]
     """
-    match how:
-        case "even":
-            return np.rint(x)
-        case "up":
-            return np.floor(x + 0.5)
-        case "away":
-            return np.sign(x) * np.floor(np.abs(x) + 0.5)
-        case "trunc":
-            return np.trunc(x)
-        case "floor":
-            return np.floor(x)
-        case "ceil":
-            return np.ceil(x)
-    raise ValueError(how)
+    return _ROUNDINGS[how](x)
+
+
+_ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "even": np.rint,
+    "up": lambda x: np.floor(x + 0.5),
+    "trunc": np.trunc,
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +101,7 @@ class Lookup:
 
     @property
     def denominator(self) -> int:
-        """What numerators are over."""
+        """The denominator of its numerators."""
         return self.term.denominator(self.table)
 
     @property

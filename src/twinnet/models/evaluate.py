@@ -32,7 +32,7 @@ def board_of(name: str) -> str:
 
 
 def task_of_board(board: str) -> Task:
-    """What is done there.
+    """The task of a board.
 
     >>> task_of_board("sr-x3").describe(), task_of_board("deblock-40").describe()
     ('sr x3, bicubic matlab', 'deblock JPEG quality 40')

@@ -47,7 +47,7 @@ def compress(folder: str | Path) -> Path:
 
 
 def read_tables(experiment: Experiment, kind: str):
-    """Tables of an experiment; the message says what makes them."""
+    """Tables of an experiment; if there are none, the error names the command that makes them."""
     from twinnet.lut.file import read
 
     path = experiment.tables(kind)

@@ -1,4 +1,4 @@
-"""What needs neither tables nor a network: the resampling and the filters of OpenCV, to stand beside them.
+"""Classical baselines: the resampling and the filters of OpenCV.
 
 The settings of the filters are those with the best PSNR on the validation images (CID22), found by
 `tools/shipped_tables/filter_tuning.py`; no test set was looked at. Between the levels listed they are interpolated.

@@ -1,6 +1,6 @@
 """Any twin of a table network, seen as the network sees itself: its sites, in pixel units, one axis for the planes.
 
-Tables run elsewhere speak in their own numbers. Whole numbers at a site are numerators, as integer executors record
+Tables run elsewhere use their own units. Whole numbers at a site are numerators, as integer executors record
 them; floats are in pixel units. A whole-number output holds pixels, a float one is in [0, 1] like the image. A network
 that takes uint8 [planes, rows, columns] (`twinnet lut onnx`) is given that.
 """

@@ -127,7 +127,7 @@ def test_candidates_differ_by_more_than_a_turn() -> None:
         ({"preset": "own"}, "at least one stage"),
         ({"preset": "own", "stages": [{"patterns": "s", "upscale": 2}]}, "give x2"),
         ({"preset": "own", "stages": [{"patterns": "zz", "upscale": 4}]}, "no pattern"),
-        ({"stages": [{"patterns": "s", "upscale": 4}]}, "stages of its own"),
+        ({"stages": [{"patterns": "s", "upscale": 4}]}, "its own stages"),
         ({"iterations": [0]}, "iterations"),
         ({"shares": [1.5]}, "shares"),
     ],

@@ -67,7 +67,7 @@ def check_planes(planes: np.ndarray, dimensions: int) -> None:
 def levels(requant: Requant, denominator: int, bound: int) -> np.ndarray:
     """The smallest numerator that gives at least v, for v = 1..255; `bound + 1` where none does.
 
-    Every step of a requantisation is monotone, so these 255 numbers say all there is to say about it.
+    Every step of a requantisation is monotone, so these 255 numbers define it completely.
 
     >>> levels(Requant("q", (("clip", 0, 255), ("round",))), 16, 4096)[:3].tolist()
     [9, 24, 41]

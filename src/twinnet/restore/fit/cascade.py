@@ -65,7 +65,7 @@ class FitStage:
 
 @dataclass(frozen=True)
 class StageReport:
-    """What came out of one stage."""
+    """The result of one stage."""
 
     name: str
     error: float
@@ -271,7 +271,7 @@ def _lower(
 def check_stages(
     stages: Sequence[FitStage], final: int, scales: Mapping[str, int] | None = None, before: str = INPUT
 ) -> None:
-    """Everything that can be wrong with stages that should lead to x`final`, before time is spent on the first.
+    """Check that stages lead to x`final`, before time is spent on the first.
 
     `scales` are those of the images there already, `before` the name of the last of them.
 

@@ -1,4 +1,4 @@
-"""What a cascade is fitted on: input planes, and the image each stage should give, at any scale on the way."""
+"""The data of a fit: input planes, and the image each stage should give, at any scale on the way."""
 
 from __future__ import annotations
 

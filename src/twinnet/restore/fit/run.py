@@ -32,14 +32,14 @@ __all__ = ["FitDone", "fit", "fit_images", "held_out", "search", "settings_of"]
 
 @dataclass(frozen=True, eq=False)
 class FitDone:
-    """What a fit left behind."""
+    """The result of a fit."""
 
     path: Path
     result: FitResult
     psnr: float
     """On the validation planes, of the tables as they deploy."""
     plain: float
-    """The same for doing nothing (bicubic, or the input)."""
+    """The same without tables (bicubic, or the input)."""
     seconds: float
     cpu: float
 
@@ -84,7 +84,7 @@ def _planes(experiment: Experiment, pairs: Pairs, planes: str, half: bool, watch
 
 
 def held_out(folder: str | Path, tables: Path) -> tuple[float, float]:
-    """PSNR of some tables and of doing nothing over all validation planes of an experiment, as `fit` states them."""
+    """PSNR of some tables and of no restoration over all validation planes of an experiment, as `fit` states them."""
     from twinnet.lut.file import read
     from twinnet.restore.data import training_data
 
@@ -192,7 +192,7 @@ def _before(stages: Sequence[FitStage], images: tuple[FitImages, FitImages], how
 
 
 def _scores(experiment: Experiment, plan: Plan, valid: FitImages) -> tuple[float, float]:
-    """PSNR of the tables and of doing nothing over all validation planes."""
+    """PSNR of the tables and of no restoration over all validation planes."""
     from twinnet.lut.executors import make
     from twinnet.restore.tasks import task_of
 

@@ -1,4 +1,4 @@
-"""Lookups done otherwise: padding, sampler, taps, rotation, bin, node value, interpolation, rounding, payload order."""
+"""Lookups done differently: padding, sampler, taps, rotation, bin, node value, interpolation, rounding, payload order."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _one_rotation(problem: Problem, group: Group) -> Iterator[Candidate]:
 
 
 def _key(step: Lookup) -> Any:
-    """What a lookup computes, up to the words for it."""
+    """Equal for lookups that compute the same, however they are described."""
     sample = step.term.sample
     turned = [turn(offset, step.rotation, step.cell) for offset in sample.offsets]
     planes = [sample.plane(k) for k in range(len(turned))]
