@@ -95,6 +95,8 @@ def compared(spec: str, task: Task) -> Candidate:
     from twinnet.restore.peers import open_peer
 
     path = Path(spec.partition("?")[0])
+    if not path.exists():
+        raise UsageError(f"--compare: no such file or folder: {path}")
     name = path.name.removesuffix(".lut.safetensors").removesuffix(".safetensors")
     if path.is_dir() or path.name.endswith((".safetensors", ".npy")):
         return tables_candidate(path, name, task)

@@ -41,7 +41,7 @@ class Row:
     lookups: int | None = None
     parameters: int | None = None
     ratio: float | None = None
-    """Running time divided by that of OpenCV's cubic resampling or bilateral filter, on the same images in the same run."""
+    """Running time divided by that of OpenCV's cubic resampling or bilateral filter, on the same images in this run."""
     failed: str = ""
     """Why it has no scores."""
 

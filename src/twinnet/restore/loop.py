@@ -110,7 +110,7 @@ class _Run:
                 state.restore_random(found.randoms[processes.process_index])
             else:
                 self.journal.say(
-                    f"{work.name}: interrupted with {len(found.randoms)} processes, resumed with {processes.num_processes}"
+                    f"{work.name}: resumed with {processes.num_processes} processes, after {len(found.randoms)} before"
                 )
 
     def go(self) -> None:

@@ -33,7 +33,7 @@ WRONG = {
         "cell",
     ),
     "version = 1\nmodel = 3\n": (":2:", "must be a section"),
-    "version = 1\n[model\n": (":2:", "no TOML"),
+    "version = 1\n[model\n": (":2:", "not valid TOML"),
     f"version = {VERSION + 1}\n": (":1:", "newer"),
     "version = 0\n": (":1:", "version = 0"),
     "[model]\n": ("no version is stated",),

@@ -178,5 +178,5 @@ def test_changed_tones_are_the_same_change_on_both_sides(photos):
 def test_only_super_resolution_changes_tones(tmp_path):
     from twinnet.restore.new import new
 
-    with pytest.raises(UsageError, match="only sr can change tones, not denoise"):
+    with pytest.raises(UsageError, match="denoise cannot change tones"):
         new(tmp_path / "exp", {"model": {"task": "denoise", "scale": 1}, "data": {"tones": 0.5}})

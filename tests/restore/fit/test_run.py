@@ -65,13 +65,13 @@ def test_an_interrupted_fit_goes_on(experiment: Path, monkeypatch: pytest.Monkey
     whole.path.unlink()
     real, seen = running.fit_cascade, []
 
-    def stopped(stages, train, valid, settings, watch, begin, keep):
+    def stopped(stages, images, settings, watch, begin, keep):
         def then(result) -> None:
             keep(result)
             raise KeyboardInterrupt
 
         seen.append(len(stages))
-        return real(stages, train, valid, settings, watch, begin, then)
+        return real(stages, images, settings, watch, begin, then)
 
     monkeypatch.setattr(running, "fit_cascade", stopped)
     with pytest.raises(KeyboardInterrupt):

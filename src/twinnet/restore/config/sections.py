@@ -181,7 +181,7 @@ class _Loop(Section):
     iterations: int = Field(default=200_000, ge=1, description="Steps of the optimiser.")
     learning_rate: float = Field(default=1e-3, gt=0, le=10, description="Learning rate at the start.")
     learning_rate_end: float = Field(
-        default=1e-4, ge=0, le=10, description="Learning rate at the end (schedule cosine)."
+        default=1e-4, ge=0, le=10, description="Learning rate at the end, if cosine."
     )
     schedule: Schedule = Field(default="cosine", description="How the learning rate falls.")
     loss: Loss = Field(default="mse", description="What is minimised, on images in [0, 1].")

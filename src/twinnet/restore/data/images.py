@@ -81,7 +81,7 @@ def find_images(folder: Path) -> list[Path]:
 
 
 def store(key: str, images: Callable[[], Iterator[tuple[str, np.ndarray | str]]]) -> ImageSet:
-    """The images cached under `key`. If there are none, `images` gives names with pixels, or with the reason for none."""
+    """The images cached under `key`. If there are none, `images` gives names with pixels, or with the reason."""
 
     def build(folder: Path) -> None:
         entries, skipped, offset = [], {}, 0

@@ -1,4 +1,4 @@
-"""Lookups done differently: padding, sampler, taps, rotation, bin, node value, interpolation, rounding, payload order."""
+"""Lookups done differently: padding, sampler, taps, rotation, bin, node, interpolation, rounding, payload order."""
 
 from __future__ import annotations
 
