@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Signature", "TensorSpec", "by_position"]
+__all__ = ["Signature", "TensorSpec", "by_position", "dims"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,7 @@ class TensorSpec:
         return self.shape is None or any(not isinstance(d, int) for d in self.shape)
 
     def __str__(self) -> str:
-        dims = "?" if self.shape is None else "x".join(str(d) for d in self.shape) or "scalar"
-        return f"{self.name}: {self.dtype} {dims}"
+        return f"{self.name}: {self.dtype} {'?' if self.shape is None else dims(self.shape)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +49,12 @@ def by_position(ours: Collection[str], theirs: Collection[str]) -> dict[str, str
     if set(ours) <= set(theirs) or len(ours) != len(theirs):
         return {}
     return dict(zip(ours, theirs, strict=True))
+
+
+def dims(shape: Sequence[int | str] | None) -> str:
+    """Format a shape.
+
+    >>> dims((1, 3, "h")), dims(()), dims(None)
+    ('1x3xh', 'scalar', 'any shape')
+    """
+    return "any shape" if shape is None else "x".join(map(str, shape)) or "scalar"

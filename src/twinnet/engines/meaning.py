@@ -33,7 +33,8 @@ class SiteJudge(Protocol):
     which tensors one is computed.
     """
 
-    inputs: Mapping[str, str]
+    @property
+    def inputs(self) -> Mapping[str, str]: ...
 
     @property
     def shape_values(self) -> frozenset[str]: ...

@@ -117,9 +117,9 @@ def stages_with(
         walk = _Walk(network, inputs, twin, dict(files or {}), folder, held / "files", tuple(argv), options)
         result = walk.result()
     if folder is not None:
-        from twinnet.report.files import write_set
+        from twinnet.report.files import write_run
 
-        write_set(result, folder)
+        write_run(result, folder)
     return result
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing.layers import LayerMatch
 from twinnet.result import Fact, fact
+from twinnet.signature import dims
 from twinnet.structure.change import Change, StructureDiff
-from twinnet.structure.names import dims, op_of, place_of
+from twinnet.structure.names import op_of, place_of
 
 if TYPE_CHECKING:
     import torch

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from twinnet.errors import EngineError, UsageError
 from twinnet.layers.graph import Graph
 from twinnet.result import fact
+from twinnet.signature import dims
 from twinnet.structure.change import Change, Kind, StructureDiff
 from twinnet.structure.graphs import compare_graphs
-from twinnet.structure.names import dims
 
 if TYPE_CHECKING:
     from twinnet.network import Network
