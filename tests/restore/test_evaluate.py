@@ -68,8 +68,8 @@ def test_models_of_others_in_the_same_table(make):
         ("nowhere.onnx", "no such file"),
         ("text.onnx", "not an ONNX model"),
         ("text.pb", "not a graph that OpenCV reads"),
-        ("text.bin", "is not known"),
-        ("text.onnx?colour=blue", "not possible"),
+        ("text.bin", "not a model that can be compared"),
+        ("text.onnx?colour=blue", "is not valid"),
     ],
 )
 def test_files_that_cannot_be_compared(tmp_path, name, why):
