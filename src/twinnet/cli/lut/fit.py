@@ -14,7 +14,7 @@ __all__ = ["VERBS"]
 def fit(exp_dir: Experiment, quiet: Quiet = False) -> None:
     """Fit tables to the images of an experiment by least squares, without training a network.
 
-    What is fitted stands in [fit] of its config.toml: a preset (tiny, small, default, best) or stages of your own.
+    [fit] in its config.toml says what to fit: a preset (tiny, small, default, best) or your own stages.
     """
     from twinnet.restore.fit import fit as run
 
