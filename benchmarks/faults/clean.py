@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from benchmarks.faults.networks import Subject
 from benchmarks.faults.trial import judged, twin_of
 from twinnet.engines import parse_spec
 from twinnet.errors import EngineError
+from twinnet.judge.tolerance import Tolerance
 from twinnet.result import Result
 
 __all__ = ["Clean", "clean_pair", "clean_pairs"]
@@ -23,7 +23,7 @@ _TWINS = {
     "two threads": "onnxruntime?threads=2:{}",
     "OpenVINO": "openvino:{}",
 }
-_FLOAT16 = {"snr": 30.0}
+_FLOAT16 = Tolerance(snr=30.0)
 """The tolerance stated for float16, whose rounding is 8192 times as coarse."""
 
 
@@ -52,15 +52,15 @@ def clean_pairs(known: Sequence[Subject]) -> Iterator[Clean]:
             yield clean_pair(
                 subject.name,
                 "float16 with a stated tolerance",
-                lambda s=subject: _torch(s, "torch?dtype=float16", **_FLOAT16),
+                lambda s=subject: _torch(s, "torch?dtype=float16", _FLOAT16),
             )
 
 
-def _torch(subject: Subject, twin: str, **tolerance: Any) -> Result:
+def _torch(subject: Subject, twin: str, tolerance: Tolerance | None = None) -> Result:
     """The module itself as the network."""
     from twinnet import check
 
-    result = check(subject.module, None, twin, samples=1, keep="none", **tolerance)
+    result = check(subject.module, None, twin, samples=1, keep="none", tolerance=tolerance)
     assert isinstance(result, Result)
     return result
 

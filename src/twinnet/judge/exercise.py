@@ -34,11 +34,21 @@ class _Side:
     reached: Callable[[np.ndarray], bool]
 
 
+@dataclass(slots=True)
+class _Rows:
+    """A learned table, the tensor that holds its indices, and which rows were read."""
+
+    layer: Layer
+    tensor: str
+    read: np.ndarray
+
+
 class Exercise:
-    """The sides of all bounds of a graph, crossed off as samples reach them."""
+    """The sides of all bounds of a graph, and the rows of its tables, crossed off as samples reach them."""
 
     def __init__(self, graph: Graph) -> None:
         self._missing = [side for layer in graph for side in _sides(layer, graph)]
+        self._tables = [table for layer in graph if (table := _table(layer, graph)) is not None]
 
     @property
     def tensors(self) -> frozenset[str]:
@@ -48,7 +58,12 @@ class Exercise:
     @property
     def missing(self) -> tuple[Fact, ...]:
         """The sides that no sample has reached."""
-        return tuple(
+        rows = tuple(
+            fact("exercise.rows", layer=t.layer.label, read=int(t.read.sum()), rows=t.read.size)
+            for t in self._tables
+            if t.read.any() and not t.read.all()
+        )
+        return rows + tuple(
             fact(
                 "exercise.side",
                 layer=side.layer.label,
@@ -60,7 +75,10 @@ class Exercise:
         )
 
     def see(self, values: Mapping[str, np.ndarray]) -> bool:
-        """Cross off what these tensors reach; whether anything was."""
+        """Cross off what these tensors reach; whether a bound was."""
+        for table in self._tables:
+            if table.tensor in values:
+                table.read[np.asarray(values[table.tensor]).reshape(-1) % table.read.size] = True
         wanted = {name: values[name] for name in self.tensors if name in values}
         if not wanted:
             return False
@@ -80,6 +98,17 @@ class Seeing(TraceBuilder):
 
     def add(self, name: str, array: np.ndarray) -> None:
         self.reached |= self._exercise.see({name: array})
+
+
+def _table(layer: Layer, graph: Graph) -> _Rows | None:
+    if layer.kind != "gather" or len(layer.inputs) < 2:
+        return None
+    table, indices = layer.inputs[:2]
+    if table not in graph.constants or indices is None or indices in graph.constants:
+        return None
+    shape = tuple(graph.constants[table].shape)
+    axis = int(layer.attrs.get("axis", 0))
+    return _Rows(layer, indices, np.zeros(shape[axis], bool)) if shape and shape[axis] > 1 else None
 
 
 def _sides(layer: Layer, graph: Graph) -> Iterable[_Side]:

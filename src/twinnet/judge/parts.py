@@ -127,12 +127,13 @@ def _scales(largest: np.ndarray, elements: int) -> np.ndarray:
 
 
 def _limits(scale: np.ndarray, noise: np.ndarray | None, whole: float, rounding: Rounding) -> np.ndarray:
-    """What each slice may be off."""
-    least = FAR * (rounding.unit * whole + rounding.chance)
+    """What each slice may be off. Where its noise is not known, that of a neighbour may have reached it."""
     if noise is None:
+        least = FAR * (rounding.unit * whole + rounding.chance)
         return np.maximum(_PLAIN * rounding.unit * scale, least)
     alive = scale > 0
     usual = float(np.median(noise[alive] / scale[alive])) if alive.any() else 0.0
+    least = FAR * (rounding.unit * rounding.whole + rounding.chance)
     return np.maximum(FAR * np.maximum(noise, max(usual, rounding.steps) * scale), least)
 
 

@@ -48,6 +48,11 @@ def _(layer: str, kind: str, side: str, bound: float) -> str:
     return f"{layer} never sees a value {side} {bound:g}"
 
 
+@sentence("exercise.rows")
+def _(layer: str, read: int, rows: int) -> str:
+    return f"{layer} reads {read} of {rows} rows"
+
+
 @sentence("exercise.missing")
 def _(sides: tuple[Fact, ...], more: int) -> str:
     rest = f"; and {more} more" if more else ""

@@ -1,0 +1,97 @@
+"""Faults where usual data does not go: behind a bound, a branch, a row or a channel that it never reaches."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.hidden.attack import attack, checked, function
+from benchmarks.hidden.nets import Branches, Classifier, Clipped, Features, Lookup, picture
+
+_SHAPE = {"x": (1, 3, 16, 16)}
+
+
+def _register(bound: str) -> None:
+    @attack(f"a lost {bound} on the input, synthetic data")
+    def synthetic(rng: np.random.Generator) -> Any:
+        net = Clipped(bound).eval()
+        twin = copy.deepcopy(net)
+        twin.lost = True
+        return checked(net, None, function(twin), shapes=_SHAPE)
+
+    @attack(f"a lost {bound} on the input, given data")
+    def given(rng: np.random.Generator) -> Any:
+        net = Clipped(bound).eval()
+        twin = copy.deepcopy(net)
+        twin.lost = True
+        return checked(net, picture(int(rng.integers(99))), function(twin))
+
+
+for _bound in ("clip", "relu", "abs"):
+    _register(_bound)
+
+
+@attack("a lost upper bound")
+def upper(rng: np.random.Generator) -> Any:
+    net = Features().eval()
+    twin = copy.deepcopy(net)
+    twin.act = torch.nn.ReLU()
+    return checked(net, None, function(twin), shapes=_SHAPE)
+
+
+@attack("a part of the output that is 0 on this data")
+def dead(rng: np.random.Generator) -> Any:
+    net = Features().eval()
+    twin = copy.deepcopy(net)
+    twin.shift = 0.5
+    return checked(net, [picture(1), picture(2)], function(twin))
+
+
+@attack("the choice that is never made, synthetic data")
+def branch(rng: np.random.Generator) -> Any:
+    net = Branches().eval()
+    twin = copy.deepcopy(net)
+    twin.other = 3.0
+    return checked(net, None, function(twin), shapes=_SHAPE)
+
+
+@attack("the choice that is never made, given data")
+def branch_given(rng: np.random.Generator) -> Any:
+    net = Branches().eval()
+    twin = copy.deepcopy(net)
+    twin.other = 3.0
+    return checked(net, picture(int(rng.integers(99))), function(twin))
+
+
+@attack("a row of a table that is seldom read")
+def row(rng: np.random.Generator) -> Any:
+    net = Lookup().eval()
+    twin = copy.deepcopy(net)
+    with torch.no_grad():
+        twin.table.weight[int(rng.integers(4000, 5000))] += 1
+    return checked(net, torch.arange(12)[None], function(twin))
+
+
+@attack("inputs that are 0 everywhere")
+def zero(rng: np.random.Generator) -> Any:
+    net = Classifier().eval()
+    twin = copy.deepcopy(net)
+    with torch.no_grad():
+        twin.body[0].weight.mul_(2)
+    return checked(net, torch.zeros(1, 3, 12, 12), function(twin))
+
+
+@attack("outputs that are saturated")
+def saturated(rng: np.random.Generator) -> Any:
+    class Saturated(Classifier):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sigmoid(200 + super().forward(x))
+
+    net = Saturated().eval()
+    twin = copy.deepcopy(net)
+    with torch.no_grad():
+        twin.last.weight.mul_(1.1)
+    return checked(net, picture(int(rng.integers(99))), function(twin))
