@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Report", "progress", "silent"]
+__all__ = ["Report", "progress", "quiet", "silent"]
 
 Report = Callable[[str, float | None], None]
 """Called with what is being done, and the share of it that is done; None where nobody knows."""
@@ -45,3 +47,19 @@ def progress(*, quiet: bool = False) -> Iterator[Report]:
                 bar.update(task, description=step, total=1.0, completed=share)
 
         yield report
+
+
+@contextmanager
+def quiet(*loggers: str) -> Iterator[None]:
+    """Keep warnings and the messages of these loggers off the screen: a library's errors say what matters."""
+    found = [logging.getLogger(name) for name in loggers]
+    levels = [logger.level for logger in found]
+    for logger in found:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(found, levels, strict=True):
+            logger.setLevel(level)

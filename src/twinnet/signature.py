@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-__all__ = ["Signature", "TensorSpec", "by_position"]
+__all__ = ["Signature", "TensorSpec", "by_position", "format_shape"]
+
+
+def format_shape(shape: Iterable[int | str] | None) -> str:
+    """A shape as people write it.
+
+    >>> format_shape((1, 3, "h", 640)), format_shape(()), format_shape(None)
+    ('1x3xhx640', 'scalar', 'of unknown rank')
+    """
+    return "of unknown rank" if shape is None else "x".join(str(d) for d in shape) or "scalar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +38,7 @@ class TensorSpec:
         return self.shape is None or any(not isinstance(d, int) for d in self.shape)
 
     def __str__(self) -> str:
-        dims = "?" if self.shape is None else "x".join(str(d) for d in self.shape) or "scalar"
-        return f"{self.name}: {self.dtype} {dims}"
+        return f"{self.name}: {self.dtype} {'?' if self.shape is None else format_shape(self.shape)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,11 @@ class Signature:
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...] = ()
+
+    @property
+    def required(self) -> tuple[TensorSpec, ...]:
+        """The inputs that must be given; all of them where each is optional."""
+        return tuple(spec for spec in self.inputs if not spec.optional) or self.inputs
 
 
 def by_position(ours: Collection[str], theirs: Collection[str]) -> dict[str, str]:

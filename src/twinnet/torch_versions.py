@@ -40,7 +40,7 @@ NEWEST_TRIED = "2.15"
 """The newest version in the table of docs/torch-versions.md; `make torch-matrix` tries another."""
 
 
-def refuse_older(version: str, oldest: str = OLDEST) -> None:
+def refuse_older(version: str) -> None:
     """Raise a `UsageError` for a PyTorch that is too old, with what to do.
 
     >>> refuse_older("2.9.0+cpu")
@@ -49,10 +49,10 @@ def refuse_older(version: str, oldest: str = OLDEST) -> None:
     twinnet.errors.UsageError: PyTorch 2.8.1 is too old: twinnet needs 2.9 or newer
       pip install 'torch>=2.9'
     """
-    if _number(version) < _number(oldest):
+    if _number(version) < _number(OLDEST):
         raise UsageError(
-            f"PyTorch {version} is too old: twinnet needs {oldest} or newer",
-            hint=f"pip install 'torch>={oldest}'",
+            f"PyTorch {version} is too old: twinnet needs {OLDEST} or newer",
+            hint=f"pip install 'torch>={OLDEST}'",
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from twinnet.engines.reference import reference_spec
 from twinnet.engines.registry import (
     BUILT_IN,
     all_engines,
@@ -14,7 +13,7 @@ from twinnet.engines.registry import (
     register,
     standalone_of,
 )
-from twinnet.engines.spec import Spec, parse_spec, parse_specs
+from twinnet.engines.spec import Spec, parse_spec, parse_specs, reference_spec
 
 __all__ = [
     "BUILT_IN",

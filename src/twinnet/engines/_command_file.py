@@ -37,7 +37,7 @@ _PLACES = (
     "here",
     "python",
 )
-_ITEM = ("name", "plain", "index", "file", "dtype", "shape")
+_ITEM = frozenset(("name", "plain", "index", "dtype", "shape"))
 
 
 def _expression(value: str) -> str:
@@ -181,22 +181,22 @@ class Description(_Strict):
     options: dict[str, Option] = {}
     environment: dict[str, str] = {}
 
-    def texts(self) -> Iterator[tuple[str, str, bool]]:
-        """Every text with placeholders: where it stands, the text, and whether it is for one tensor."""
-        for where, step in (("compile", self.compile), ("run", self.run)):
-            for command in step.run if step else ():
-                for part in command:
-                    yield (
-                        f"{where}.run",
-                        part if isinstance(part, str) else part.text,
-                        not isinstance(part, str),
-                    )
-        for part in self.run.watch:
-            yield "run.watch", part if isinstance(part, str) else part.text, not isinstance(part, str)
+    def texts(self) -> Iterator[tuple[str, str, frozenset[str]]]:
+        """Every text with placeholders: its key, the text, and the placeholders it may hold."""
+        general = frozenset((*_PLACES, *(f"option.{name}" for name in self.options)))
+        each = general | _ITEM | {"file"}
+        commands = [("compile.run", c) for c in (self.compile.run if self.compile else ())]
+        commands += [("run.run", c) for c in self.run.run] + [("run.watch", self.run.watch)]
+        for where, command in commands:
+            for part in command:
+                yield (where, part, general) if isinstance(part, str) else (where, part.text, each)
         for name, part in self.run.files.items():
-            yield f"run.files.{name}", part.text, True
+            yield f"run.files.{name}", part.text, each
         for key, value in self.environment.items():
-            yield f"environment.{key}", value, False
+            yield f"environment.{key}", value, general
+        yield "tensors.input_files", self.tensors.input_files, _ITEM
+        yield "tensors.output_files", self.tensors.output_files, _ITEM
+        yield "intermediates.files", self.intermediates.files, _ITEM
 
 
 def ready_files() -> list[str]:
@@ -293,38 +293,19 @@ def _line(text: str, keys: Sequence[str]) -> str:
 
 
 def _check_placeholders(path: Path, text: str, found: Description) -> None:
-    options = {f"option.{name}" for name in found.options}
-    general = {*_PLACES, *options}
-    for where, words, per_tensor in found.texts():
-        allowed = general | set(_ITEM) if per_tensor else general
+    for where, words, allowed in found.texts():
         for name in re.findall(r"\{([^{}]+)\}", words.replace("{{", "").replace("}}", "")):
-            known = name in allowed or re.fullmatch(r"inputs\[[^\]]+\]", name)
-            if not known:
+            place = f"{path}{_line(text, where.split('.'))}: {where}"
+            if name not in allowed and not ("inputs" in allowed and re.fullmatch(r"inputs\[[^\]]+\]", name)):
                 raise UsageError(
-                    f"{path}{_line(text, where.split('.'))}: {where} has the unknown placeholder {{{name}}}",
+                    f"{place} has the unknown placeholder {{{name}}}",
                     hint=f"allowed: {', '.join(sorted(allowed))}",
                 )
             if name == "artefact" and found.compile is None:
                 raise UsageError(
-                    f"{path}{_line(text, where.split('.'))}: {where} names {{artefact}}, but there is no [compile]",
+                    f"{place} names {{artefact}}, but there is no [compile]",
                     hint="without a compile step the program is given {model}",
                 )
-    for key, words in (
-        ("input_files", found.tensors.input_files),
-        ("output_files", found.tensors.output_files),
-    ):
-        _check_pattern(path, text, f"tensors.{key}", words)
-    _check_pattern(path, text, "intermediates.files", found.intermediates.files)
-
-
-def _check_pattern(path: Path, text: str, where: str, words: str) -> None:
-    allowed = {"name", "plain", "index", "dtype", "shape"}
-    for name in re.findall(r"\{([^{}]+)\}", words):
-        if name not in allowed:
-            raise UsageError(
-                f"{path}{_line(text, where.split('.'))}: {where} has the unknown placeholder {{{name}}}",
-                hint=f"allowed: {', '.join(sorted(allowed))}",
-            )
 
 
 def chosen_options(found: Description, path: Path, given: Mapping[str, str]) -> dict[str, str]:

@@ -103,9 +103,10 @@ def ending(code: int) -> str:
     return f"it ended with exit code {code}"
 
 
-def last_words(text: str, lines: int = 25, width: int = 300) -> str:
+def last_words(text: str) -> str:
     """What to keep of a log: its end and, where that is further up, the first mention of an error."""
-    every = [line if len(line) <= width else line[:width] + " ..." for line in text.strip().splitlines()]
+    lines = 25
+    every = [line if len(line) <= 300 else line[:300] + " ..." for line in text.strip().splitlines()]
     end = "\n".join(every[-lines:])[-_KEPT:]
     first = next((i for i, line in enumerate(every) if re.search(r"\berror\b", line, re.I)), len(every))
     if first >= len(every) - lines and every[first:] and "\n".join(every[first:]) in end:

@@ -11,13 +11,13 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twinnet.engines._ort_session import make_session
 from twinnet.errors import UsageError, foreign
 from twinnet.job import Job
 
@@ -37,6 +37,7 @@ CALIBRATIONS = {
     "distribution": "Distribution",
 }
 _WEIGHTED = ("Conv", "ConvTranspose", "MatMul", "Gemm")
+_TASK = ("quantise the network", "onnxruntime")
 _HUGE = 1e30
 """Beyond this a number is a mask and no activation: no range of 256 steps holds it beside others."""
 
@@ -99,64 +100,42 @@ def quantised(artefact: OnnxArtefact, way: Quantise, job: Job) -> OnnxArtefact:
     return replace(artefact, network=OnnxNetwork(made, name=artefact.network.name))
 
 
-def _tools() -> AbstractContextManager[None]:
-    """What ONNX Runtime's own tools raise."""
-    return foreign("quantise the network", "onnxruntime")
-
-
-def _static(
+def _by_tools(
     model: onnx.ModelProto, way: Quantise, artefact: OnnxArtefact, job: Job, folder: Path
 ) -> onnx.ModelProto:
+    """Static or dynamic quantisation of whole operators."""
     import onnx
     from onnxruntime import quantization as tools
 
     source, target = folder / "float.onnx", folder / "quantised.onnx"
     _name_nodes(model)
     onnx.save(model, str(source))
+    common: dict[str, Any] = {"per_channel": way.per_channel, "reduce_range": way.reduce_range}
+    if way.how == "dynamic":
+        # ONNX Runtime has no ConvInteger of signed weights.
+        kind = "uint8" if any(n.op_type == "Conv" for n in model.graph.node) else way.weights
+        with foreign(*_TASK):
+            tools.quantize_dynamic(source, target, weight_type=tools.QuantType[TYPES[kind]], **common)
+        return onnx.load(str(target))
     samples = [artefact.feeds(sample) for sample in job.samples or (job.inputs,)]
+    left = iter(samples)
 
     class Reader(tools.CalibrationDataReader):
-        def __init__(self) -> None:
-            self.left = iter(samples)
-
         def get_next(self) -> Any:
-            return next(self.left, None)
+            return next(left, None)
 
     unbounded = _unbounded(model, samples)
-    with _tools():
+    with foreign(*_TASK):
         tools.quantize_static(
             source,
             target,
             Reader(),
             quant_format=tools.QuantFormat.QDQ,
-            per_channel=way.per_channel,
-            reduce_range=way.reduce_range,
-            activation_type=getattr(tools.QuantType, TYPES[way.activations]),
-            weight_type=getattr(tools.QuantType, TYPES[way.weights]),
-            calibrate_method=getattr(tools.CalibrationMethod, CALIBRATIONS[way.calibrate]),
+            activation_type=tools.QuantType[TYPES[way.activations]],
+            weight_type=tools.QuantType[TYPES[way.weights]],
+            calibrate_method=tools.CalibrationMethod[CALIBRATIONS[way.calibrate]],
             nodes_to_exclude=unbounded,
-        )
-    return onnx.load(str(target))
-
-
-def _dynamic(
-    model: onnx.ModelProto, way: Quantise, artefact: OnnxArtefact, job: Job, folder: Path
-) -> onnx.ModelProto:
-    import onnx
-    from onnxruntime import quantization as tools
-
-    source, target = folder / "float.onnx", folder / "quantised.onnx"
-    _name_nodes(model)
-    onnx.save(model, str(source))
-    # ONNX Runtime has no ConvInteger of signed weights.
-    kind = "uint8" if any(n.op_type == "Conv" for n in model.graph.node) else way.weights
-    with _tools():
-        tools.quantize_dynamic(
-            source,
-            target,
-            per_channel=way.per_channel,
-            reduce_range=way.reduce_range,
-            weight_type=getattr(tools.QuantType, TYPES[kind]),
+            **common,
         )
     return onnx.load(str(target))
 
@@ -218,13 +197,13 @@ def _half(
 ) -> onnx.ModelProto:
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
-    with _tools():
+    with foreign(*_TASK):
         made = convert_float_to_float16(model, keep_io_types=True)
     _sort(made)
     return made
 
 
-_MAKERS = {"static": _static, "dynamic": _dynamic, "weights": _weights_only, "float16": _half}
+_MAKERS = {"static": _by_tools, "dynamic": _by_tools, "weights": _weights_only, "float16": _half}
 
 
 def _sort(model: onnx.ModelProto) -> None:
@@ -236,14 +215,11 @@ def _sort(model: onnx.ModelProto) -> None:
     for start in range(len(graph.nodes)):
         stack = [start]
         while stack:
-            index = stack[-1]
-            before = [graph.producer[n] for n in graph.reads[index] if n in graph.producer]
+            before = (graph.producer[n] for n in graph.reads[stack[-1]] if n in graph.producer)
             waiting = [i for i in before if i not in order]
-            if index in order or not waiting:
-                order.setdefault(index)
-                stack.pop()
-            else:
-                stack.extend(waiting)
+            stack.extend(waiting)
+            if not waiting:
+                order.setdefault(stack.pop())
     nodes = [graph.nodes[i] for i in order]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
@@ -263,26 +239,18 @@ def _name_nodes(model: onnx.ModelProto) -> None:
 
 def _unbounded(model: onnx.ModelProto, samples: list[dict[str, np.ndarray]]) -> list[str]:
     """Nodes that read or make infinities (masks): no step can hold these, so they stay in floating point."""
-    import onnxruntime as ort
+    from onnx import numpy_helper
 
     from twinnet.onnx.graph import OnnxGraph
 
     graph = OnnxGraph(model)
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    every = [n for node in graph.nodes for n in node.output if n]
-    session = ort.InferenceSession(
-        graph.with_outputs(every).SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    tapped = graph.with_outputs(n for node in graph.nodes for n in node.output if n)
+    session = make_session(tapped.SerializeToString(), {"level": "off", "threads": None, "entries": {}})
     names = [o.name for o in session.get_outputs()]
     wild: set[str] = set()
     for sample in samples:
-        for name, array in zip(names, session.run(names, dict(sample)), strict=True):
-            if _is_wild(array):
-                wild.add(name)
-    from onnx import numpy_helper
-
+        found = zip(names, session.run(names, dict(sample)), strict=True)
+        wild.update(name for name, array in found if _is_wild(array))
     wild.update(n for n, t in graph.weights.items() if _is_wild(numpy_helper.to_array(t)))
     return [n.name for n in graph.nodes if wild.intersection((*n.input, *n.output))]
 

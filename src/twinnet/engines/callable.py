@@ -82,13 +82,7 @@ class CallableSession(Session):
         self._output_order = self._output_names(first)
         outputs = set(self._output_order)
         self._sites = tuple(
-            Site(
-                tensor=name,
-                node=name,
-                op="",
-                module="" if name in outputs else name,
-                role=_role(name, outputs),
-            )
+            Site(name, name, role="output") if name in outputs else Site(name, name, module=name)
             for name in first
         )
 
@@ -144,10 +138,6 @@ class CallableSession(Session):
         for name, array in self._call(inputs).items():
             builder.add(name, array)
         return builder.done()
-
-
-def _role(name: str, outputs: Collection[str]) -> Any:
-    return "output" if name in outputs else "inner"
 
 
 def _array(name: Any, value: Any) -> np.ndarray:

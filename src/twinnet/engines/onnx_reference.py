@@ -45,10 +45,10 @@ class OnnxReferenceEngine(Engine):
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
         read_options(self, options)
-        self.version()
+        version = self.version()
         from twinnet.onnx.export import onnx_artefact
 
-        return OnnxReferenceSession(onnx_artefact(network, file, job), job, self.version())
+        return OnnxReferenceSession(onnx_artefact(network, file, job), job, version)
 
     def standalone(self) -> Standalone:
         return Standalone(run_onnx_reference, (), "onnx", ("onnx",))
@@ -73,17 +73,12 @@ class OnnxReferenceSession(OnnxSession):
     engine = "onnx-reference"
 
     def __init__(self, artefact: OnnxArtefact, job: Job, version: str) -> None:
-        import onnx
         from onnx.reference import ReferenceEvaluator
 
         self.version = version
         super().__init__(artefact)
         self._job = job
-        model = artefact.model
-        if artefact.base_dir is not None:
-            model = onnx.ModelProto()
-            model.CopyFrom(artefact.model)
-            onnx.load_external_data_for_model(model, str(artefact.base_dir))
+        model = artefact.network.complete()
         with job.step("load"), foreign("load the network", "onnx-reference"):
             self._evaluator = ReferenceEvaluator(model)
 

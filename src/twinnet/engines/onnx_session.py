@@ -12,6 +12,7 @@ import numpy as np
 
 from twinnet.engines.base import Session
 from twinnet.job import Arrays, Job
+from twinnet.onnx.cut import between, build, extract
 from twinnet.onnx.graph import OnnxGraph, Piece
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -78,8 +79,6 @@ class OnnxSession(Session):
         return feeds, given
 
     def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
-        from twinnet.onnx.cut import between, build
-
         nodes, read = between(self._cut, [tensor], set(known) - {tensor})
         feeds = {name: np.asarray(values[name]) for name in read}
         model = build(self._cut, nodes, feeds, [tensor], self._artefact.network.weights())
@@ -113,7 +112,7 @@ class OnnxSession(Session):
         return self._cut.random
 
     def graph(self) -> Graph | None:
-        return self._artefact.graph()
+        return self._artefact.graph
 
 
 class TappedSession(OnnxSession):
@@ -208,7 +207,7 @@ class TappedSession(OnnxSession):
     def _piece_runner(self, piece: Piece, values: Arrays, count: int, watch: Collection[str]) -> Runner:
         if count == 1:
             return self.load_tapped([n for n in self._cut.observable if n in watch])
-        return self.load_part(self._cut.extract(piece, values))
+        return self.load_part(extract(self._cut, piece, values))
 
     def close(self) -> None:
         self._whole.clear()

@@ -192,19 +192,19 @@ class OnnxRuntimeSession(TappedSession):
                 return make_session(source, settings)
 
     @cached_property
-    def _survivors(self) -> tuple[str, ...]:
+    def sites(self) -> tuple[Site, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Original tensors that still exist after optimisation, in the original's order.
 
         They are listed from the saved graph of at most level "extended": marking just these in the original leaves
         the fused graph, and so the output, as it was. (Level "all" also changes layouts, which hides tensors.)
         """
         if self._level == "off":
-            return self._cut.observable
+            return self.sites_of(self._cut.observable)
         # Where it has no kernel for a narrow format it computes in float32, under a name of its own.
         alive = {name.removeprefix(_WIDENED) for node in self._optimised.node for name in node.output}
         # ONNX Runtime keeps the names of graph outputs, whatever it does inside.
         alive.update(self._cut.outputs)
-        return tuple(name for name in self._cut.observable if name in alive)
+        return self.sites_of(name for name in self._cut.observable if name in alive)
 
     @cached_property
     def _optimised(self) -> onnx.GraphProto:
@@ -245,14 +245,6 @@ class OnnxRuntimeSession(TappedSession):
         """Write the model as it is optimised here, at most at level "extended": "all" is for one processor only."""
         level = "extended" if self._level == "all" else self._level
         self._load(self._artefact.path or self._artefact.model, level=level, save_to=target)
-
-    @cached_property
-    def _sites(self) -> tuple[Site, ...]:
-        return self.sites_of(self._survivors)
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        return self._sites
 
     def load_ahead(self, inputs: Arrays) -> None:
         # All sites may be tapped at once: they are what is left after optimisation, whoever looks.

@@ -212,12 +212,10 @@ class OpenVinoSession(TappedSession):
         import onnx
 
         with self._job.step("import"):
-            if isinstance(model, onnx.ModelProto) and self._artefact.base_dir is not None:
-                whole = onnx.ModelProto()
-                whole.CopyFrom(model)
-                onnx.load_external_data_for_model(whole, str(self._artefact.base_dir))
-                model = whole
-            source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
+            if isinstance(model, onnx.ModelProto):
+                source = self._artefact.network.complete(model).SerializeToString()
+            else:
+                source = str(model)
             with _openvino_to("load the network"):
                 return self._core.read_model(source)
 
@@ -248,13 +246,9 @@ class OpenVinoSession(TappedSession):
         return executed(self.runner.compiled)
 
     @cached_property
-    def _sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[Site, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         alive = survivors(self._model, self._steps) | set(self._cut.outputs)
         return self.sites_of(name for name in self._cut.observable if name in alive)
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        return self._sites
 
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
         feeds = self._artefact.feeds(inputs)

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from twinnet.engines.registry import engine_for_file, engine_names, has_engine
+from twinnet.engines.registry import (
+    engine_for_file,
+    engine_for_format,
+    engine_names,
+    find_engine,
+    has_engine,
+)
 from twinnet.errors import UsageError
 
-__all__ = ["Spec", "file_name", "parse_spec", "parse_specs"]
+if TYPE_CHECKING:
+    from twinnet.network import Network
+
+__all__ = ["Spec", "file_name", "parse_spec", "parse_specs", "reference_spec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +97,24 @@ def parse_specs(text: str) -> tuple[Spec, ...]:
         else:
             parts.append(piece)
     return tuple(parse_spec(p) for p in parts)
+
+
+def reference_spec(network: Network, twin: Any = None) -> Spec:
+    """What runs the network when nobody says otherwise: what the twin's engine asks for, else its format's engine.
+
+    The network runs as written, not as an optimiser would like it.
+    """
+    from twinnet.network import Network  # specs are read without it
+
+    beside = None
+    if isinstance(twin, Spec):
+        beside = find_engine(twin.engine).reference(network)
+    elif isinstance(twin, Network):
+        beside = engine_for_format(twin.format)().reference(network)
+    if beside is not None:
+        return parse_spec(beside)
+    engine = engine_for_format(network.format)
+    return Spec(engine.name, engine.as_written)
 
 
 def _options(query: str, text: str) -> dict[str, str]:

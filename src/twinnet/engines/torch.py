@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -318,20 +319,14 @@ def _static_values(graph: Graph) -> set[str]:
     return static
 
 
-class _threads:
+@contextlib.contextmanager
+def _threads(count: int | None) -> Iterator[None]:
     """torch's thread count inside a block."""
+    import torch
 
-    def __init__(self, count: int | None) -> None:
-        self._count = count
-
-    def __enter__(self) -> None:
-        import torch
-
-        self._before = torch.get_num_threads()
-        if self._count:
-            torch.set_num_threads(self._count)
-
-    def __exit__(self, *_: object) -> None:
-        import torch
-
-        torch.set_num_threads(self._before)
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -9,8 +9,8 @@ import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.inputs.layout import image_layout
-from twinnet.network.shapes import format_shape, unknown_input
-from twinnet.signature import Signature, TensorSpec
+from twinnet.network.shapes import unknown_input
+from twinnet.signature import Signature, TensorSpec, format_shape
 from twinnet.store import numpy_dtype
 
 __all__ = ["as_array", "fit_array", "fit_sample"]

@@ -17,8 +17,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from twinnet.errors import UsageError
 from twinnet.inputs.filters import OWN_FILTER, ways_to_resize
 from twinnet.inputs.layout import Layout, image_layout
-from twinnet.network.shapes import format_shape
-from twinnet.signature import TensorSpec
+from twinnet.signature import TensorSpec, format_shape
 from twinnet.store import numpy_dtype
 
 __all__ = ["ImageSource", "is_image_name", "read_image"]

@@ -15,10 +15,10 @@ from twinnet.inputs.reader import Reader
 from twinnet.inputs.samples import Joined, Made
 from twinnet.inputs.sources import FunctionSource, Source, describe_shapes
 from twinnet.inputs.synthetic import Bounds, require_shapes
-from twinnet.network.shapes import apply_shapes, format_shape
+from twinnet.network.shapes import apply_shapes
 from twinnet.pyfile import load_attribute
 from twinnet.result import InputsInfo
-from twinnet.signature import Signature
+from twinnet.signature import Signature, format_shape
 
 __all__ = ["Inputs", "load_inputs"]
 
@@ -103,7 +103,7 @@ def _synthetic(
         "",
         f"{count} synthetic {what}, seed {seed}, {describe_shapes(first)}{stated_text}",
     )
-    return Inputs(made, info, _concrete(signature, [first]), tuple(notes))
+    return Inputs(made, info, _concrete(signature, first), tuple(notes))
 
 
 def _inputs(signature: Signature, made: Joined, found: Sequence[Source], notes: dict[str, None]) -> Inputs:
@@ -128,7 +128,7 @@ def _inputs(signature: Signature, made: Joined, found: Sequence[Source], notes: 
         description = f"{len(made)} {what} from {_labels(found)}, {several}"
         preprocessing = f"by {prepared.name}" if prepared is not None else ""
     info = InputsInfo(len(made), _labels(found), False, shapes, preprocessing, description)
-    concrete = _concrete(signature, [used]) if "varies" not in shapes.values() else signature
+    concrete = _concrete(signature, used) if "varies" not in shapes.values() else signature
     return Inputs(made, info, concrete, tuple(notes))
 
 
@@ -141,8 +141,7 @@ def _labels(found: Sequence[Source]) -> str:
     return ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
 
 
-def _concrete(signature: Signature, samples: Sequence[Mapping[str, np.ndarray]]) -> Signature:
-    first = samples[0]
+def _concrete(signature: Signature, first: Mapping[str, np.ndarray]) -> Signature:
     inputs = tuple(
         replace(
             spec,

@@ -238,6 +238,5 @@ def _named(scope: Signature, arrays: Mapping[str, np.ndarray], path: Path) -> di
 
 def _image_input(scope: Signature, label: str) -> TensorSpec:
     """The input that pictures go to: the only one, or the only one that can hold a picture."""
-    needed = [spec for spec in scope.inputs if not spec.optional] or list(scope.inputs)
-    pictures = [spec for spec in needed if image_layout(spec) is not None]
+    pictures = [spec for spec in scope.required if image_layout(spec) is not None]
     return pictures[0] if len(pictures) == 1 else only_input(scope, label)

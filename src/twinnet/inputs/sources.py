@@ -14,9 +14,8 @@ import numpy as np
 
 from twinnet.errors import UsageError, foreign_as
 from twinnet.inputs.fit import as_array
-from twinnet.network.shapes import format_shape
 from twinnet.pyfile import call_user
-from twinnet.signature import Signature, TensorSpec
+from twinnet.signature import Signature, TensorSpec, format_shape
 
 __all__ = [
     "ARRAY_SUFFIXES",
@@ -223,7 +222,7 @@ def name_values(signature: Signature, item: Any, where: str) -> dict[str, Any]:
 
 def only_input(signature: Signature, where: str) -> TensorSpec:
     """The input that an unnamed value belongs to."""
-    needed = [spec for spec in signature.inputs if not spec.optional] or list(signature.inputs)
+    needed = signature.required
     if len(needed) != 1:
         names = [spec.name for spec in needed]
         raise UsageError(

@@ -17,8 +17,7 @@ import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.inputs.layout import image_layout
-from twinnet.network.shapes import format_shape
-from twinnet.signature import Signature, TensorSpec
+from twinnet.signature import Signature, TensorSpec, format_shape
 from twinnet.store import numpy_dtype
 
 __all__ = ["Bounds", "kind_of", "require_shapes", "suggest_shape", "synthesise"]

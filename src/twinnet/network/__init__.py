@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinnet.network.base import Network
 from twinnet.network.load import is_network, load_network
-from twinnet.network.shapes import apply_shapes, format_shape, parse_shape, parse_shapes
+from twinnet.network.shapes import apply_shapes, parse_shape, parse_shapes
 
 if TYPE_CHECKING:
     from twinnet.network.exported import ExportedNetwork
@@ -23,7 +23,6 @@ __all__ = [
     "Network",
     "TorchNetwork",
     "apply_shapes",
-    "format_shape",
     "input_placeholders",
     "is_network",
     "load_network",

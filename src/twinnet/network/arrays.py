@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-__all__ = ["dtype_name", "tensor_bytes", "to_numpy", "to_tensor", "torch_dtype"]
+__all__ = ["dtype_name", "tensor_bytes", "to_numpy", "to_tensor"]
 
 # numpy has no such types of its own; ml_dtypes brings them and torch does not convert to or from them.
 _EXTRA: dict[torch.dtype, tuple[torch.dtype, Any]] = {
@@ -74,12 +74,3 @@ def dtype_name(dtype: torch.dtype) -> str:
     ('float32', 'bool')
     """
     return str(dtype).removeprefix("torch.")
-
-
-def torch_dtype(name: str) -> torch.dtype:
-    """The torch dtype of that name.
-
-    >>> torch_dtype("int64")
-    torch.int64
-    """
-    return getattr(torch, name)

@@ -1,4 +1,4 @@
-"""What every network has: a name, a format, a signature, a count of parameters and a fingerprint."""
+"""What every network has: a name, a format, a signature and a count of parameters."""
 
 from __future__ import annotations
 
@@ -37,10 +37,6 @@ class Network:
         self.signature = signature
         self.parameters = parameters
         self.path = path
-
-    def fingerprint(self) -> str:
-        """A hash of the content: the same for the same computation and weights, wherever they lie."""
-        raise NotImplementedError
 
     def bounds(self) -> Mapping[str, tuple[int, int]]:
         """Inclusive ranges of integer inputs that index a table, where the network shows them."""

@@ -8,18 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from twinnet.errors import UsageError
-from twinnet.signature import Signature, TensorSpec
+from twinnet.signature import Signature, TensorSpec, format_shape
 
-__all__ = ["apply_shapes", "format_shape", "parse_shape", "parse_shapes", "unknown_input"]
-
-
-def format_shape(shape: Iterable[int | str] | None) -> str:
-    """A shape as people write it.
-
-    >>> format_shape((1, 3, "h", 640)), format_shape(())
-    ('1x3xhx640', 'scalar')
-    """
-    return "of unknown rank" if shape is None else "x".join(str(d) for d in shape) or "scalar"
+__all__ = ["apply_shapes", "parse_shape", "parse_shapes", "unknown_input"]
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -97,20 +88,15 @@ def apply_shapes(
                 )
 
     def filled(spec: TensorSpec) -> TensorSpec:
-        if spec.name in given:
-            return replace(spec, shape=given[spec.name])
         if spec.shape is None:
             return spec
         return replace(spec, shape=tuple(known.get(d, d) if isinstance(d, str) else d for d in spec.shape))
 
-    inputs = tuple(filled(spec) for spec in signature.inputs)
-    outputs = tuple(
-        spec
-        if spec.shape is None
-        else replace(spec, shape=tuple(known.get(d, d) if isinstance(d, str) else d for d in spec.shape))
-        for spec in signature.outputs
+    inputs = tuple(
+        replace(spec, shape=given[spec.name]) if spec.name in given else filled(spec)
+        for spec in signature.inputs
     )
-    return replace(signature, inputs=inputs, outputs=outputs)
+    return replace(signature, inputs=inputs, outputs=tuple(filled(spec) for spec in signature.outputs))
 
 
 def unknown_input(name: str, signature: Signature, *, where: str = "") -> UsageError:
@@ -123,7 +109,7 @@ def unknown_input(name: str, signature: Signature, *, where: str = "") -> UsageE
 
 def _spec(signature: Signature, name: str) -> TensorSpec:
     if not name:
-        needed = [spec for spec in signature.inputs if not spec.optional] or list(signature.inputs)
+        needed = signature.required
         if len(needed) != 1:
             raise UsageError(
                 f"a shape needs a name: the network has {len(needed)} inputs "

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -22,6 +20,7 @@ from twinnet.cache import cached_folder, content_key
 from twinnet.errors import EngineError, MissingExtra, UsageError, foreign
 from twinnet.job import Job
 from twinnet.precision import UNITS
+from twinnet.progress import quiet
 from twinnet.signature import Signature, by_position
 
 if TYPE_CHECKING:
@@ -70,14 +69,11 @@ class OnnxArtefact:
         return self.network.signature
 
     @cached_property
-    def _graph(self) -> Graph:
+    def graph(self) -> Graph:
+        """The canonical layers of the model."""
         from twinnet.onnx.read import read_onnx
 
         return read_onnx(self.model, weights=self.network.weights())
-
-    def graph(self) -> Graph:
-        """The canonical layers of the model."""
-        return self._graph
 
     @property
     def provenance(self) -> dict[str, str] | None:
@@ -196,9 +192,7 @@ def _exported(network: Any, job: Job) -> OnnxArtefact:
             log=network.export_error or "",
             hint="give the twin as a file (onnxruntime:FILE.onnx), or make the network exportable",
         )
-    key = content_key(
-        "onnx", torch.__version__, _onnxscript_version(), program_text(program), state_hash(program)
-    )
+    key = content_key("onnx", torch.__version__, _onnxscript_version(), *_content(program))
 
     def build(folder: Path) -> None:
         with job.step("convert to ONNX"):
@@ -219,50 +213,28 @@ def _onnxscript_version() -> str:
     return onnxscript.__version__
 
 
-def program_text(program: torch.export.ExportedProgram) -> str:
-    """The program's graph as text, with the shapes it was exported for: what decides whether two exports
-    are the same."""
-    inputs = [
-        (
-            n.name,
-            str(getattr(n.meta.get("val"), "dtype", "")),
-            str(tuple(getattr(n.meta.get("val"), "shape", ()))),
-        )
-        for n in program.graph.nodes
-        if n.op == "placeholder"
-    ]
-    return f"{program.graph}{program.graph_signature}{inputs}"
-
-
-def state_hash(program: torch.export.ExportedProgram) -> str:
-    """Hash of all parameters, buffers and constants."""
+def _content(program: torch.export.ExportedProgram) -> tuple[str, str]:
+    """What decides whether two exports are the same: graph and input shapes as text, and a hash of all weights."""
     import torch
 
+    from twinnet.network.arrays import tensor_bytes
+
+    values = [(n.name, n.meta.get("val")) for n in program.graph.nodes if n.op == "placeholder"]
+    inputs = [(name, getattr(v, "dtype", ""), tuple(getattr(v, "shape", ()))) for name, v in values]
     digest = hashlib.sha256()
     for name, tensor in [*program.state_dict.items(), *program.constants.items()]:
         digest.update(name.encode())
         if isinstance(tensor, torch.Tensor):
-            flat = tensor.detach().cpu().contiguous().reshape(-1)
-            digest.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-            digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
-    return digest.hexdigest()
+            digest.update(f"{tensor.dtype}:{tuple(tensor.shape)}".encode())
+            digest.update(tensor_bytes(tensor))
+    return f"{program.graph}{program.graph_signature}{inputs}", digest.hexdigest()
 
 
 def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Path) -> None:
     import torch
 
-    # The exporter talks to stdout and to several loggers; its words belong in the error, not on the screen.
-    noisy = [logging.getLogger(n) for n in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in noisy]
-    for logger in noisy:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings(), foreign("convert the network to ONNX", "torch.onnx"):
-            warnings.simplefilter("ignore")
-            exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
-    finally:
-        for logger, level in zip(noisy, levels, strict=True):
-            logger.setLevel(level)
+    with quiet("torch.onnx", "onnxscript", "onnx_ir"), foreign("convert the network to ONNX", "torch.onnx"):
+        exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
     assert exported is not None
     size = sum(
         t.numel() * t.element_size() for t in program.state_dict.values() if isinstance(t, torch.Tensor)

@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto, external_data_helper, numpy_helper
 
 from twinnet.errors import UsageError
+from twinnet.onnx.graph import bodies, model_nodes
 
 __all__ = ["ExternalSlice", "Weights", "all_tensors", "element_dtype", "external_slice"]
 
@@ -29,23 +30,20 @@ class ExternalSlice:
 
 def all_tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
     """Every tensor that holds data: initializers and attributes, in subgraphs and functions too."""
-    graphs = [model.graph]
-    nodes = [node for function in model.functions for node in function.node]
-    while graphs or nodes:
-        if graphs:
-            graph = graphs.pop()
-            yield from graph.initializer
-            for sparse in graph.sparse_initializer:
-                yield from (sparse.values, sparse.indices)
-            nodes.extend(graph.node)
-        while nodes:
-            for attribute in nodes.pop().attribute:
-                if attribute.HasField("t"):
-                    yield attribute.t
-                yield from attribute.tensors
-                if attribute.HasField("g"):
-                    graphs.append(attribute.g)
-                graphs.extend(attribute.graphs)
+    yield from _held(model.graph)
+    for node in model_nodes(model):
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+        for body in bodies(node):
+            yield from _held(body)
+
+
+def _held(graph: onnx.GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
 
 
 def external_slice(tensor: TensorProto, base: Path) -> ExternalSlice:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
@@ -15,6 +14,7 @@ from twinnet.errors import UsageError
 from twinnet.network.base import Network
 from twinnet.network.sniff import describe_file
 from twinnet.onnx.external import Weights, all_tensors, element_dtype, external_slice
+from twinnet.onnx.graph import model_nodes
 from twinnet.signature import Signature, TensorSpec
 
 __all__ = ["OnnxNetwork"]
@@ -47,11 +47,9 @@ class OnnxNetwork(Network):
         *,
         name: str = "",
         path: Path | None = None,
-        base_dir: Path | None = None,
     ) -> None:
         self.model = model
-        self.base_dir = base_dir if base_dir is not None else path.parent if path is not None else None
-        self._digest = ""
+        self.base_dir = None if path is None else path.parent
         where = str(path) if path is not None else "the ONNX model"
         _check_versions(model, where)
         self.external = self._external_files()
@@ -91,10 +89,10 @@ class OnnxNetwork(Network):
         """Initializers by name, lazily; external ones are memory-mapped."""
         return Weights(self.model, self.base_dir)
 
-    def complete(self) -> onnx.ModelProto:
-        """A copy of the model with all external data loaded into it."""
+    def complete(self, part: onnx.ModelProto | None = None) -> onnx.ModelProto:
+        """A copy of the model, or of a part cut from it, with all external data loaded into it."""
         model = onnx.ModelProto()
-        model.CopyFrom(self.model)
+        model.CopyFrom(self.model if part is None else part)
         if self.external:
             assert self.base_dir is not None
             external_data_helper.load_external_data_for_model(model, str(self.base_dir))
@@ -114,19 +112,6 @@ class OnnxNetwork(Network):
                 name, rows = size
                 found[name] = (0, min(rows - 1, found.get(name, (0, rows))[1]))
         return found
-
-    def fingerprint(self) -> str:
-        """Hash of the bytes of the model and of its external data."""
-        if not self._digest:
-            digest = hashlib.sha256()
-            if self.path is None:
-                for part in _parts(self.model):
-                    digest.update(part)
-            for file in ([self.path] if self.path is not None else []) + list(self.external):
-                with file.open("rb") as handle:
-                    digest.update(hashlib.file_digest(handle, "sha256").digest())
-            self._digest = digest.hexdigest()
-        return self._digest
 
 
 def _parse(path: Path) -> onnx.ModelProto:
@@ -173,7 +158,7 @@ def _check_versions(model: onnx.ModelProto, where: str) -> None:
                 hint="upgrade onnx, or export with an older opset",
             )
     local = {(f.domain, f.name) for f in model.functions}
-    for node in _nodes(model):
+    for node in model_nodes(model):
         standard = node.domain in ("", "ai.onnx") or node.domain in known or node.domain in _ENGINE_DOMAINS
         if not standard and (node.domain, node.op_type) not in local:
             raise UsageError(
@@ -250,34 +235,7 @@ def _table_size(
     return None
 
 
-def _nodes(model: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
-    stack = list(model.graph.node) + [n for f in model.functions for n in f.node]
-    while stack:
-        node = stack.pop()
-        yield node
-        for attribute in node.attribute:
-            for graph in [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs:
-                stack.extend(graph.node)
-
-
 def _count(model: onnx.ModelProto) -> int:
     """Elements of weight tensors; integers of 32 and 64 bits are shapes, axes and indices, not weights."""
     indices = {onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BOOL, onnx.TensorProto.STRING}
     return sum(math.prod(t.dims) for t in all_tensors(model) if t.data_type not in indices)
-
-
-def _parts(model: onnx.ModelProto) -> Iterable[bytes]:
-    """The model in pieces: a model above 2 GiB cannot be serialised as one."""
-    yield f"{model.ir_version}:{[(o.domain, o.version) for o in model.opset_import]}".encode()
-    pieces: Mapping[str, Iterable] = {
-        "initializer": model.graph.initializer,
-        "sparse": model.graph.sparse_initializer,
-        "node": model.graph.node,
-        "input": model.graph.input,
-        "output": model.graph.output,
-        "function": model.functions,
-    }
-    for name, items in pieces.items():
-        for item in items:
-            yield name.encode()
-            yield item.SerializeToString(deterministic=True)

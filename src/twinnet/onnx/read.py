@@ -12,6 +12,8 @@ from twinnet.errors import EngineError, UsageError
 from twinnet.layers.evaluate import evaluate
 from twinnet.layers.graph import Graph, Layer
 from twinnet.layers.kinds import get
+from twinnet.onnx.cut import constant_tensor
+from twinnet.onnx.graph import bodies
 from twinnet.onnx.operators import Node, Scope, translator
 from twinnet.onnx.operators._opaque import opaque
 from twinnet.onnx.operators._tensors import array_to_torch, dtype_from_onnx, tensor_from_onnx
@@ -117,14 +119,11 @@ def _weights(graph: onnx.GraphProto, given: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _constant(proto: onnx.NodeProto) -> Any:
+    tensor = constant_tensor(proto)
+    if tensor is not None:
+        return tensor_from_onnx(tensor)
     attribute = proto.attribute[0]
     value = onnx.helper.get_attribute_value(attribute)
-    if attribute.name == "value":
-        return tensor_from_onnx(value)
-    if attribute.name in ("value_float", "value_floats"):
-        return torch.tensor(value, dtype=torch.float32)
-    if attribute.name in ("value_int", "value_ints"):
-        return torch.tensor(value, dtype=torch.int64)
     if attribute.name == "sparse_value":
         holder = onnx.GraphProto()
         holder.sparse_initializer.append(value)
@@ -237,7 +236,6 @@ def _names(graph: onnx.GraphProto) -> set[str]:
     found = {i.name for i in graph.input} | {t.name for t in graph.initializer}
     for node in graph.node:
         found.update(node.output)
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                found |= _names(inner)
+        for body in bodies(node):
+            found |= _names(body)
     return found

@@ -28,7 +28,7 @@ class LayerMatch:
 
     def _topology(self) -> None:
         taken = set(self.partner.values())
-        for ours, theirs in list(by_topology(self._a, self._b, self._names)):
+        for ours, theirs in list(by_topology(self._a, self._b, dict(self._names))):
             i, j = self._a.producer[ours], self._b.producer[theirs]
             if i not in self.partner and j not in taken:
                 self.partner[i] = j

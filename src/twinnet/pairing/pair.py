@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from twinnet.layers.graph import Graph
 from twinnet.pairing.provenance import by_module, by_name
 from twinnet.pairing.quantised import carriers, folded, is_quantised, quantised_names, raw_values
-from twinnet.pairing.topology import by_topology, walk
+from twinnet.pairing.topology import by_topology
 from twinnet.pairing.transforms import IDENTITY, Transform
 from twinnet.site import Site
 
@@ -143,7 +143,7 @@ def _through_quantisers(
 
     # Quantisation tools fold batch norm first, and hold weights as integers.
     ours, theirs = simplified(graph), simplified(folded(twin_graph))
-    plain = list(walk(ours, theirs, names))
+    plain = list(by_topology(ours, theirs, names))
     yield from carriers(theirs, names)
     for tensor, twin in plain:
         yield tensor, twin, IDENTITY

@@ -10,20 +10,18 @@ from typing import Any
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing.quantised import QUANTISERS, clamped, steps
 
-__all__ = ["by_topology", "walk"]
+__all__ = ["by_topology"]
 
 
 def _digest(graph: Graph, name: str, cache: dict[str, bytes]) -> bytes:
     """What a constant holds, so that three projections of one tensor are told apart."""
     found = cache.get(name)
     if found is None:
-        import torch
+        from twinnet.network.arrays import tensor_bytes
 
-        tensor = graph.constants[name].detach().cpu().contiguous()
-        flat = tensor.reshape(-1)
-        data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
-        found = hashlib.blake2b(data, digest_size=16, key=str(tuple(tensor.shape)).encode()[:64]).digest()
-        cache[name] = found
+        tensor = graph.constants[name]
+        key = str(tuple(tensor.shape)).encode()[:64]
+        found = cache[name] = hashlib.blake2b(tensor_bytes(tensor), digest_size=16, key=key).digest()
     return found
 
 
@@ -44,13 +42,11 @@ def _key(
     return (layer.kind, *operands)
 
 
-def by_topology(graph: Graph, twin_graph: Graph, start: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Walk the twin in execution order from what is paired (`start`: twin name to network name)."""
-    return walk(graph, twin_graph, dict(start))
+def by_topology(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Walk the twin in execution order from the pairs in `names` (twin to network); yield and add what is found.
 
-
-def walk(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """The same, adding to `names` what is found; quantisers are seen through, and named but not yielded."""
+    Quantisers are seen through: they are named, but not yielded.
+    """
     cache: dict[str, bytes] = {}
     twin_cache: dict[str, bytes] = {}
     itself = {n: n for n in (*graph.inputs, *graph.producer)}

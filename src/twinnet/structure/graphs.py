@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing.layers import LayerMatch
 from twinnet.result import Fact, fact
+from twinnet.signature import format_shape
 from twinnet.structure.change import Change, StructureDiff
-from twinnet.structure.names import dims, op_of, place_of
+from twinnet.structure.names import op_of, place_of
 
 if TYPE_CHECKING:
     import torch
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["compare_graphs", "not_the_same"]
 
 _FOLDED = 2.0**-18
+_SHOWN = 3
 _OPERANDS: Mapping[str, tuple[str, ...]] = {
     "conv": ("input", "weight", "bias"),
     "conv_transpose": ("input", "weight", "bias"),
@@ -117,7 +119,7 @@ def _weights(layer: Layer, other: Layer, a: Graph, b: Graph) -> list[Change]:
             found.append(Change("weight", place, told))
         elif tuple(x.shape) != tuple(y.shape):
             told = fact("structure.weight_shape", **where, a=tuple(x.shape), b=tuple(y.shape))
-            found.append(Change("weight", place, told, dims(x.shape), dims(y.shape)))
+            found.append(Change("weight", place, told, format_shape(x.shape), format_shape(y.shape)))
         elif (how := _numbers(x, y)) is not None:
             told = fact("structure.weight", **where, shape=tuple(x.shape), how=how)
             found.append(Change("weight", place, told))
@@ -162,7 +164,7 @@ def _confined(wrong: torch.Tensor) -> tuple[int, tuple[int, ...], int, int] | No
     return axis, tuple(hit[:6]), len(hit), wrong.shape[axis]
 
 
-def not_the_same(a: Graph, b: Graph, *, limit: int = 3) -> Fact | None:
+def not_the_same(a: Graph, b: Graph) -> Fact | None:
     """Why two graphs cannot be the same network; None if they can be.
 
     They cannot where weights that surely stand in the same place have other sizes.
@@ -188,15 +190,15 @@ def not_the_same(a: Graph, b: Graph, *, limit: int = 3) -> Fact | None:
         return None
     return fact(
         "structure.not_the_same",
-        weights=tuple(apart[:limit]),
-        more=max(len(apart) - limit, 0),
+        weights=tuple(apart[:_SHOWN]),
+        more=max(len(apart) - _SHOWN, 0),
         layers=(len(a), len(b)),
     )
 
 
 def _value(value: Any) -> str:
     if hasattr(value, "tolist") and getattr(value, "ndim", 0):
-        return f"a tensor of {dims(tuple(value.shape))}"
+        return f"a tensor of {format_shape(tuple(value.shape))}"
     return str(value).replace("torch.", "")
 
 

@@ -1,12 +1,10 @@
-"""What layers and shapes are called where two networks stand side by side."""
+"""What layers are called where two networks are compared."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from twinnet.layers.graph import Layer
 
-__all__ = ["dims", "op_of", "place_of"]
+__all__ = ["op_of", "place_of"]
 
 
 def place_of(layer: Layer) -> str:
@@ -17,12 +15,3 @@ def place_of(layer: Layer) -> str:
 def op_of(layer: Layer) -> str:
     """What a layer is, in one word."""
     return layer.kind if layer.kind != "opaque" else layer.op or layer.kind
-
-
-def dims(shape: Sequence[int | str] | None) -> str:
-    """A shape as it is written here.
-
-    >>> dims((1, 3, "h")), dims(()), dims(None)
-    ('1x3xh', 'scalar', 'any shape')
-    """
-    return "any shape" if shape is None else "x".join(map(str, shape)) or "scalar"
