@@ -19,7 +19,7 @@ import onnx
 from twinnet.cache import cached_folder, content_key
 from twinnet.engines._compiled_model import tensor_types
 from twinnet.engines._iree_alone import iree_problem
-from twinnet.engines._process import start_program
+from twinnet.engines._process import Task, start_program
 from twinnet.errors import EngineError, MissingExtra, UsageError
 from twinnet.job import Job
 
@@ -138,15 +138,11 @@ class Compiler:
 
     def start(self, source: Path, nodes: Mapping[int, Node], extra: Sequence[str]) -> None:
         """Run the compiler over an imported module."""
+        limit = self.job.time_limit
+        task = Task("iree-compile", "compile the network", limit, lambda log: _diagnostic(log, nodes))
         with self.job.step("compile"):
-            start_program(
-                [tool("iree-compile"), source.name, *self.flags, *extra],
-                name="iree-compile",
-                stage="compile the network",
-                limit=self.job.time_limit,
-                folder=source.parent,
-                said=lambda log: _diagnostic(log, nodes),
-            )
+            line = [tool("iree-compile"), source.name, *self.flags, *extra]
+            start_program(line, task, folder=source.parent)
 
     @contextmanager
     def imported(self, model: onnx.ModelProto) -> Iterator[tuple[Path, dict[int, Node]]]:
@@ -156,14 +152,9 @@ class Compiler:
             big = model.ByteSize() > _INLINE
             onnx.save(model, str(file), save_as_external_data=big, location="weights.bin" if big else None)
             module = ["-m", "iree.compiler.tools.import_onnx"]
+            task = Task("iree-import-onnx", "import the network", self.job.time_limit, iree_problem)
             with self.job.step("import"):
-                start_program(
-                    [sys.executable, *module, str(file), "-o", str(source)],
-                    name="iree-import-onnx",
-                    stage="import the network",
-                    limit=self.job.time_limit,
-                    said=iree_problem,
-                )
+                start_program([sys.executable, *module, str(file), "-o", str(source)], task)
             every = model.graph.node
             nodes = {
                 line: Node(every[i].name or every[i].output[0], every[i].op_type, tuple(every[i].output))
@@ -223,13 +214,8 @@ def run_module(
         flags += [f"--output=@{file}" for file in files]
         # Hundreds of outputs would not fit on a command line.
         (home / "flags").write_text("\n".join(flags))
-        start_program(
-            [tool("iree-run-module"), f"--flagfile={home / 'flags'}"],
-            name="iree-run-module",
-            stage="run the network",
-            limit=job.time_limit,
-            said=iree_problem,
-        )
+        task = Task("iree-run-module", "run the network", job.time_limit, iree_problem)
+        start_program([tool("iree-run-module"), f"--flagfile={home / 'flags'}"], task)
         for name, file in zip(module.outputs, files, strict=True):
             keep(name, _read(file, name, *module.types[name]))
             file.unlink()

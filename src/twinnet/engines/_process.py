@@ -17,7 +17,7 @@ from pathlib import Path
 
 from twinnet.errors import EngineError
 
-__all__ = ["Finished", "last_words", "start_program"]
+__all__ = ["Finished", "Task", "last_words", "start_program"]
 
 _KEPT = 4000
 
@@ -30,25 +30,34 @@ class Finished:
     log: str
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a program is started for. A failure reads "NAME could not STAGE: ...".
+
+    A program that exceeds `limit` seconds is stopped, together with the processes it started. `said` picks the
+    sentence of a log that names the problem.
+    """
+
+    name: str
+    stage: str
+    limit: float | None = None
+    said: Callable[[str], str] | None = None
+
+
 def start_program(
     arguments: Sequence[str],
+    task: Task,
     *,
-    name: str,
-    stage: str,
-    limit: float | None = None,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
-    said: Callable[[str], str] | None = None,
 ) -> Finished:
-    """Run a program to its end.
-
-    `name` and `stage` go into the message of a failure: "NAME could not STAGE: ...". `limit` is in seconds; a program
-    that exceeds it is stopped with all that it started. `said` picks the sentence of a log that names the problem.
+    """Run a program to its end, in `folder`, with these environment variables added.
 
     >>> import sys
-    >>> start_program([sys.executable, "-c", "print(6 * 7)"], name="python", stage="count").out
+    >>> start_program([sys.executable, "-c", "print(6 * 7)"], Task("python", "count")).out
     '42\\n'
     """
+    name, stage, limit = task.name, task.stage, task.limit
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             child = subprocess.Popen(
@@ -83,7 +92,7 @@ def start_program(
     if code == 0:
         return Finished(*texts)
     log = last_words("\n".join(filter(None, texts))) or ending(code)
-    sentence = (said or _first_problem)("\n".join(texts))
+    sentence = (task.said or _first_problem)("\n".join(texts))
     how = ending(code) if code < 0 or not sentence else ""
     words = "; ".join(filter(None, (how, sentence)))
     raise EngineError(f"{name} could not {stage}: {words[:400]}", stage=stage, log=log)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from twinnet.engines._command_alone import filled, said_problem
 from twinnet.engines._command_file import Description, chosen_options, find_description, read_description
-from twinnet.engines._process import start_program
+from twinnet.engines._process import Task, start_program
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Job
 
@@ -87,15 +87,8 @@ class Toolchain:
         line = [self._program(line[0], here), *line[1:]]
         more = {k: filled(v, self.values) for k, v in self.found.environment.items()}
         longest = limit if self._job.time_limit is None else min(limit, self._job.time_limit)
-        done = start_program(
-            line,
-            name=name,
-            stage=stage,
-            limit=longest,
-            folder=folder,
-            environment={"PATH": here, **more},
-            said=lambda log: said_problem(log, self.found.problem, str(folder)),
-        )
+        task = Task(name, stage, longest, lambda log: said_problem(log, self.found.problem, str(folder)))
+        done = start_program(line, task, folder=folder, environment={"PATH": here, **more})
         return f"{done.out}\n{done.log}"
 
     def _program(self, name: str, path: str) -> str:

@@ -7,6 +7,7 @@ import json
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -105,9 +106,8 @@ class OnnxRuntimeEngine(Engine):
         entries = {k.partition(".")[2]: v for k, v in settled.items() if k.startswith("config.")}
         elsewhere = Elsewhere(chosen["python"], job) if "python" in chosen else None
         version = self.version() if elsewhere is None else elsewhere.version
-        session = OnnxRuntimeSession(
-            artefact, chosen.get("opt", "all"), threads, entries, job, version, elsewhere
-        )
+        settings = Settings(chosen.get("opt", "all"), threads, entries, elsewhere)
+        session = OnnxRuntimeSession(artefact, settings, job, version)
         if way is not None:
             session.precision = way.precision
         return session
@@ -138,27 +138,27 @@ def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"config.session.qdq_matmulnbits_accuracy_level": "1", **options}
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How models are loaded: optimisation level, threads (None: all cores), config entries, another interpreter."""
+
+    level: str
+    threads: int | None
+    entries: Mapping[str, str]
+    elsewhere: Elsewhere | None = None
+
+
 class OnnxRuntimeSession(TappedSession):
     """One model under one set of options. Tapped sessions are made when first needed."""
 
     engine = "onnxruntime"
 
-    def __init__(
-        self,
-        artefact: OnnxArtefact,
-        level: str,
-        threads: int | None,
-        entries: Mapping[str, str],
-        job: Job,
-        version: str,
-        elsewhere: Elsewhere | None = None,
-    ) -> None:
-        self.version = version
-        self._elsewhere = elsewhere
+    def __init__(self, artefact: OnnxArtefact, settings: Settings, job: Job, version: str) -> None:
         super().__init__(artefact, job)
-        self._level = level
-        self._threads = threads
-        self._entries = entries
+        self.version = version
+        self._settings = settings
+        self._level = settings.level
+        self._elsewhere = settings.elsewhere
         self.runner = _Loaded(self._load(artefact.path or artefact.model), job)
 
     def _load(
@@ -172,14 +172,14 @@ class OnnxRuntimeSession(TappedSession):
     ) -> Any:
         """Load a model here, or in the interpreter where the twin runs; `elsewhere` is another child than its own."""
         elsewhere = elsewhere or self._elsewhere
-        entries = dict(self._entries)
+        entries = dict(self._settings.entries)
         if self._artefact.base_dir is not None:
             entries["session.model_external_initializers_file_folder_path"] = str(
                 self._artefact.base_dir.absolute()
             )
         settings = {
             "level": level or self._level,
-            "threads": self._threads,
+            "threads": self._settings.threads,
             "entries": entries,
             "save_to": None if save_to is None else str(save_to),
             "profile_to": None if profile_to is None else str(profile_to),

@@ -14,7 +14,7 @@ from twinnet.inputs.images import ImageSource
 from twinnet.inputs.reader import Reader
 from twinnet.inputs.samples import Joined, Made
 from twinnet.inputs.sources import FunctionSource, Source, describe_shapes
-from twinnet.inputs.synthetic import Bounds, require_shapes
+from twinnet.inputs.synthetic import Bounds
 from twinnet.network.shapes import apply_shapes
 from twinnet.pyfile import load_attribute
 from twinnet.result import InputsInfo
@@ -69,41 +69,29 @@ def load_inputs(
     notes: dict[str, None] = {}
     found = Reader(signature, function, samples, notes).read(sources)
     if all(source.constant for source in found):
-        return _synthetic(signature, found, seed, samples or 2, bounds, notes, function)
+        if function is not None:
+            raise UsageError("--preprocess needs --inputs: there is nothing to prepare")
+        values = {name: value for source in found for name, value in source.get(0).items()}
+        stated = replace(signature, inputs=tuple(s for s in signature.inputs if s.name in values))
+        fixed = fit_sample(stated, values, "--inputs", notes)
+        return _synthetic(Made(signature, fixed, seed, samples or 2, bounds), tuple(notes))
     made = Joined(signature, found, samples)
     return _inputs(signature, made, found, notes)
 
 
-def _synthetic(
-    signature: Signature,
-    given: Sequence[Source],
-    seed: int,
-    count: int,
-    bounds: Bounds | None,
-    notes: dict[str, None],
-    function: Callable[[Any], Any] | None,
-) -> Inputs:
-    if function is not None:
-        raise UsageError("--preprocess needs --inputs: there is nothing to prepare")
-    values: dict[str, Any] = {}
-    for source in given:
-        values.update(source.get(0))
-    stated = replace(signature, inputs=tuple(s for s in signature.inputs if s.name in values))
-    fixed = fit_sample(stated, values, "--inputs", notes)
-    require_shapes(replace(signature, inputs=tuple(s for s in signature.inputs if s.name not in values)))
-    made = Made(signature, fixed, seed, count, bounds)
+def _synthetic(made: Made, notes: tuple[str, ...]) -> Inputs:
     first = made[0]
-    what = "sample" if count == 1 else "samples"
-    stated_text = "".join(f", {name} given" for name in fixed)
+    what = "sample" if len(made) == 1 else "samples"
+    given = "".join(f", {name} given" for name in made.fixed)
     info = InputsInfo(
-        count,
-        f"seed {seed}",
+        len(made),
+        f"seed {made.seed}",
         True,
         {name: format_shape(array.shape) for name, array in first.items()},
         "",
-        f"{count} synthetic {what}, seed {seed}, {describe_shapes(first)}{stated_text}",
+        f"{len(made)} synthetic {what}, seed {made.seed}, {describe_shapes(first)}{given}",
     )
-    return Inputs(made, info, _concrete(signature, first), tuple(notes))
+    return Inputs(made, info, _concrete(made.signature, first), notes)
 
 
 def _inputs(signature: Signature, made: Joined, found: Sequence[Source], notes: dict[str, None]) -> Inputs:

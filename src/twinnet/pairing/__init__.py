@@ -5,7 +5,7 @@ operator on inputs that are paired already. *Fingerprint*: same values up to lay
 """
 
 from twinnet.pairing.fingerprint import pair_by_fingerprint
-from twinnet.pairing.pair import Pair, Pairing, pair_sites
+from twinnet.pairing.pair import Pair, Pairing, Side, pair_sites
 from twinnet.pairing.transforms import IDENTITY, Transform
 
-__all__ = ["IDENTITY", "Pair", "Pairing", "Transform", "pair_by_fingerprint", "pair_sites"]
+__all__ = ["IDENTITY", "Pair", "Pairing", "Side", "Transform", "pair_by_fingerprint", "pair_sites"]

@@ -12,7 +12,7 @@ from twinnet.pairing.topology import by_topology
 from twinnet.pairing.transforms import IDENTITY, Transform
 from twinnet.site import Site
 
-__all__ = ["Pair", "Pairing", "pair_sites"]
+__all__ = ["Pair", "Pairing", "Side", "pair_sites"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +55,36 @@ class Pairing:
         return replace(self, pairs=tuple(p for p in self.pairs if p.site.tensor not in tensors))
 
 
+@dataclass(frozen=True)
+class Side:
+    """What pairing knows of one side: its sites and, where they are known, its canonical layers.
+
+    `provenance` maps tensors of a twin to the network's tensors that they were made from.
+    """
+
+    sites: Sequence[Site]
+    graph: Graph | None = None
+    provenance: Mapping[str, str] | None = None
+
+
 def pair_sites(
-    sites: Sequence[Site],
-    twin_sites: Sequence[Site],
+    network: Side,
+    twin_side: Side,
     *,
     derived: bool,
-    provenance: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
-    graph: Graph | None = None,
-    twin_graph: Graph | None = None,
     outputs: Sequence[tuple[str, str]] = (),
     inputs: Sequence[tuple[str, str]] = (),
 ) -> Pairing:
-    """Pair two lists of sites.
+    """Pair the sites of a network with those of a twin.
 
-    `provenance` maps tensors of the twin to those of the network they were made from. `derived` says that the twin
-    was made from this very network, so that without a map equal names mean equal tensors; otherwise equal names
-    count only if the operators agree. `names` maps network tensors to twin tensors as the user states
-    it, to "" where there is no counterpart. `outputs` and `inputs` are (network, twin) names that correspond by
-    position.
+    `derived` means that the twin was made from this network: without provenance, equal names then mean equal
+    tensors. Otherwise equal names count only if the operators agree. `names` are the user's own pairs, from network
+    tensor to twin tensor, or to "" where there is no counterpart. `outputs` and `inputs` are (network, twin) names
+    that correspond by position.
     """
+    sites, graph = network.sites, network.graph
+    twin_sites, twin_graph, provenance = twin_side.sites, twin_side.graph, twin_side.provenance
     found: dict[str, tuple[str, str, float]] = {}
     transforms: dict[str, Transform] = {}
     known = {s.tensor: s for s in sites}

@@ -6,6 +6,6 @@ enters. What the forms of a network are is in `forms`; how the steps are taken, 
 
 from __future__ import annotations
 
-from twinnet.stages.follow import read_stage_files, stages, stages_with
+from twinnet.stages.follow import Route, read_stage_files, stages, stages_with
 
-__all__ = ["read_stage_files", "stages", "stages_with"]
+__all__ = ["Route", "read_stage_files", "stages", "stages_with"]

@@ -6,7 +6,7 @@ import shlex
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from twinnet.network import Network
     from twinnet.stages.forms import Forge, Form
 
-__all__ = ["read_stage_files", "stages", "stages_with"]
+__all__ = ["Route", "read_stage_files", "stages", "stages_with"]
 
 _FILES = ("onnx", "optimised", "quantised")
 _ONE_STEP = ("names", "baseline", "watch", "skip", "advise")
@@ -92,30 +92,32 @@ def stages(
         debug_ir=debug_ir,
         progress=progress,
     )
-    return stages_with(options, network, inputs, twin, files=files, out=out, argv=argv)
+    return stages_with(options, Route(network, inputs, twin, files or {}), out=out, argv=argv)
+
+
+@dataclass(frozen=True)
+class Route:
+    """From which network to which twin, and the files that stand for stages in between."""
+
+    network: Any
+    inputs: Any = None
+    twin: Any = "onnxruntime"
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def stages_with(
-    options: Options,
-    network: Any,
-    inputs: Any = None,
-    twin: Any = "onnxruntime",
-    *,
-    files: Mapping[str, str] | None = None,
-    out: str | Path | None = None,
-    argv: Sequence[str] = (),
+    options: Options, route: Route, *, out: str | Path | None = None, argv: Sequence[str] = ()
 ) -> StagedResult:
-    """The same with its keywords in one object; those that belong to a single check are refused."""
+    """Do what `stages` does, with the options as one object. Options of a single check are refused."""
     from twinnet.checking.case import modes_kept
 
     for name in _ONE_STEP:
         if getattr(options, name):
             raise UsageError(f"--stages takes no --{name}", hint="it belongs to a single check")
-    with modes_kept(network), ExitStack() as stack:
+    with modes_kept(route.network), ExitStack() as stack:
         folder = Path(out) if out is not None else None
         held = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="twinnet-stages-")))
-        walk = _Walk(network, inputs, twin, dict(files or {}), folder, held / "files", tuple(argv), options)
-        result = walk.result()
+        result = _Walk(route, options, folder, held / "files", tuple(argv)).result()
     if folder is not None:
         from twinnet.report.files import write_set
 
@@ -127,15 +129,7 @@ class _Walk:
     """One way from the network to its engine."""
 
     def __init__(
-        self,
-        network: Any,
-        inputs: Any,
-        twin: Any,
-        files: dict[str, str],
-        folder: Path | None,
-        held: Path,
-        argv: tuple[str, ...],
-        options: Options,
+        self, route: Route, options: Options, folder: Path | None, held: Path, argv: tuple[str, ...]
     ) -> None:
         from twinnet.checking.case import read_network
         from twinnet.job import Job
@@ -145,10 +139,10 @@ class _Walk:
         self._folder = folder
         self._argv = argv
         self._progress = options.progress
-        self._network, self._feed = read_network(network, inputs, options)
-        self._twin = _one_twin(twin, self._network)
+        self._network, self._feed = read_network(route.network, route.inputs, options)
+        self._twin = _one_twin(route.twin, self._network)
         self._samples = list(self._feed.samples)
-        self._files = self._placed(files)
+        self._files = self._placed(dict(route.files))
         held.mkdir(parents=True, exist_ok=True)
         job = Job(
             inputs=self._samples[0],

@@ -96,7 +96,6 @@ class Forge:
         self.given = given
         self.twin = twin
         self.job = job
-        self._trunk: ExportedProgram | None = None
         self._same = {name: name for name in sample}
 
     def start(self) -> Form:
@@ -108,7 +107,7 @@ class Forge:
                 stage, "the given ONNX file", self.network, "", str(path or ""), inputs=dict(self._same)
             )
         if stage == "exported":
-            trunk = self._program()
+            trunk = self._program
             origin = {n.name: n.name for n in trunk.graph.nodes}
             return Form(stage, "the given program", self.network, "", origin=origin, inputs=dict(self._same))
         return Form(stage, "the module as Python runs it", self.network, "", inputs=dict(self._same))
@@ -119,25 +118,23 @@ class Forge:
 
     # -- torch ---------------------------------------------------------------------------------------------------
 
+    @cached_property
     def _program(self) -> ExportedProgram:
-        """The program that torch.export makes of the network: the trunk that all later forms grow from."""
-        if self._trunk is None:
-            network: Any = self.network
-            program: ExportedProgram | None = network.exported(self.sample)
-            if program is None:
-                raise EngineError(
-                    f"torch.export could not export the network: {network.export_error}",
-                    stage="export",
-                    log=network.export_error,
-                )
-            self._trunk = program
-            return program
-        return self._trunk
+        """The program that torch.export makes of the network, from which all later forms are made."""
+        network: Any = self.network
+        program: ExportedProgram | None = network.exported(self.sample)
+        if program is None:
+            raise EngineError(
+                f"torch.export could not export the network: {network.export_error}",
+                stage="export",
+                log=network.export_error,
+            )
+        return program
 
     def _exported(self, before: Mapping[str, Form]) -> Form:
         from twinnet.network.exported import ExportedNetwork
 
-        program = self._program()
+        program = self._program
         network = ExportedNetwork(program, name=self.network.name)
         return Form(
             "exported",
@@ -154,7 +151,7 @@ class Forge:
         from twinnet.network.exported import ExportedNetwork
         from twinnet.onnx.export import same_values
 
-        trunk = self._program()
+        trunk = self._program
         path = self.folder / "decomposed.pt2"
         with torch.no_grad(), foreign("make the stage decomposed", "torch"):
             program = trunk.run_decompositions()
