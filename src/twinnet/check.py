@@ -57,19 +57,19 @@ def check(
         level: Compare every tensor ("intermediates"), or the outputs only ("outputs").
         watch: Compare only inner sites whose tensor, module or operator fits one of these patterns.
         skip: Leave out inner sites that fit one of these patterns.
-        names: Tensors of the network to tensors of the twin, where no other way can tell.
+        names: Tensors of the network to tensors of the twin, where they cannot be paired automatically.
         tolerance: What may differ, in place of the noise floor: a `Tolerance` for the outputs, or a file of rules.
         metric: Your own score of the outputs, a function or `file.py:fn`; shown beside the verdict.
-        baseline: Run folder of an earlier check; only what it did not show fails.
+        baseline: Run folder of an earlier check; only new differences fail.
         keep: Tensors to keep in the run folder.
         limits: Threads, memory and time that may be used.
-        advise: Also find out which segments to keep in float.
+        advise: Also find which segments to keep in float.
         debug_ir: Folder where compiling engines write their intermediate representation.
-        argv: The words of the command line that asks for this, for the report.
-        progress: Called with what is being done, and the share of it that is done.
+        argv: The command line, for the report.
+        progress: Called with the current step and the share of it that is done.
 
     Returns:
-        The answer, whose `repr` is the one-screen report; for several twins a `ResultSet`.
+        The result, whose `repr` is the one-screen report; for several twins a `ResultSet`.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
@@ -107,7 +107,7 @@ def check_with(
     out: str | Path | None = None,
     argv: Sequence[str] = (),
 ) -> Result | ResultSet:
-    """The same with its keywords in one object."""
+    """Do what `check` does, with the options as one object."""
     from twinnet.checking.case import Case, modes_kept, read_network, read_twins
     from twinnet.checking.run import check_case
 
@@ -116,7 +116,7 @@ def check_with(
         twins = read_twins(twin, inputs)
         if options.baseline is not None:
             Result.load(options.baseline)  # a wrong path is reported before anything has run
-        # One twin that cannot be read does not stop the others; if none can, it is the call that is wrong.
+        # One twin that cannot be read does not stop the others; if none can, the call is wrong.
         several = len(twins) > 1
         folders = _folders(out, twins)
         cases = [Case.of(loaded, feed, one, options, given=network) for one in twins]
@@ -127,7 +127,7 @@ def check_with(
     if not several:
         return results[0]
     if all(r.stage == "read" for r in results):
-        check_case(cases[0], argv=argv)  # raises what is wrong
+        check_case(cases[0], argv=argv)  # raises the error
     together = ResultSet(tuple(results))
     if out is not None:
         from twinnet.report.files import write_set
@@ -137,7 +137,7 @@ def check_with(
 
 
 def _folders(out: str | Path | None, twins: Sequence[Any]) -> list[Path | None]:
-    """Where the run of each twin goes; two twins never share a folder, whatever their files are called."""
+    """The run folder of each twin; two twins never share one, whatever their files are called."""
     from twinnet.checking.case import twin_name
 
     if out is None or len(twins) == 1:

@@ -1,4 +1,4 @@
-"""What is in a network: stages, shapes, parameters and operators."""
+"""Describe a network: its stages, shapes, parameters and operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Inspection:
-    """A network described."""
+    """The description of a network."""
 
     name: str
     format: str
@@ -43,7 +43,7 @@ class Inspection:
 
 
 def inspect(network: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Inspection:
-    """Describe a network; a module with known input shapes is also run once, to see what its parts give.
+    """Describe a network. A module with known input shapes is also exported, to list operators and shapes.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 __all__ = ["Report", "progress", "quiet", "silent"]
 
 Report = Callable[[str, float | None], None]
-"""Called with what is being done, and the share of it that is done; None where nobody knows."""
+"""Called with the current step and the share of it that is done, None if unknown."""
 
 
 def silent(step: str, share: float | None) -> None:
@@ -20,7 +20,7 @@ def silent(step: str, share: float | None) -> None:
 
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Report]:
-    """A progress line on stderr, only on a terminal, gone when the answer comes.
+    """A progress line on stderr, only on a terminal; it disappears at the end.
 
     >>> with progress(quiet=True) as report:
     ...     report("tables", 0.5)
@@ -51,7 +51,7 @@ def progress(*, quiet: bool = False) -> Iterator[Report]:
 
 @contextmanager
 def quiet(*loggers: str) -> Iterator[None]:
-    """Keep warnings and the messages of these loggers off the screen: a library's errors say what matters."""
+    """Keep warnings and the messages of these loggers off the screen; what matters comes as an exception."""
     found = [logging.getLogger(name) for name in loggers]
     levels = [logger.level for logger in found]
     for logger in found:

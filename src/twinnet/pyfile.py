@@ -1,8 +1,7 @@
-"""A user's own Python by reference: `path/to/file.py:name` or `package.module:name`.
+"""Load the user's own Python code by reference: `path/to/file.py:name` or `package.module:name`.
 
-Factories, sample generators, preprocessing functions, metrics and callables all come in this way, so that
-each of them fails in the same words: the user's file and line and the exception's own text, never a stack
-trace of ours.
+Factories, sample generators, preprocessing functions, metrics and callables are all loaded here, so that their errors
+look the same: the user's file and line and the exception's own text, never a stack trace of twinnet.
 """
 
 from __future__ import annotations

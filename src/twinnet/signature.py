@@ -55,7 +55,7 @@ class Signature:
 
 
 def by_position(ours: Collection[str], theirs: Collection[str]) -> dict[str, str]:
-    """Input names of one side to those of the other, one after the other; empty where they agree or are not as many.
+    """Map input names of one side to those of the other by position; empty if names agree or counts differ.
 
     >>> by_position(["x"], ["image"]), by_position(["x"], ["x", "mask"])
     ({'x': 'image'}, {})

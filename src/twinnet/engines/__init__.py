@@ -1,4 +1,4 @@
-"""Engines: whatever can convert, load and run a network. One file each, imported only when asked for."""
+"""Engines convert, load and run networks. Each is one file, imported when it is first used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The TOML file that describes somebody's toolchain: read, checked, and complained about by line and key."""
+"""Read and check the TOML file that describes a toolchain; errors name line and key."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ class Step(_Strict):
     @model_validator(mode="after")
     def _something(self) -> Step:
         if not self.run or any(not c or not isinstance(c[0], str) for c in self.run):
-            raise ValueError("run must name a program first: a list of arguments, or a list of such lists")
+            raise ValueError(
+                "run must start with a program: give a list of arguments, or a list of lists of arguments"
+            )
         return self
 
 
@@ -117,7 +119,7 @@ class Run(Step):
 
 
 class Tensors(_Strict):
-    """How tensors go in and out. `raw_dtype`: what raw outputs always are, whatever the network says."""
+    """Formats of tensors. `raw_dtype` is the type of all raw outputs, if the program always writes one."""
 
     inputs: Form = "npy"
     outputs: Form = "npy"
@@ -147,9 +149,9 @@ class Version(_Strict):
 
 
 class Option(_Strict):
-    """A free option of the toolchain, such as a chip; without `values` anything goes.
+    """An option of the toolchain, such as a chip; without `values` it takes any value.
 
-    `precision` says for which of its values the twin computes in another format.
+    `precision` gives the number format of the twin for some of its values.
     """
 
     default: str = ""
@@ -165,7 +167,7 @@ class Option(_Strict):
 
 
 class Description(_Strict):
-    """A toolchain as an engine. `problem` finds the sentence of a log that names what went wrong."""
+    """A toolchain. `problem` is a regular expression that finds the error message in a log."""
 
     name: str = Field(pattern=r"^[\w.+-]+$")
     about: str = ""
@@ -222,7 +224,7 @@ def find_description(name: str) -> Path:
 
 
 def read_description(path: Path) -> Description:
-    """Read and check a description; what is wrong is named by line and key, with what is allowed."""
+    """Read and check a description; errors name line and key, and what is allowed."""
     try:
         text = path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
@@ -272,7 +274,7 @@ def _allowed(keys: Sequence[str]) -> list[str]:
 
 
 def _line(text: str, keys: Sequence[str]) -> str:
-    """` line N` where the key stands, as far as tables and keys are written on lines of their own."""
+    """` line N` of the key, if tables and keys are on separate lines."""
     table: list[str] = []
     best = ""
     for number, line in enumerate(text.splitlines(), 1):

@@ -30,7 +30,7 @@ _LOCATIONS = [
     "--mlir-elide-resource-strings-if-larger=5",
 ]
 
-# Arguments carry the line of whoever made them; constants and empty tensors that of the first who needed them.
+# Arguments carry the line of their producer; constants and empty tensors that of their first user.
 _ELSEWHERE = re.compile(r"func\.func|\^bb0|arith\.constant|tensor\.empty|linalg\.fill|dispatch\.tensor\.load")
 
 
@@ -98,7 +98,7 @@ def dispatch_times(
     count = len(timed) // runs
     if not timed or count * runs != len(timed):
         raise EngineError(
-            f"iree-profile lists {len(timed)} dispatches of {runs} runs, which cannot be told apart",
+            f"iree-profile lists {len(timed)} dispatches of {runs} runs, which cannot be split by run",
             stage="profile the network",
         )
     rounds = [timed[i * count : (i + 1) * count] for i in range(1, runs)]

@@ -1,7 +1,7 @@
-"""Other programs as parts of an engine: started without a shell, stopped in time, their last words kept.
+"""Run the programs of an engine: without a shell, with a time limit, keeping the end of their logs.
 
-A compiler or runtime may abort the process it lives in. As a program of its own it cannot take the check with it:
-whatever happens to it is an `EngineError` with the end of its log.
+A compiler or runtime may abort its process. As a separate program it cannot take the check down with it: any failure
+becomes an `EngineError` with the end of its log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KEPT = 4000
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A program that ended well: what it wrote."""
+    """The output of a program that succeeded."""
 
     out: str
     log: str
@@ -113,7 +113,7 @@ def ending(code: int) -> str:
 
 
 def last_words(text: str) -> str:
-    """What to keep of a log: its end and, where that is further up, the first mention of an error."""
+    """The part of a log to keep: its end and, if that is further up, the first mention of an error."""
     lines = 25
     every = [line if len(line) <= 300 else line[:300] + " ..." for line in text.strip().splitlines()]
     end = "\n".join(every[-lines:])[-_KEPT:]
@@ -125,7 +125,7 @@ def last_words(text: str) -> str:
 
 
 def _first_problem(text: str) -> str:
-    """The first line that speaks of an error, else the last that says anything."""
+    """The first line that mentions an error, else the last line that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     spoken = (line for line in lines if "error" in line.lower() or "fail" in line.lower())
     return next(spoken, lines[-1] if lines else "")
@@ -137,7 +137,7 @@ def _text(file: object) -> str:
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:
-    """End the program and whatever it started: they share a session of their own."""
+    """Kill the program and the processes it started, which share a session."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,7 +1,7 @@
-"""Networks in fewer bits: static, dynamic and weight-only int8, and float16, made by ONNX Runtime's own tools.
+"""Quantise networks with ONNX Runtime's tools: static, dynamic and weight-only int8, and float16.
 
-What those tools trip over is put right here: shapes that a rewritten weight no longer has, infinities that a mask
-brings into a range, words that they print, files that they leave.
+Works around problems of those tools: stale shapes of rewritten weights, infinities from masks in calibrated ranges,
+printed messages, leftover files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CALIBRATIONS = {
 _WEIGHTED = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 _TASK = ("quantise the network", "onnxruntime")
 _HUGE = 1e30
-"""Beyond this a number is a mask and no activation: no range of 256 steps holds it beside others."""
+"""A larger number is a mask, not an activation: no range of 256 steps can hold it together with others."""
 
 
 _MEANS = {
@@ -47,7 +47,7 @@ _MEANS = {
     "dynamic": ("per_channel", "weights", "reduce_range"),
     "weights": ("per_channel", "weights"),
 }
-"""The options that each way of quantising knows."""
+"""The options of each way of quantising."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Quantise:
 
     @staticmethod
     def of(options: Mapping[str, Any]) -> Quantise | None:
-        """From an engine's options; None where they ask for none. An option that would do nothing is refused."""
+        """Read an engine's options; None without quantisation. Options that would have no effect are refused."""
         how = options.get("quantize")
         given = {key: options[key] for key in _MEANS["static"] if key in options}
         idle = sorted(set(given) - set(_MEANS.get(how or "", ())))
@@ -71,7 +71,7 @@ class Quantise:
             where = f"quantize={how}" if how else "a network that is not quantised"
             homes = [name for name, keys in _MEANS.items() if idle[0] in keys]
             raise UsageError(
-                f"onnxruntime: {idle[0]}={options[idle[0]]} means nothing to {where}",
+                f"onnxruntime: {idle[0]}={options[idle[0]]} has no effect on {where}",
                 hint=f"it belongs to quantize={' or '.join(homes)}",
             )
         return None if how is None else Quantise(how, **given)
@@ -85,11 +85,11 @@ class Quantise:
 
 
 def quantised(artefact: OnnxArtefact, way: Quantise, job: Job) -> OnnxArtefact:
-    """The network in fewer bits, calibrated with the inputs of the check; names of its values are kept."""
+    """Quantise the network, calibrated with the inputs of the check; value names are kept."""
     from twinnet.onnx.network import OnnxNetwork
 
     model = artefact.network.complete()
-    # The tools change shapes of weights and believe the old ones that stand here.
+    # The tools change shapes of weights, but trust the old ones declared here.
     del model.graph.value_info[:]
     with (
         job.step("quantise"),
@@ -207,7 +207,7 @@ _MAKERS = {"static": _by_tools, "dynamic": _by_tools, "weights": _weights_only, 
 
 
 def _sort(model: onnx.ModelProto) -> None:
-    """Nodes after those that they read from; the tool appends some at the end."""
+    """Sort nodes topologically; the tool appends some at the end."""
     from twinnet.onnx.graph import OnnxGraph
 
     graph = OnnxGraph(model)
@@ -226,7 +226,7 @@ def _sort(model: onnx.ModelProto) -> None:
 
 
 def _name_nodes(model: onnx.ModelProto) -> None:
-    """Every node gets a name of its own: those to be left out are told by it."""
+    """Give every node a unique name: nodes to exclude are identified by name."""
     taken = {n.name for n in model.graph.node}
     for index, node in enumerate(model.graph.node):
         if not node.name:
@@ -263,7 +263,7 @@ def _is_wild(array: Any) -> bool:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """The tools speak through the root logger and numpy; what matters comes back as an exception."""
+    """Silence logging and warnings of the tools; what matters comes as an exception."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

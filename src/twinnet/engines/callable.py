@@ -5,9 +5,9 @@ A twin in five lines (`--twin callable:my_twin.py:run`, or `twin=run` in Python)
     def run(x):                                   # the network's inputs, in order, as numpy arrays
         features = my_library.encode(x)
         return {"output": my_library.decode(features),   # the network's outputs by name (or just the array)
-                "encoder": features}                     # and, if it likes, what a module or site should hold
+                "encoder": features}                     # and, optionally, what a module or site should hold
 
-A function that prepares its input itself shows it under the input's own name; it is then compared first.
+A function that preprocesses its input may return the result under the input's name; it is then compared first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["CallableEngine", "CallableSession"]
 
 
 class CallableEngine(Engine):
-    """Calls a function and takes what it returns."""
+    """Calls a function and compares what it returns."""
 
     name: ClassVar[str] = "callable"
     summary: ClassVar[str] = "any Python function"
@@ -59,7 +59,7 @@ class CallableEngine(Engine):
 
 
 class CallableSession(Session):
-    """A function behind the session contract."""
+    """A session that calls a function."""
 
     engine = "callable"
     loose_outputs = True
@@ -154,7 +154,7 @@ def _array(name: Any, value: Any) -> np.ndarray:
 
 
 def _about_arrays(error: BaseException) -> str | None:
-    """What to do where the function expected tensors of PyTorch."""
+    """A hint if the function expected PyTorch tensors."""
     said = str(error)
     if "numpy.ndarray" not in said and "'numpy" not in said:
         return None

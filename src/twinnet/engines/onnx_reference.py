@@ -1,4 +1,4 @@
-"""onnx.reference: slow, independent of every optimiser, and therefore a good judge of small networks."""
+"""onnx.reference: slow but independent of every optimiser, which makes it a good reference for small networks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OnnxReferenceEngine(Engine):
         return Standalone(run_onnx_reference, (), "onnx", ("onnx",))
 
 
-# Its source goes into `repro.py` as it stands, so it uses nothing of twinnet.
+# Its source is copied into `repro.py`, so it must not use twinnet.
 def run_onnx_reference(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
     """Outputs of an ONNX file (a path or its bytes) under the reference evaluator of the onnx package."""
     import onnx
@@ -68,7 +68,7 @@ def run_onnx_reference(model: Any, options: dict[str, str], feeds: dict[str, Any
 
 
 class OnnxReferenceSession(OnnxSession):
-    """Walks the nodes itself, so that a time limit holds and every tensor is seen as it is made."""
+    """Runs node by node, so that a time limit can be enforced and every tensor observed."""
 
     engine = "onnx-reference"
 
@@ -118,7 +118,7 @@ class OnnxReferenceSession(OnnxSession):
         return {o.name: found[o.name] for o in model.graph.output}
 
     def _walk(self, evaluator: Any, feeds: Arrays, patches: Arrays, made: Callable[[str, Any], None]) -> None:
-        """Run all nodes, telling what each makes."""
+        """Run all nodes, calling `made` with each result."""
         values: dict[str, Any] = {"": None, **feeds, **evaluator.rt_inits_}
         deadline = None if self._job.time_limit is None else time.monotonic() + self._job.time_limit
         with self._job.step("run"):

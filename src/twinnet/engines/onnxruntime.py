@@ -61,7 +61,7 @@ class OnnxRuntimeEngine(Engine):
         "opt": "off|basic|extended|all (default all)",
         "threads": "a number (default: all cores)",
         "config.KEY": "a session config entry",
-        "quantize": "static|dynamic|weights|float16: the twin is made from the network in fewer bits",
+        "quantize": "static|dynamic|weights|float16: make the twin by quantising the network",
         "per_channel": "1|0: a step for each channel of a weight (default 0)",
         "activations": "uint8|int8|uint16|int16 (static; default uint8)",
         "weights": "int8|uint8|int16|uint16 (default int8)",
@@ -131,10 +131,10 @@ class OnnxRuntimeEngine(Engine):
 
 
 def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with what goes with them."""
+    """The options, with those that they imply."""
     if options.get("quantize") != "weights":
         return dict(options)
-    # Left alone, its optimiser also rounds the data of such products to 8 bits.
+    # By default its optimiser also rounds the data of such products to 8 bits.
     return {"config.session.qdq_matmulnbits_accuracy_level": "1", **options}
 
 
@@ -170,7 +170,7 @@ class OnnxRuntimeSession(TappedSession):
         profile_to: Path | None = None,
         elsewhere: Elsewhere | None = None,
     ) -> Any:
-        """Load a model here, or in the interpreter where the twin runs; `elsewhere` is another child than its own."""
+        """Load a model here, or in the interpreter where the twin runs; `elsewhere` overrides its child process."""
         elsewhere = elsewhere or self._elsewhere
         entries = dict(self._settings.entries)
         if self._artefact.base_dir is not None:
@@ -200,9 +200,9 @@ class OnnxRuntimeSession(TappedSession):
         """
         if self._level == "off":
             return self.sites_of(self._cut.observable)
-        # Where it has no kernel for a narrow format it computes in float32, under a name of its own.
+        # Without a kernel for a narrow format it computes in float32, under a prefixed name.
         alive = {name.removeprefix(_WIDENED) for node in self._optimised.node for name in node.output}
-        # ONNX Runtime keeps the names of graph outputs, whatever it does inside.
+        # ONNX Runtime always keeps the names of graph outputs.
         alive.update(self._cut.outputs)
         return self.sites_of(name for name in self._cut.observable if name in alive)
 
@@ -219,7 +219,7 @@ class OnnxRuntimeSession(TappedSession):
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
         if self._elsewhere is not None:
             raise EngineError(
-                "times per layer are not taken in another interpreter",
+                "times per layer cannot be measured in another interpreter",
                 stage="profile",
                 hint="leave out python=",
             )
@@ -233,7 +233,7 @@ class OnnxRuntimeSession(TappedSession):
             events = json.loads(Path(timed.end_profiling()).read_text(encoding="utf-8"))
         known = set(self._cut.observable)
         made = {n.name: tuple(t for t in n.output if t in known) for n in self._optimised.node if n.name}
-        # Nodes without a name are called after their operator and place.
+        # Unnamed nodes are named after operator and position.
         for place, node in enumerate(self._artefact.model.graph.node):
             if not node.name:
                 made[f"{node.op_type}_{place}"] = tuple(t for t in node.output if t in known)
@@ -247,7 +247,7 @@ class OnnxRuntimeSession(TappedSession):
         self._load(self._artefact.path or self._artefact.model, level=level, save_to=target)
 
     def load_ahead(self, inputs: Arrays) -> None:
-        # All sites may be tapped at once: they are what is left after optimisation, whoever looks.
+        # All sites may be tapped at once: tapping survivors does not change the optimised graph.
         watch = frozenset(site.tensor for site in self.sites)
         feeds = self._artefact.feeds(inputs)
         pieces = self._plan(watch, feeds)
@@ -260,7 +260,7 @@ class OnnxRuntimeSession(TappedSession):
     def run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
         if self._elsewhere is None:
             return super().run_part(model, feeds)
-        # In a child of its own: should it die of the part, the twin lives on.
+        # In a separate child: if the part crashes it, the twin is not affected.
         with contextlib.closing(self._elsewhere.another()) as child:
             runner = _Loaded(self._load(model, elsewhere=child), self._job)
             return dict(zip(runner.outputs, runner(feeds), strict=True))
@@ -289,7 +289,7 @@ class _Loaded:
 
 
 def _run_bfloat16(session: Any, outputs: Sequence[str], feeds: Arrays) -> list[np.ndarray]:
-    """What a session gives, bfloat16 among it: numpy has no such type, so that `run` refuses to hand it over."""
+    """Run a session with bfloat16 inputs or outputs, which `run` does not support because numpy lacks the type."""
     import ctypes
 
     import ml_dtypes

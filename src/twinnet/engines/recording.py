@@ -1,4 +1,4 @@
-"""A recording as an engine: what a side computed elsewhere, replayed here."""
+"""A recording as an engine: replays what a side computed elsewhere."""
 
 from __future__ import annotations
 

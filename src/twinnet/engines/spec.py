@@ -24,7 +24,7 @@ __all__ = ["Spec", "file_name", "parse_spec", "parse_specs", "reference_spec"]
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """An engine, its options and, where given, the file it is to load.
+    """An engine, its options and, if given, the file it loads.
 
     >>> str(Spec("onnxruntime", {"opt": "off"}, "net.onnx"))
     'onnxruntime?opt=off:net.onnx'
@@ -52,7 +52,7 @@ class Spec:
 
 
 def file_name(text: str, most: int | None = None) -> str:
-    """A text as the name of a file or folder, at most so long.
+    """Turn a text into a file or folder name of at most `most` characters.
 
     >>> file_name("nets/a.onnx?opt=off", 16)
     'nets-a.onnx-opt-'
@@ -69,7 +69,7 @@ def parse_spec(text: str) -> Spec:
     'C:/nets/a.onnx'
     """
     text = text.strip()
-    # An option's value holds no colon: the first one decides.
+    # Option values hold no colon, so the first colon starts the file.
     head, _, file = text.partition(":")
     name, question, query = head.partition("?")
     if has_engine(name):
@@ -100,9 +100,9 @@ def parse_specs(text: str) -> tuple[Spec, ...]:
 
 
 def reference_spec(network: Network, twin: Any = None) -> Spec:
-    """What runs the network when nobody says otherwise: what the twin's engine asks for, else its format's engine.
+    """The default spec that runs the network: what the twin's engine asks for, else the engine of its format.
 
-    The network runs as written, not as an optimiser would like it.
+    The network runs as written, without optimisation.
     """
     from twinnet.network import Network  # specs are read without it
 

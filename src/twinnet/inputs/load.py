@@ -1,4 +1,4 @@
-"""From `--inputs` (or a Python object, or nothing at all) to samples that fit the network."""
+"""Load samples that fit the network from `--inputs`, from Python objects, or make synthetic ones."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Preprocess = str | Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Inputs:
-    """The samples of a check. `samples` can be indexed and walked again; each is made when asked for.
+    """The samples of a check. `samples` can be indexed and iterated repeatedly; each is made on access.
 
-    `notes` says what a reader must know: casts, NaN, images that were stretched. `signature` has the shapes
-    of the data in place of dynamic dimensions, where all samples agree.
+    `notes` are for the report: casts, NaN, stretched images. `signature` has the shapes of the data in place of dynamic
+    dimensions, if all samples agree.
     """
 
     samples: Sequence[dict[str, np.ndarray]]
@@ -49,7 +49,7 @@ def load_inputs(
     samples: int | None = None,
     bounds: Bounds | None = None,
 ) -> Inputs:
-    """The samples that `sources` mean, checked against `signature`.
+    """Load the samples from `sources`, checked against `signature`.
 
     `sources` are strings (a folder of images, an image, .npy, .npz, .safetensors, `file.py:samples`, each of
     them also as `NAME=...`, or `NAME=NUMBER`), or a Python object: an array, a dict, a tuple of arguments, a
@@ -62,7 +62,7 @@ def load_inputs(
     ('2 synthetic samples, seed 0, 1x3x8x8', 2)
     """
     if samples is not None and samples < 1:
-        raise UsageError(f"{samples} samples are not enough for a check", hint="take at least 1")
+        raise UsageError(f"{samples} samples are not enough for a check", hint="at least 1 is needed")
     if shapes:
         signature = apply_shapes(signature, shapes)
     function = _preprocess(preprocess)
@@ -70,7 +70,7 @@ def load_inputs(
     found = Reader(signature, function, samples, notes).read(sources)
     if all(source.constant for source in found):
         if function is not None:
-            raise UsageError("--preprocess needs --inputs: there is nothing to prepare")
+            raise UsageError("--preprocess needs --inputs: there is nothing to preprocess")
         values = {name: value for source in found for name, value in source.get(0).items()}
         stated = replace(signature, inputs=tuple(s for s in signature.inputs if s.name in values))
         fixed = fit_sample(stated, values, "--inputs", notes)
@@ -95,7 +95,7 @@ def _synthetic(made: Made, notes: tuple[str, ...]) -> Inputs:
 
 
 def _inputs(signature: Signature, made: Joined, found: Sequence[Source], notes: dict[str, None]) -> Inputs:
-    # Pictures are checked by their headers and decoded for the first sample only; of arrays all are seen.
+    # Arrays are all checked; of pictures only the headers and the first sample.
     eager = not any(isinstance(source, (ImageSource, FunctionSource)) for source in found)
     seen = [_shapes(made.fitted(i, notes)) for i in range(len(made) if eager else 1)]
     shapes = {

@@ -1,4 +1,4 @@
-"""Samples as sequences: made on access, the same each time."""
+"""Sequences of samples, made on access and the same each time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Joined(Sequence[dict[str, np.ndarray]]):
         return fit_sample(self._signature, merged, ", ".join(dict.fromkeys(places)), notes)
 
     def resized(self, index: int, name: str) -> Iterator[tuple[str, np.ndarray]]:
-        """One input of a sample as other ways to resize its picture give it, where it comes from a picture."""
+        """One input of a sample with its picture resized in other ways; none if it is not a picture."""
         for source in self._sources:
             if isinstance(source, ImageSource) and source.spec.name == name:
                 for words, made in source.resized(index if len(source) > 1 else 0):
@@ -60,7 +60,7 @@ class Joined(Sequence[dict[str, np.ndarray]]):
 
 @dataclass(frozen=True, eq=False)
 class Made(Sequence[dict[str, np.ndarray]]):
-    """Synthetic samples; inputs that the user stated (`fixed`) keep their value."""
+    """Synthetic samples; inputs given by the user (`fixed`) keep their value."""
 
     signature: Signature
     fixed: dict[str, np.ndarray]

@@ -1,4 +1,4 @@
-"""Where samples come from, behind one small contract: how many, the n-th, and its name in errors."""
+"""Sources of samples: how many there are, the n-th, and its name in errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 ARRAY_SUFFIXES = (".npy", ".npz", ".safetensors")
 MANY = 100
-"""A generator is read this far when nobody said how many samples to take."""
+"""Samples to take from a generator by default."""
 
 
 class Source(Protocol):
@@ -64,7 +64,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
             )
         return UsageError(f"{path} cannot be read as {path.suffix} data: {text or type(error).__name__}")
 
-    # A damaged file makes these libraries raise almost anything.
+    # These libraries raise almost anything for a damaged file.
     with foreign_as(refused):
         if path.suffix == ".npy":
             return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
@@ -133,7 +133,7 @@ def _agrees(wanted: Sequence[int | str], shape: Sequence[int]) -> bool:
 
 @dataclass
 class ItemSource:
-    """A list of samples that Python gave, each a dict, a tuple or an array."""
+    """A list of samples from Python, each a dict, a tuple or an array."""
 
     label: str
     items: Sequence[Any]
@@ -200,7 +200,7 @@ class Chain:
 
 
 def name_values(signature: Signature, item: Any, where: str) -> dict[str, Any]:
-    """One sample of any form as arrays by input name.
+    """Turn one sample of any form into arrays by input name.
 
     A dict goes by name (nested ones joined by dots), a tuple by position, anything else is the only input.
 

@@ -1,4 +1,4 @@
-"""Networks: what they are, and how they come in.
+"""Networks and how they are loaded.
 
 >>> import torch
 >>> load_network(torch.nn.Linear(2, 3)).parameters
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-# Each comes with a heavy import (torch, or the onnx extra), so it is fetched when first asked for.
+# Loaded on first use, because each needs a heavy import (torch).
 _HOMES = {
     "ExportedNetwork": "exported",
     "TorchNetwork": "torch_network",

@@ -1,4 +1,4 @@
-"""Between numpy arrays and torch tensors, bfloat16 and the 8-bit floats included."""
+"""Convert between numpy arrays and torch tensors, including bfloat16 and 8-bit floats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 __all__ = ["dtype_name", "tensor_bytes", "to_numpy", "to_tensor"]
 
-# numpy has no such types of its own; ml_dtypes brings them and torch does not convert to or from them.
+# numpy lacks these types; ml_dtypes adds them, but torch does not convert to or from them.
 _EXTRA: dict[torch.dtype, tuple[torch.dtype, Any]] = {
     torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
     torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),

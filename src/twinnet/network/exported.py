@@ -54,7 +54,7 @@ class ExportedNetwork(Network):
         return cls(load_pt2(path), name=name or path.stem, path=path)
 
     def unflatten(self, inputs: Mapping[str, Any]) -> Example:
-        """The arguments of a call from named tensors; whatever is no tensor keeps its exported value."""
+        """The arguments of a call from named tensors; other values stay as exported."""
         for name in inputs:
             if name not in self._names:
                 raise UsageError(f"{self.name} has no input {name!r}; its inputs: {', '.join(self._names)}")

@@ -1,9 +1,8 @@
-"""Opening a .pt2 file without running anything that is inside it.
+"""Open a .pt2 file without running any code inside it.
 
-`torch.export.load` unpickles some payloads without restriction, evaluates expressions as text and resolves
-operators by attribute path. A file from elsewhere must not get that far, so the archive is looked through
-first: anything that would need unrestricted unpickling, names code, or writes expressions that are more than
-arithmetic is refused.
+`torch.export.load` unpickles some payloads without restriction, evaluates expressions as text and resolves operators
+by attribute path. An untrusted file must not get that far, so the archive is inspected first: anything that needs
+unrestricted unpickling, names code, or holds expressions beyond arithmetic is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _FORBIDDEN = ("from_file", "save", "load")
 
 
 def load_pt2(path: Path) -> ExportedProgram:
-    """The program in `path`; a `UsageError` for what is damaged, too new, or not safe to load."""
+    """Load the program in `path`; a `UsageError` if it is damaged, too new, or not safe to load."""
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
@@ -138,7 +137,7 @@ def _strings(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _looks_like_code(target: str) -> bool:
-    """Targets of nodes; the graph signature also has a key "target", for names of parameters."""
+    """Whether a target is that of a node: the graph signature also has a key "target", for parameter names."""
     return target.startswith(("torch", "_operator", "math", "#"))
 
 

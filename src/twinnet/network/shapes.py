@@ -1,4 +1,4 @@
-"""Shapes that a user states for dynamic inputs: the text form, and putting them into a signature."""
+"""Shapes given by the user for dynamic inputs: parse them and apply them to a signature."""
 
 from __future__ import annotations
 

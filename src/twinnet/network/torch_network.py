@@ -1,4 +1,4 @@
-"""Networks that torch can run: a module, or a program that torch.export wrote."""
+"""PyTorch modules as networks, and the names of inputs and outputs of exported programs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class TorchNetwork(Network):
         ]
 
     def unflatten(self, inputs: Mapping[str, Any]) -> Example:
-        """The arguments of a call from named tensors; whatever is no tensor comes from the example inputs."""
+        """The arguments of a call from named tensors; other values come from the example inputs."""
         tensors = {name: to_tensor(value) for name, value in inputs.items()}
         if self._tree is None:
             return (), self._keywords(tensors)
@@ -136,11 +136,11 @@ class TorchNetwork(Network):
         return outputs
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers by name, those that are not saved included."""
+        """Parameters and buffers by name, including buffers that are not saved."""
         return {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
 
     def _learn(self, outputs: Mapping[str, tuple[torch.dtype, Iterable[Any]]]) -> None:
-        """What a module returns is known only once it ran; its shapes hold for that input alone."""
+        """Fill in the outputs of the signature after a run; their shapes hold for that input only."""
         if not self.signature.outputs:
             specs = tuple(
                 TensorSpec(name, dtype_name(dtype), tuple("?" for _ in shape))
@@ -151,7 +151,7 @@ class TorchNetwork(Network):
     def exported(self, inputs: Mapping[str, np.ndarray | torch.Tensor]) -> ExportedProgram | None:
         """The module as a graph of functional ATen operators at the shapes of `inputs`, cached by shape.
 
-        None when torch cannot export it; `export_error` then says why, in torch's words.
+        None if torch cannot export it; `export_error` then holds torch's message.
         """
         key = tuple((name, tuple(v.shape), str(v.dtype).removeprefix("torch.")) for name, v in inputs.items())
         if key not in self._exported:
@@ -179,9 +179,9 @@ class TorchNetwork(Network):
         return {name: (0, min(sizes) - 1) for name in integers} if sizes else {}
 
     def with_example(self, sample: Any) -> TorchNetwork:
-        """The network with the structure of `sample` (handed over in Python), if it has no own example.
+        """The network with the structure of a Python `sample`, if it has no example.
 
-        Sizes stay open: other samples may have others.
+        Dimensions stay dynamic: other samples may differ in size.
 
         >>> str(TorchNetwork(torch.nn.Linear(2, 3)).with_example(np.ones((1, 2))).signature.inputs[0])
         'input: float32 ?x?'
@@ -254,7 +254,7 @@ def _fresh(inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def _materialise(module: torch.nn.Module, example: Example | None) -> None:
-    """Give lazy modules their weights from the example, and refuse weights that hold no data."""
+    """Initialise lazy modules with the example, and refuse weights without data."""
     tensors = list(module.parameters()) + list(module.buffers())
     if any(torch.nn.parameter.is_lazy(t) for t in tensors):
         if example is None:

@@ -1,4 +1,4 @@
-"""Cutting ONNX graphs: any values can be fed, any can be asked for, and only what lies between is kept."""
+"""Cut ONNX graphs: feed any values, ask for any others, and keep only the nodes in between."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def between(graph: OnnxGraph, outputs: Iterable[str], fed: Collection[str]) -> t
         if index is None:
             if name in graph.static:
                 continue
-            raise EngineError(f"the part needs {name}, which is not known", stage="cut")
+            raise EngineError(f"the part needs the value {name}, which is not given", stage="cut")
         nodes.add(index)
         stack.extend(graph.reads[index])
     return sorted(nodes), list(read)
@@ -51,7 +51,7 @@ def build(
 ) -> onnx.ModelProto:
     """A model of these nodes. Inputs take dtype and shape from `feeds`; Constant nodes become weights.
 
-    `weights` gives the data of weights that lie in other files, as arrays or as the tensors that refer to them.
+    `weights` gives the data of weights stored in other files, as arrays or as the tensors that refer to them.
     """
     cut = onnx.ModelProto(ir_version=graph.model.ir_version)
     cut.opset_import.extend(graph.model.opset_import)
@@ -72,7 +72,7 @@ def build(
             continue
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             if weights is None:
-                raise EngineError(f"the data of {name} lie in another file", stage="cut")
+                raise EngineError(f"the data of {name} is in another file", stage="cut")
             data = weights[name]
             tensor = (
                 data

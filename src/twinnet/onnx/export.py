@@ -1,7 +1,7 @@
-"""From any network to an ONNX model with a map back to the user's code.
+"""Export any network to ONNX, with a map back to the user's code.
 
-torch.onnx keeps fx names on ONNX values but later steps strip the metadata, so the map (value -> fx node -> module
-path -> source line) is kept beside the model as a file of our own.
+torch.onnx keeps fx names on ONNX values, but later steps strip the metadata, so the map (value -> fx node -> module
+path -> source line) is stored in a file beside the model.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class OnnxArtefact:
 
     @property
     def provenance(self) -> dict[str, str] | None:
-        """Values of the model to those of the network it was made from; None where names are the network's own."""
+        """Maps values of the model to those of the original network; None if the names are the same."""
         if not any(o.fx for o in self.origin.values()):
             return None
         return {name: origin.fx for name, origin in self.origin.items() if origin.fx}
@@ -89,9 +89,9 @@ class OnnxArtefact:
         return {named.get(i.name, i.name): i.name for i in self.signature.inputs}
 
     def feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """A sample under the model's names; what the model does not take (pruned on export) is left out.
+        """A sample under the model's names; inputs that were pruned on export are left out.
 
-        A float input of a model in another float format is rounded to it, as whoever deploys the model does.
+        Float inputs are rounded to the model's float format, as in deployment.
         """
         declared = {spec.name: spec.dtype for spec in self.signature.inputs}
         return {
@@ -102,7 +102,7 @@ class OnnxArtefact:
 
     @cached_property
     def precision(self) -> str:
-        """The number format the model computes in: the coarsest of its inputs and weights, float32 without any."""
+        """The model's number format: the coarsest of its inputs and weights, float32 if there are none."""
         import onnx
 
         names = [spec.dtype for spec in self.signature.inputs]
@@ -128,7 +128,7 @@ def _as_float(array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def onnx_artefact(network: Network | None, file: str | None, job: Job) -> OnnxArtefact:
-    """The ONNX form of a network, or of the file that stands for it."""
+    """The ONNX form of a network: from `file` if given, else exported."""
     try:
         from twinnet.onnx.network import OnnxNetwork
     except ImportError:
@@ -156,10 +156,10 @@ def _read(file: str) -> OnnxNetwork:
 
 
 def _origin_of_file(loaded: OnnxNetwork, network: Any, job: Job) -> dict[str, Origin]:
-    """Where the values of a file come from: its own metadata, and what our export of the network calls the same.
+    """The origin of a file's values: from its metadata, and from our own export of the network.
 
-    A file that torch.onnx wrote names its values after the graph it was exported from. Exporting the network here
-    gives the same names, so a value whose name and operator agree in both stands in the same place.
+    torch.onnx names values after the exported graph. Exporting the network here gives the same names, so a value whose
+    name and operator agree in both files is the same value.
     """
     origin = _from_metadata(loaded.model, {})
     written_by_torch = any(
@@ -257,7 +257,7 @@ def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Pat
 
 
 def _from_metadata(model: onnx.ModelProto, layers: Mapping[str, Origin]) -> dict[str, Origin]:
-    """Origins by value name: the fx node of that name, else the one the node's metadata names."""
+    """Origins by value name: the fx node of that name, else the one named in the node's metadata."""
     import ast
 
     found: dict[str, Origin] = {}
@@ -274,17 +274,17 @@ def _from_metadata(model: onnx.ModelProto, layers: Mapping[str, Origin]) -> dict
             if name in layers:
                 found[name] = layers[name]
             elif fx:
-                # Made on the way to the fx node's value: it has a place in the code, but no counterpart.
+                # An intermediate of the fx node: it has a source line, but no counterpart.
                 whole = layers.get(fx, Origin(module=module))
                 found[name] = Origin("", whole.module, whole.call, whole.source)
     return found
 
 
 def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[str, str]:
-    """Nodes of the exporter's decomposed program to the nodes of `program` that carry the same value.
+    """Map nodes of the exporter's decomposed program to the nodes of `program` with the same value.
 
-    The exporter renumbers what it decomposes, so equal names do not mean equal values; where a node came from does.
-    A node that was split into several is carried by the last of them.
+    The exporter renumbers nodes that it decomposes, so names prove nothing; the recorded origin of a node does. If a
+    node was split into several, the last of them has its value.
     """
     import operator
 
@@ -303,7 +303,7 @@ def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[
         if source not in kinds:
             continue
         if node.target is operator.getitem:
-            # The parts of a result: by index, for an operator that is itself taken over whole.
+            # Parts of a result are matched by index, if the operator itself was not decomposed.
             taken = node.args[0]
             whole = last.get(source) == taken.name and operator_family(taken.target) == kinds.get(source)
             part = getitems.get((source, node.args[1])) if whole else None

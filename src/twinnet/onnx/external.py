@@ -1,4 +1,4 @@
-"""Weights of an ONNX model, in the file or beside it: checked before use, memory-mapped, one at a time."""
+"""Weights of an ONNX model, inside the file or beside it: checked before use, memory-mapped one at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PACKED = {TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1}
 
 @dataclass(frozen=True, slots=True)
 class ExternalSlice:
-    """Where the bytes of one tensor lie."""
+    """The place of a tensor's bytes in a file."""
 
     file: Path
     offset: int
@@ -60,7 +60,7 @@ def external_slice(tensor: TensorProto, base: Path) -> ExternalSlice:
     if outside:
         raise UsageError(
             f"the model keeps the data of {tensor.name!r} in {location!r}, outside its own folder; refused",
-            hint="external data must lie beside the .onnx file, as a file and not as a link to elsewhere",
+            hint="external data must be a file beside the .onnx file, not a link to another folder",
         )
     if not file.is_file():
         raise UsageError(
@@ -88,7 +88,7 @@ def external_slice(tensor: TensorProto, base: Path) -> ExternalSlice:
 
 
 class Weights(Mapping[str, np.ndarray]):
-    """Initializers of the main graph by name, read when asked for; external data is mapped, not loaded."""
+    """Initializers of the main graph by name, read on access; external data is memory-mapped."""
 
     def __init__(self, model: onnx.ModelProto, base: Path | None) -> None:
         self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -99,7 +99,7 @@ class Weights(Mapping[str, np.ndarray]):
         if not external_data_helper.uses_external_data(tensor):
             return numpy_helper.to_array(tensor)
         if self._base is None:
-            raise UsageError(f"the data of {name!r} is in another file, and the model's folder is not known")
+            raise UsageError(f"the data of {name!r} is in another file, and the model's folder is unknown")
         part = external_slice(tensor, self._base)
         shape = tuple(tensor.dims)
         if tensor.data_type in _PACKED or part.length == 0:

@@ -1,4 +1,4 @@
-"""Cutting and tapping ONNX graphs without copying weights more than once."""
+"""ONNX graphs with the look-ups that cutting and tapping need."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def captured(body: onnx.GraphProto) -> dict[str, None]:
 
 
 def holds_steps(model: onnx.ModelProto) -> bool:
-    """Whether a model has operators that quantise, or that read quantised values."""
+    """Whether a model has operators that quantise or read quantised values."""
     return any(
         n.op_type.lower().endswith("quantizelinear") or n.op_type.startswith(("QLinear", "QGemm"))
         for n in model.graph.node
@@ -69,7 +69,7 @@ def holds_steps(model: onnx.ModelProto) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Consecutive nodes of a graph: which values flow in, which are wanted from it, which later pieces need."""
+    """Consecutive nodes of a graph: their inputs, the wanted outputs, and values passed on to later pieces."""
 
     start: int
     stop: int
@@ -108,7 +108,7 @@ class OnnxGraph:
 
     @cached_property
     def static(self) -> frozenset[str]:
-        """Values that depend on no input: weights, constants and what is folded from them."""
+        """Values that depend on no input: weights, constants and what is computed from them."""
         known = set(self.weights) | self._sparse
         for node, reads in zip(self.nodes, self.reads, strict=True):
             if reads <= known and node.op_type not in _RANDOM:
@@ -121,7 +121,7 @@ class OnnxGraph:
         return tuple(name for node in self.nodes for name in node.output if name and name not in self.static)
 
     def sizes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-        """Bytes of each value as far as shape inference can tell, for inputs of the given shapes."""
+        """Size in bytes of each value whose shape can be inferred, for inputs of the given shapes."""
         inferred = infer(self.model, shapes)
         if inferred is None:  # an estimate only: without it the graph is cut by node count
             return {}
@@ -160,15 +160,15 @@ class OnnxGraph:
         kept = [o for o in changed.graph.output if o.name not in given]
         del changed.graph.output[:]
         changed.graph.output.extend(kept)
-        # Shapes that were inferred or declared may not hold for what is given.
+        # Declared shapes may not hold for the given values.
         del changed.graph.value_info[:]
         return changed
 
     def pieces(self, watch: Collection[str], sizes: Mapping[str, int], budget: int) -> list[Piece]:
         """Consecutive pieces whose watched tensors take about `budget` bytes each.
 
-        A cut is made only where every value that crosses it is itself watched (or static, or an input): fusions
-        happen between watched tensors, so such a cut separates no fused nodes.
+        A cut is made only where every value that crosses it is watched, static or an input: fusions happen between
+        watched tensors, so a cut there separates no fused nodes.
         """
         watched = set(watch)
         typical = (

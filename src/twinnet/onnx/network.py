@@ -1,4 +1,4 @@
-"""ONNX models: read, checked for what this installation knows, never copied into memory as a whole."""
+"""Load ONNX models and check that this installation supports them; external data stays in its files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from twinnet.signature import Signature, TensorSpec
 
 __all__ = ["OnnxNetwork"]
 
-# Domains whose operators an engine of ours implements although onnx itself has no schema for them.
+# Domains that onnx has no schemas for, but that one of our engines implements.
 _ENGINE_DOMAINS = {
     "com.microsoft",
     "com.microsoft.nchwc",
@@ -67,14 +67,14 @@ class OnnxNetwork(Network):
         return cls(_parse(path), name=name, path=path)
 
     def _external_files(self) -> tuple[Path, ...]:
-        """Files beside the model that it reads; each place is checked here, before any engine opens it."""
+        """Files of external data; their paths are checked here, before any engine opens them."""
         files: dict[Path, None] = {}
         for tensor in all_tensors(self.model):
             if external_data_helper.uses_external_data(tensor):
                 if self.base_dir is None:
                     raise UsageError(
                         f"the ONNX model keeps the data of {tensor.name!r} in another file, "
-                        "and its folder is not known",
+                        "and its folder is unknown",
                         hint="give the path of the .onnx file instead of the loaded model",
                     )
                 files[external_slice(tensor, self.base_dir).file] = None
@@ -99,7 +99,7 @@ class OnnxNetwork(Network):
         return model
 
     def bounds(self) -> dict[str, tuple[int, int]]:
-        """Inputs that select from a weight (Gather) or from known classes (OneHot), and their range."""
+        """The ranges of inputs that index a weight (Gather) or known classes (OneHot)."""
         constants = {t.name: t for t in self.model.graph.initializer}
         origin = {spec.name: spec.name for spec in self.signature.inputs}
         found: dict[str, tuple[int, int]] = {}
@@ -121,7 +121,7 @@ def _parse(path: Path) -> onnx.ModelProto:
     size = path.stat().st_size
     if size >= 2**31:
         raise UsageError(
-            f"{path} has {size / 2**30:.1f} GiB; a single ONNX file ends at 2 GiB",
+            f"{path} has {size / 2**30:.1f} GiB; a single ONNX file cannot exceed 2 GiB",
             hint="save it with external data: onnx.save(model, path, save_as_external_data=True)",
         )
     model = onnx.ModelProto()
@@ -129,7 +129,7 @@ def _parse(path: Path) -> onnx.ModelProto:
         model.ParseFromString(path.read_bytes())
     except DecodeError as error:
         raise UsageError(
-            f"{path} is not a readable ONNX model: its content ends early or is not ONNX ({size} bytes)",
+            f"{path} is not a readable ONNX model: it is truncated or not ONNX ({size} bytes)",
             hint="is the download complete?",
         ) from error
     except OSError as error:
@@ -207,7 +207,7 @@ def _spec(value: onnx.ValueInfoProto, where: str) -> TensorSpec:
         if held is None:
             return TensorSpec(value.name)
         raise UsageError(
-            f"{where}: {value.name} is a {held.removesuffix('_type')}; only tensors can go in and out"
+            f"{where}: {value.name} is a {held.removesuffix('_type')}; inputs and outputs must be tensors"
         )
     tensor = kind.tensor_type
     dtype = "str" if tensor.elem_type == onnx.TensorProto.STRING else "float32"
@@ -226,7 +226,7 @@ def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str:
 def _table_size(
     node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto], origin: Mapping[str, str]
 ) -> tuple[str, int] | None:
-    """The input that selects from a table of known length in this node, and that length."""
+    """The input that indexes a table of known length in this node, and that length."""
     if node.op_type == "Gather" and node.input[0] in constants and node.input[1] in origin:
         axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
         return origin[node.input[1]], constants[node.input[0]].dims[axis]

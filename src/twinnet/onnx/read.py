@@ -25,9 +25,9 @@ __all__ = ["read_onnx"]
 def read_onnx(model: onnx.ModelProto, *, weights: Mapping[str, Any] | None = None) -> Graph:
     """The canonical graph of a model; value names stay those of the model.
 
-    `weights` (name -> array or tensor) stand in for initializers, for instance those whose data lie in other
-    files and were not loaded. Operators without a canonical form become kind "opaque", evaluated by
-    onnx.reference; if nothing can evaluate them, evaluation raises `UnknownLayer`, reading does not.
+    `weights` (name -> array or tensor) replace initializers, for instance those whose data is in other files.
+    Operators without a canonical form become kind "opaque", evaluated by onnx.reference; if nothing can evaluate
+    them, evaluation raises `UnknownLayer`, reading does not.
 
     >>> from onnx import TensorProto, helper
     >>> value = helper.make_tensor_value_info
@@ -55,7 +55,7 @@ def read_onnx(model: onnx.ModelProto, *, weights: Mapping[str, Any] | None = Non
 
 
 def _read_body(graph: onnx.GraphProto, outer: Scope) -> Graph:
-    """A body of a control-flow node; it sees the constants around it."""
+    """Read the body of a control-flow node, which sees the constants around it."""
     shadowed = {i.name for i in graph.input}
     constants = {n: v for n, v in outer.constants.items() if n not in shadowed}
     before = set(constants)
@@ -141,7 +141,7 @@ def _fold(scope: Scope, start: int) -> None:
         elif _foldable(scope, layer):
             try:
                 values = _exactly(scope, layer)
-            except EngineError:  # evaluation will say what is wrong, if it is ever needed
+            except EngineError:  # evaluation reports the problem, if the value is ever needed
                 values = None
         if values is None:
             kept.append(layer)

@@ -1,7 +1,7 @@
-"""Pairing: which site of the twin must carry which site of the network.
+"""Pairing: which site of the twin must hold the tensor of which site of the network.
 
-Three ways, surest first. *Provenance*: the twin was made from this network and says so by name. *Topology*: same
-operator on inputs that are paired already. *Fingerprint*: same values up to layout and renaming, seen in data.
+Three ways, most reliable first. *Provenance*: the twin was made from this network and its names show it. *Topology*:
+the same operator on inputs that are already paired. *Fingerprint*: the same values up to layout, seen in data.
 """
 
 from twinnet.pairing.fingerprint import pair_by_fingerprint

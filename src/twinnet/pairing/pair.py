@@ -1,4 +1,4 @@
-"""Pairs from names and structure, before anything has run."""
+"""Pair sites by names and structure, without running anything."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Pair", "Pairing", "Side", "pair_sites"]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A site of the network and the site of the twin that must carry the same tensor."""
+    """A site of the network and the site of the twin that must hold the same tensor."""
 
     site: Site
     twin_site: Site
@@ -28,7 +28,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairing:
-    """All pairs in the network's order, and what found no partner."""
+    """All pairs in the network's order, and the sites of both sides."""
 
     pairs: tuple[Pair, ...]
     sites: tuple[Site, ...]
@@ -90,7 +90,7 @@ def pair_sites(
     known = {s.tensor: s for s in sites}
     twin_known = {s.tensor: s for s in twin_sites}
     taken: set[str] = set()
-    # In a quantised twin what goes into a quantiser is not what the next operator reads.
+    # In a quantised twin the input of a quantiser is not what the next operator reads.
     quantised = graph is not None and is_quantised(twin_graph)
     hidden = raw_values(twin_graph) if quantised and twin_graph is not None else set()
     seen: dict[str, str] = {}
@@ -110,7 +110,7 @@ def pair_sites(
         take(tensor, twin, "output", 1.0)
     for tensor, twin in (names or {}).items():
         if not twin and tensor not in found:
-            known.pop(tensor, None)  # stated to have no counterpart, whatever is called like it
+            known.pop(tensor, None)  # stated to have no counterpart, even if names agree
     if provenance is not None:
         for twin, tensor in provenance.items():
             take(tensor, twin, "provenance", 1.0 if derived else 0.95)
@@ -118,7 +118,7 @@ def pair_sites(
         for tensor, twin, confidence in by_name(sites, twin_sites, derived=derived):
             take(tensor, twin, "provenance", confidence)
     if derived and quantised and twin_graph is not None:
-        # The tools keep the names of what they quantise.
+        # Quantisation tools keep value names.
         own = {n: n for n in known} if provenance is None else provenance
         for tensor, twin, transform in carriers(twin_graph, quantised_names(twin_graph, own)):
             take(tensor, twin, "provenance", 1.0, transform)
@@ -148,7 +148,7 @@ def pair_sites(
 def _through_quantisers(
     graph: Graph, twin_graph: Graph, names: dict[str, str]
 ) -> Iterator[tuple[str, str, Transform]]:
-    """Pairs of a quantised twin: at quantised values where there are some, else as in any other twin."""
+    """Pairs of a quantised twin: at quantised values first, then as in any other twin."""
     from twinnet.layers.simplify import simplified
 
     # Quantisation tools fold batch norm first, and hold weights as integers.

@@ -1,4 +1,4 @@
-"""The forms that a network takes on its way to an engine, each made from the one before or given as a file."""
+"""The forms of a network on its way to an engine, each made from the previous one or given as a file."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ Sample = Mapping[str, np.ndarray]
 class Form:
     """A network at one stage: `network` runs it as the reference of the next stage, `twin` as the twin of this one.
 
-    `origin` maps its values to those of the exported program that they carry, `keeps_names` says that its values are
-    called as in the stage before. `inputs` maps the start's input names to its own.
+    `origin` maps its values to the equal values of the exported program; with `keeps_names` its values have the names
+    of the previous stage. `inputs` maps the start's input names to its own.
     """
 
     stage: str
@@ -53,24 +53,24 @@ class Form:
         return frozenset(_operators(self.file)) if self.file else frozenset()
 
     def feed(self, sample: Sample) -> dict[str, np.ndarray]:
-        """A sample of the start under this form's names; what it does not take is left out."""
+        """A sample under this form's names, without inputs that it does not take."""
         return {theirs: sample[ours] for ours, theirs in self.inputs.items() if ours in sample}
 
 
 def names_between(before: Form, after: Form) -> dict[str, str] | None:
-    """Which value of one form is which of the next, where that is known without looking at numbers."""
+    """Map values of one form to equal values of the next, as far as known without running them."""
     if after.keeps_names:
         return {name: name for name in before.values}
     back = {trunk: own for own, trunk in before.origin.items()}
     found = {back[trunk]: own for own, trunk in after.origin.items() if trunk in back}
     if not found:
         return None
-    # Both number their values anew, so one name in both says nothing.
+    # Both renumber their values, so equal names mean nothing.
     return {**dict.fromkeys(before.values & after.values - set(found), ""), **found}
 
 
 def holds(path: Path) -> str:
-    """What an ONNX file shows of its past: "quantised", "optimised" (by ONNX Runtime) or "onnx"."""
+    """The stage of an ONNX file, from its operators: "quantised", "optimised" (by ONNX Runtime) or "onnx"."""
     import onnx
 
     nodes = onnx.load(str(path), load_external_data=False).graph.node
@@ -84,7 +84,7 @@ def holds(path: Path) -> str:
 class Forge:
     """Makes the forms of one network; `folder` takes the files, `given` are files of the user's own, by stage.
 
-    `twin` is what the network is on its way to.
+    `twin` is the final twin.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Forge:
             program = trunk.run_decompositions()
             torch.export.save(program, path)
         network = ExportedNetwork.load(path, name=self.network.name)
-        # A file that is read again may number its nodes anew; their order stays.
+        # Reading the file may renumber its nodes, but keeps their order.
         made, read = list(program.graph.nodes), list(network.exported().graph.nodes)
         origin: dict[str, str] = {}
         if [str(n.target) for n in made if n.op == "call_function"] == [

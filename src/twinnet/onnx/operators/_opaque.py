@@ -1,4 +1,4 @@
-"""Operators without a canonical form, evaluated by onnx.reference one node at a time."""
+"""Operators without a canonical form, evaluated node by node with onnx.reference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RANDOM |= {"Multinomial", "Bernoulli", "Dropout"}
 
 
 def opaque(node: Node, reason: str, runnable: bool = True) -> None:
-    """Emit an opaque layer that runs the node by itself; captured values of its bodies become operands."""
+    """Emit an opaque layer that runs the node; values captured by its bodies become operands."""
     names = [*node.inputs, *(n for n in reads(node.proto) if n not in node.inputs)]
     what = f"{node.op} {node.proto.name!r}" if node.proto.name else node.op
     if node.op in _RANDOM:

@@ -31,7 +31,7 @@ _DTYPES: dict[int, torch.dtype] = {
     TensorProto.FLOAT8E4M3FNUZ: torch.float8_e4m3fnuz,
     TensorProto.FLOAT8E5M2: torch.float8_e5m2,
     TensorProto.FLOAT8E5M2FNUZ: torch.float8_e5m2fnuz,
-    TensorProto.INT4: torch.int8,  # sub-byte integers live in a byte
+    TensorProto.INT4: torch.int8,  # sub-byte integers are stored in a byte
     TensorProto.UINT4: torch.uint8,
 }
 
@@ -45,7 +45,7 @@ def dtype_from_onnx(code: int) -> torch.dtype | None:
 
 
 def array_to_torch(array: Any) -> Any:
-    """A numpy array as a torch tensor; arrays torch has no type for (strings) stay arrays."""
+    """Convert an array to a torch tensor; arrays of strings, which torch lacks, stay arrays."""
     array = np.asarray(array)
     name = array.dtype.name
     if name in _HELD_IN:

@@ -1,4 +1,4 @@
-"""Control flow: the bodies are graphs of their own, evaluated in float64 like everything else."""
+"""Control flow: bodies are graphs, evaluated in float64 like everything else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twinnet.onnx.operators._node import Node, op
 
 
 def body(node: Node, name: str) -> tuple[Graph, list[str]]:
-    """A body as a graph, and the names it captures (constants are known to it already)."""
+    """A body as a graph, and the names it captures; it already knows the constants."""
     proto = node.get(name)
     graph = node.scope.read_graph(proto, node.scope)
     return graph, [n for n in captured(proto) if n not in node.scope.constants]

@@ -50,13 +50,13 @@ def _qlinear_matmul(node: Node) -> None:
 
 
 def _real(node: Node, place: int, name: str, axis: int = 1) -> str:
-    """The operand at a place, its scale and zero point behind it, as real numbers."""
+    """Dequantise the operand at `place`, which is followed by its scale and zero point."""
     parts = [node.input(place), node.input(place + 1), node.input(place + 2)]
     return node.emit("dequantize_linear", parts, [node.temp(name)], axis=axis)
 
 
 def _held(node: Node, made: str, place: int) -> None:
-    """A result in the steps whose scale stands at a place; as the first operand is held where nothing says how."""
+    """Quantise a result with the scale at `place`; without a zero point, to the first operand's type."""
     zero = node.input(place + 1)
     to = None if zero is not None else node.dtype(node.input(0))
     node.emit("quantize_linear", [made, node.input(place), zero], axis=1, to=to)
@@ -87,7 +87,7 @@ def _qgemm(node: Node) -> None:
     if node.input(6) is not None:  # the bias counts steps of a_scale * b_scale
         step = node.emit("mul", [node.input(1), node.input(4)], [node.temp("step")])
         operands.append(node.emit("mul", [node.input(6), step], [node.temp("bias")]))
-    if node.input(7) is None:  # the sums as they are, in float
+    if node.input(7) is None:  # float output, not quantised
         node.emit("gemm", operands, **attrs)
         return
     _held(node, node.emit("gemm", operands, [node.temp("y")], **attrs), 7)

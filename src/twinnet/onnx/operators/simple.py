@@ -1,4 +1,4 @@
-"""Operators that are a canonical kind under another name."""
+"""Operators that map directly to a canonical kind."""
 
 from __future__ import annotations
 
@@ -177,11 +177,11 @@ def _cast_like(node: Node) -> None:
 
 @op("BitCast")
 def _bit_cast(node: Node) -> None:
-    raise ValueError("bits of floats are rounded bits")
+    raise ValueError("the bits of a float cannot be reinterpreted in float64")
 
 
 def sub_byte(node: Node, i: int) -> bool:
-    """Whether an operand is declared with elements smaller than a byte, which live in bytes here."""
+    """Whether an operand has elements smaller than a byte, which are stored in bytes here."""
     graph = node.scope.model.graph
     for item in (*graph.initializer, *graph.input, *graph.value_info):
         if item.name == node.input(i):

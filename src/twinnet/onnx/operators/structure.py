@@ -1,4 +1,4 @@
-"""Operators whose operands moved between attributes and inputs over the opsets, and windows."""
+"""Operators whose attributes became inputs in later opsets, windows, resizing and recurrent operators."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _reduce(node: Node) -> None:
 
 
 def window(node: Node) -> dict[str, Any]:
-    """Strides, pads, dilations; `auto_pad` only where it means something."""
+    """Strides, pads and dilations; `auto_pad` only if it is SAME_UPPER or SAME_LOWER."""
     auto = {"SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}.get(node.get("auto_pad", "NOTSET"))
     pads = None if auto or node.get("auto_pad") == "VALID" else node.get("pads")
     return {
@@ -84,7 +84,7 @@ def _conv_transpose(node: Node) -> None:
 
 
 def product(node: Node, **more: Any) -> dict[str, Any]:
-    """The factor and the transpositions of a matrix product, and what else is given."""
+    """Attributes of a matrix product: factor and transpositions, and those in `more`."""
     turned = {"trans_a": bool(node.get("transA", 0)), "trans_b": bool(node.get("transB", 0))}
     return {"alpha": node.get("alpha", 1.0), **more, **turned}
 
