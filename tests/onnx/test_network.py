@@ -151,7 +151,7 @@ def test_external_data_that_does_not_hold_the_tensor(tmp_path, entries, size, wo
 
 
 def test_a_loaded_model_with_data_elsewhere_asks_for_its_path():
-    with pytest.raises(UsageError, match="its folder is not known"):
+    with pytest.raises(UsageError, match="its folder is unknown"):
         load_network(matmul(2, 2, "w.bin"))
 
 
