@@ -402,7 +402,7 @@ def test_the_twins_module_is_left_as_it_was() -> None:
 def test_wrong_arguments_are_said() -> None:
     with pytest.raises(UsageError, match="an int is not a twin"):
         twinnet.check(NET, X, 5)
-    with pytest.raises(UsageError, match="no twin is named"):
+    with pytest.raises(UsageError, match="no twin given"):
         twinnet.check(NET, X, [])
     with pytest.raises(UsageError, match="names neither an engine"):
         twinnet.check(NET, X, "tensorrtt")

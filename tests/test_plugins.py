@@ -128,7 +128,7 @@ def test_names_that_nobody_has(tmp_path: Path, good: Path) -> None:
         "lut new experiment --yes --task colourise",
     )
     assert engine[0] == 2 and "numpy-mlp" in engine[2]
-    assert metric[0] == 2 and "there is no metric 'top2'" in metric[2] and "metrics: top1" in metric[2]
+    assert metric[0] == 2 and "unknown metric 'top2'" in metric[2] and "metrics: top1" in metric[2]
     assert task[0] == 2 and "there is no task 'colourise'" in task[2] and "deblur, inpaint" in task[2]
 
 

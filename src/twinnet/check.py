@@ -45,27 +45,27 @@ def check(
 
     Args:
         network: An `nn.Module`, a file, or `file.py:factory`.
-        inputs: Arrays, files, or None: samples are then synthesised.
+        inputs: Arrays or files; None for synthetic samples.
         twin: An engine spec (several separated by commas), a Python function, or another network: an `nn.Module`,
             an exported program, an ONNX model.
         out: Run folder to write.
         reference: Engine spec that runs the network itself; by default torch, for ONNX files `onnxruntime?opt=off`.
         shapes: Shapes of inputs, by name, for dimensions that the network leaves open.
         preprocess: Your function from an image path or array to an input, or `file.py:fn`.
-        samples: How many samples to take, or to make.
+        samples: Number of samples to read or to make.
         seed: Seed of synthetic samples.
         level: Compare every tensor ("intermediates"), or the outputs only ("outputs").
-        watch: Compare only inner sites whose tensor, module or operator fits one of these patterns.
-        skip: Leave out inner sites that fit one of these patterns.
+        watch: Compare only inner sites whose tensor, module or operator matches one of these patterns.
+        skip: Leave out inner sites that match one of these patterns.
         names: Tensors of the network to tensors of the twin, where they cannot be paired automatically.
-        tolerance: What may differ, in place of the noise floor: a `Tolerance` for the outputs, or a file of rules.
+        tolerance: Limits to use instead of the noise floor: a `Tolerance` for the outputs, or a file of rules.
         metric: Your own score of the outputs, a function or `file.py:fn`; shown beside the verdict.
-        baseline: Run folder of an earlier check; only new differences fail.
+        baseline: Run folder of an earlier check; only new failures count.
         keep: Tensors to keep in the run folder.
         limits: Threads, memory and time that may be used.
         advise: Also find which segments to keep in float.
         debug_ir: Folder where compiling engines write their intermediate representation.
-        argv: The command line, for the report.
+        argv: The command line that started this check, for the report.
         progress: Called with the current step and the share of it that is done.
 
     Returns:
@@ -107,7 +107,7 @@ def check_with(
     out: str | Path | None = None,
     argv: Sequence[str] = (),
 ) -> Result | ResultSet:
-    """Do what `check` does, with the options as one object."""
+    """Like `check`, with the keywords in one object."""
     from twinnet.checking.case import Case, modes_kept, read_network, read_twins
     from twinnet.checking.run import check_case
 
@@ -130,14 +130,14 @@ def check_with(
         check_case(cases[0], argv=argv)  # raises the error
     together = ResultSet(tuple(results))
     if out is not None:
-        from twinnet.report.files import write_set
+        from twinnet.report.files import write_run
 
-        write_set(together, Path(out))
+        write_run(together, Path(out))
     return together
 
 
 def _folders(out: str | Path | None, twins: Sequence[Any]) -> list[Path | None]:
-    """The run folder of each twin; two twins never share one, whatever their files are called."""
+    """The run folder of each twin; no two twins share one."""
     from twinnet.checking.case import twin_name
 
     if out is None or len(twins) == 1:

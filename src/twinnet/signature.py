@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Signature", "TensorSpec", "by_position", "format_shape"]
-
-
-def format_shape(shape: Iterable[int | str] | None) -> str:
-    """A shape as people write it.
-
-    >>> format_shape((1, 3, "h", 640)), format_shape(()), format_shape(None)
-    ('1x3xhx640', 'scalar', 'of unknown rank')
-    """
-    return "of unknown rank" if shape is None else "x".join(str(d) for d in shape) or "scalar"
+__all__ = ["Signature", "TensorSpec", "by_position", "dims"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +29,7 @@ class TensorSpec:
         return self.shape is None or any(not isinstance(d, int) for d in self.shape)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype} {'?' if self.shape is None else format_shape(self.shape)}"
+        return f"{self.name}: {self.dtype} {'?' if self.shape is None else dims(self.shape)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +54,12 @@ def by_position(ours: Collection[str], theirs: Collection[str]) -> dict[str, str
     if set(ours) <= set(theirs) or len(ours) != len(theirs):
         return {}
     return dict(zip(ours, theirs, strict=True))
+
+
+def dims(shape: Sequence[int | str] | None) -> str:
+    """Format a shape.
+
+    >>> dims((1, 3, "h")), dims(()), dims(None)
+    ('1x3xh', 'scalar', 'any shape')
+    """
+    return "any shape" if shape is None else "x".join(map(str, shape)) or "scalar"

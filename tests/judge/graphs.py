@@ -59,5 +59,7 @@ class Bench:
     def judge(self, unit: float = UNIT, **options: Any) -> dict[str, Born]:
         """Every pair judged, by name."""
         pairs = [Pair(Site(n), Site(n), "provenance") for n in self.paired]
-        judge = BornTest(self.graph, pairs, unit=unit, **options).on(self.sample, self.network, self.twin)
+        inputs = {name: name for name in self.graph.inputs}
+        test = BornTest(self.graph, pairs, unit=unit, inputs=inputs, **options)
+        judge = test.on(self.sample, self.network, self.twin)
         return {p.site.tensor: judge(p) for p in pairs}

@@ -113,7 +113,7 @@ def test_a_run_that_is_an_error_cannot_be_judged() -> None:
 
     run = _check(broken)
     assert run.verdict == "ERROR"
-    with pytest.raises(UsageError, match="could not be judged"):
+    with pytest.raises(UsageError, match="cannot be judged again"):
         judge_again(run, Tolerances())
 
 

@@ -261,7 +261,7 @@ def test_tiny_and_huge_numbers_keep_their_figures() -> None:
 
 @pytest.mark.parametrize("shapes", [((3,), (1,)), ((3,), (3, 1)), ((2, 3), (3,)), ((), (1,)), ((0,), (1,))])
 def test_shapes_are_never_broadcast(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    with pytest.raises(ValueError, match="never broadcast"):
+    with pytest.raises(ValueError, match="differ"):
         compare(np.zeros(shapes[0], np.float32), np.zeros(shapes[1], np.float32))
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
 
 from tests.report import examples
 from tests.report.browser import Browser, open_browser
-from twinnet.report.html import write_report
+from twinnet.report.files import write_text
+from twinnet.report.html import FILE_NAME, render_report
+from twinnet.result import Result, ResultSet
 
 ORDER = (
     "return Array.from(document.querySelectorAll('#pairs tbody tr[data-i]'), row => Number(row.dataset.i))"
@@ -23,6 +26,10 @@ SORT = "document.querySelectorAll('#pairs th button')[arguments[0]].click()"
 FILTER = (
     "const f = document.getElementById('filter'); f.value = arguments[0]; f.dispatchEvent(new Event('input'))"
 )
+
+
+def write_report(result: Result | ResultSet, folder: Path, tensors: Any = None) -> Path:
+    return write_text(folder / FILE_NAME, render_report(result, tensors, folder))
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.report import examples
 from twinnet.errors import UsageError
-from twinnet.report.files import write_run, write_set, write_text
+from twinnet.report.files import write_run, write_text
 from twinnet.report.junit import render_junit
 from twinnet.report.markdown import render_markdown
 from twinnet.report.model_explorer import render_overlay
@@ -48,7 +48,7 @@ def test_a_run_folder_holds_every_file_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_several_twins_share_a_folder(tmp_path: Path) -> None:
-    write_set(examples.several(), tmp_path)
+    write_run(examples.several(), tmp_path)
     loaded = Result.load(tmp_path)
     assert isinstance(loaded, ResultSet)
     assert loaded == examples.several()

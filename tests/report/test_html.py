@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from tests.report import examples
-from twinnet.report.html import render_fragment, render_report, write_report
+from twinnet.report.html import render_fragment, render_report
 from twinnet.report.source import excerpt_at
 from twinnet.result import Result, ResultSet
 from twinnet.site import Site
@@ -271,13 +271,6 @@ def test_twins_link_to_their_own_reports(tmp_path: Path) -> None:
     page = Page(render_report(moved, None, tmp_path))
     assert [attrs["href"] for attrs in page.all("a")] == [f"twin%20{i}/report.html" for i in range(3)]
     assert "1 of 3 twins compute what the network computes" in page.words
-
-
-def test_the_report_is_written_whole(tmp_path: Path) -> None:
-    path = write_report(examples.failing(12), tmp_path / "a" / "b")
-    assert path == tmp_path / "a" / "b" / "report.html"
-    Page(path.read_text(encoding="utf-8"))
-    assert [p.name for p in path.parent.iterdir()] == ["report.html"]
 
 
 @pytest.mark.parametrize("name", PAGES)

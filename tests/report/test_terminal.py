@@ -62,7 +62,9 @@ def test_hostile_names_reach_no_terminal_unescaped() -> None:
 
 @pytest.mark.parametrize("name", MADE)
 def test_colour_changes_no_character(name: str) -> None:
-    coloured = render_text(MADE[name], 80, color=True)
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
+    print_result(MADE[name], console)
+    coloured = console.file.getvalue()  # type: ignore[attr-defined]
     assert "\x1b[" in coloured
     plain = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
     assert [line.rstrip() for line in plain.splitlines()] == render_text(MADE[name], 80).splitlines()

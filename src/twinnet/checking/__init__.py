@@ -1,4 +1,4 @@
-"""One check from beginning to end: open both sides, run, judge, blame, keep, take seeds, report."""
+"""One check from beginning to end: open both sides, run, judge, blame, keep tensors and seeds, report."""
 
 from __future__ import annotations
 

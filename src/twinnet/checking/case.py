@@ -1,4 +1,4 @@
-"""What is checked against what: from what a person names to a case that can be run."""
+"""A case to check, made from what the user names."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ __all__ = ["Case", "modes_kept", "read_network", "read_twins", "twin_name"]
 
 @dataclass(frozen=True)
 class Case:
-    """One network, one twin, the samples and the rules: everything a check starts from.
+    """Everything a check starts from: one network, one twin, the samples and the rules.
 
-    `reference` is what runs the network itself. `given` is what the user called the network, where it was a name.
+    `reference` runs the network itself. `given` is the name or path by which the user named the network, if any.
     `watch_all` also traces tensors without a partner. Make one with `Case.of`.
     """
 
@@ -55,9 +55,8 @@ class Case:
         *,
         reference: Spec | Session | None = None,
         given: Any = "",
-        watch_all: bool = False,
     ) -> Case:
-        """A case; files of rules and metrics that cannot be read are reported before anything has run."""
+        """Make a case; unreadable tolerance files and metrics are reported here, before anything has run."""
         if reference is None:
             reference = parse_spec(options.reference) if options.reference else reference_spec(network, twin)
         limits = options.limits
@@ -72,21 +71,21 @@ class Case:
         )
         named = str(given) if isinstance(given, str | Path) else ""
         tolerances, metric = read_tolerances(options.tolerance), load_metric(options.metric)
-        return Case(network, feed, reference, twin, options, tolerances, metric, job, named, watch_all)
+        return Case(network, feed, reference, twin, options, tolerances, metric, job, named)
 
     @property
     def first(self) -> Arrays:
-        """The first sample, which is asked for often; samples are made when asked for."""
+        """The first sample, kept because it is used often and samples are made on demand."""
         return self.job.inputs
 
 
 def _ir_folder(root: str | Path | None, network: Network, twin: Any) -> Path | None:
-    """One folder for each case: two twins of a network never share one."""
+    """The folder of one case, named after network and twin."""
     return None if root is None else Path(root) / file_name(f"{network.name}-{twin_name(twin)}").strip("-.")
 
 
 def twin_name(twin: Any) -> str:
-    """A twin as a word for folders.
+    """A name for a twin that is safe in folder names.
 
     >>> twin_name(Spec("onnxruntime", {"opt": "off"})), twin_name(len)
     ('onnxruntime-opt-off', 'len')
@@ -97,7 +96,7 @@ def twin_name(twin: Any) -> str:
 
 @contextmanager
 def modes_kept(*networks: Any) -> Iterator[None]:
-    """Modules are set to eval for a check; afterwards they, and each of their parts, are as their owner left them."""
+    """Restore the training mode of modules and their submodules, which a check sets to eval."""
     modules: list[Any] = [n[0] if isinstance(n, tuple) and n else n for n in networks]
     parts = [p for m in modules if callable(getattr(m, "modules", None)) for p in m.modules()]
     modes = [part.training for part in parts]
@@ -109,7 +108,7 @@ def modes_kept(*networks: Any) -> Iterator[None]:
 
 
 def read_network(network: Any, inputs: Any, options: Options) -> tuple[Network, Inputs]:
-    """The network that a person names, and its samples."""
+    """Load the network and its samples."""
     from twinnet.inputs import load_inputs, python_sample
     from twinnet.network import load_network
 
@@ -129,7 +128,7 @@ def read_network(network: Any, inputs: Any, options: Options) -> tuple[Network, 
 
 
 def read_twins(twin: Any, inputs: Any = None) -> Sequence[Twin]:
-    """What a person calls the twin, as specs, functions and networks; several where several are named."""
+    """Convert the `twin` argument to a list of specs, functions and networks."""
     from twinnet.inputs import python_sample
     from twinnet.network import is_network, load_network
     from twinnet.pyfile import kind_words
@@ -152,12 +151,12 @@ def read_twins(twin: Any, inputs: Any = None) -> Sequence[Twin]:
                 "ONNX model",
             )
     if not twins:
-        raise UsageError("no twin is named", hint="--twin onnxruntime")
+        raise UsageError("no twin given", hint="for example: --twin onnxruntime")
     return twins
 
 
 def _example_for(twin: Any, sample: Any) -> Any:
-    """The network's sample, unless it is by names that the twin's own `forward` does not have."""
+    """The network's sample, or None if it names inputs that the twin's `forward` does not have."""
     forward = getattr(twin, "forward", None)
     if forward is not None and isinstance(sample, Mapping):
         try:

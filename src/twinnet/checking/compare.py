@@ -1,4 +1,4 @@
-"""Compare two recordings: what two sides computed elsewhere."""
+"""Compare two recordings made elsewhere."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def compare(
     argv: Sequence[str] = (),
     progress: Report = silent,
 ) -> Result:
-    """Compare two recordings; `first` is the reference. With `network` its layers judge every site by the born test.
+    """Compare two recordings; `first` is the reference.
 
-    Without it only the recorded numbers are known: outputs are judged by the size of their difference, or by
-    `tolerance`. `names` maps tensors of the first to those of the second, or is a file that does. The other keywords
-    are as in `twinnet.check`.
+    With `network`, its layers judge every site by the born test. Without it, outputs are judged by the size of their
+    difference, or by `tolerance`. `names` maps tensors of the first recording to those of the second, or is a file
+    with such a map. The other keywords are as in `twinnet.check`.
     """
     if isinstance(names, str | Path):
         names = read_name_map(names)
@@ -67,7 +67,7 @@ def compare(
 
 
 def _same_inputs(ours: Recording, theirs: Recording) -> None:
-    """Refuse recordings of different data; the same data prepared otherwise is a finding."""
+    """Refuse recordings of different data; the same data prepared differently is a finding."""
     for index in range(len(ours.samples)):
         a, b = ours.sample(index), theirs.sample(index)
         mine, yours = list(a.values()), list(b.values())
@@ -85,13 +85,13 @@ def _same_inputs(ours: Recording, theirs: Recording) -> None:
 
 
 def _feed(recording: Recording) -> Inputs:
-    """The samples of a recording, as inputs of a check."""
+    """Turn the samples of a recording into inputs for a check."""
     samples: list[Any] = [recording.sample(i) for i in range(len(recording.samples))]
     return Inputs(samples, recording.info, Signature(tuple(TensorSpec(n) for n in recording.inputs)))
 
 
 def _network(recording: Recording, network: Any) -> tuple[Network, Graph | None]:
-    """The network of a recording: as recorded, with its canonical layers if the network itself is at hand."""
+    """The recorded network, with its canonical layers if the network itself is given."""
     signature = Signature(tuple(TensorSpec(n) for n in recording.inputs))
     if network is None:
         plain = Network(recording.side.name, signature, parameters=recording.side.parameters or 0)

@@ -1,4 +1,4 @@
-"""Tensors a person will want to see: copies of both sides, taken before the traces are freed."""
+"""Tensors kept for the report: copies of both sides, taken before the traces are freed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT_BYTES = 32 << 20
 
 
 class Kept:
-    """Outputs, findings, the worst of the rest. `tensors` holds both sides by network tensor."""
+    """Keeps outputs, findings and the worst other tensors. `tensors` holds both sides by network tensor."""
 
     def __init__(self, plan: Plan, keep: Keep) -> None:
         self._pairs = {p.site.tensor: p for p in plan.pairing.pairs}
@@ -26,7 +26,7 @@ class Kept:
         self.tensors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
 
     def add(self, seen: Seen, judged: Sequence[PairResult]) -> None:
-        """Take what one judged sample shows; a failing tensor takes the place of an earlier one."""
+        """Keep tensors of one judged sample; a failing tensor replaces an earlier copy."""
         if self._keep == "none":
             return
         everything = self._keep == "all"

@@ -1,4 +1,4 @@
-"""Everything a check can be told beside network, inputs and twin."""
+"""The options of a check."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Keep = Literal["worst", "all", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a check may use.
+    """Resource limits of a check.
 
     Args:
-        threads: Threads of both engines; None leaves them their own number.
-        memory: Bytes for the tensors of one run; what is more goes to disk.
+        threads: Threads for both engines; None leaves their default.
+        memory: Bytes for the tensors of one run; the rest goes to disk.
         time_limit: Seconds after which onnx-reference, and each program that an engine starts, is stopped.
     """
 
@@ -35,10 +35,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Advise:
-    """Ask which segments to keep in float.
+    """Settings for the advice on which segments to keep in float.
 
     Args:
-        target: SNR in dB that the outputs should reach; None stops where more segments bring little.
+        target: Target SNR of the outputs in dB; None stops when more segments gain little.
         out: File to write the improved twin to.
     """
 
@@ -48,7 +48,7 @@ class Advise:
 
 @dataclass(frozen=True)
 class Options:
-    """The keywords of `twinnet.check`, which says what each means."""
+    """The keywords of `twinnet.check`; see there for their meaning."""
 
     reference: str | None = None
     shapes: Mapping[str, tuple[int, ...]] | None = None

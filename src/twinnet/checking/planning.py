@@ -1,8 +1,8 @@
-"""From two sides to a plan: open them, run each once as deployed and once watched, pair their sites."""
+"""Make the plan of a check: open both sides, run each as deployed and watched, pair their sites."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -18,7 +18,7 @@ from twinnet.job import Arrays
 from twinnet.judge import guards
 from twinnet.judge.aggregate import visible
 from twinnet.judge.metrics import compare
-from twinnet.judge.plan import Observed, OutputPair, Plan, Units, align_outputs, site_judge
+from twinnet.judge.plan import Observed, OutputPair, Plan, Units, align_outputs, with_judge
 from twinnet.layers.graph import Graph
 from twinnet.pairing import Pair, Pairing, Side, pair_by_fingerprint, pair_sites
 from twinnet.pairing.quantised import is_quantised
@@ -35,7 +35,7 @@ Traces = tuple[Trace, Trace]
 
 @dataclass(frozen=True)
 class Opened:
-    """Both sides open, and what they make of the first sample as deployed: nothing watched."""
+    """Both sides open, with their unwatched outputs on the first sample."""
 
     net: Session
     twin: Session
@@ -48,8 +48,8 @@ class Opened:
 
 
 def open_both(case: Case, sides: Sides) -> Opened:
-    """Open both sides and run each once; EngineError where a side cannot run, or is not of this network."""
-    # The canonical layers need PyTorch, and it takes longer to import than the engines take to load: both at once.
+    """Open both sides and run each once; raises EngineError if a side cannot run or is a different network."""
+    # The canonical layers need PyTorch, and importing it takes longer than loading the engines: do both at once.
     with importing("torch") as waiting:
         net = sides.open_network()
         if waiting and case.options.level != "outputs" and not case.options.watch:
@@ -71,7 +71,7 @@ def open_both(case: Case, sides: Sides) -> Opened:
 
 
 def _steps_of(twin: Session, derived: bool) -> Graph | None:
-    """The twin's layers where some may be quantised; reading those of a large file takes its time."""
+    """The twin's layers if some may be quantised; else None, as reading those of a large file is slow."""
     if twin.artefact is None:
         return None if derived else twin.graph()
     from twinnet.onnx.graph import holds_steps
@@ -80,45 +80,34 @@ def _steps_of(twin: Session, derived: bool) -> Graph | None:
 
 
 def plan_check(case: Case, opened: Opened) -> tuple[Plan, Traces]:
-    """Pair the sites, trace the first sample, and settle by what it shows; the plan and those first traces."""
-    net, twin, graph, units = opened.net, opened.twin, opened.graph, opened.units
-    draft = _pair(case, opened)
-    # A twin that was made elsewhere may hold a tensor under any name: what is left over is paired by its values.
+    """Pair the sites, trace the first sample and settle the pairs by it; returns the plan and these traces."""
+    paired = _pair(case, opened)
+    # A twin made elsewhere may give a tensor any name: unpaired tensors are paired by their values.
     everything = not opened.derived and case.options.level != "outputs" and not case.options.watch
-    search = everything and bool(draft.unmatched_twin)
-    test = site_judge(net, twin, graph, draft, units)
-    shapes = frozenset() if test is None else test.shape_values
-    traces = trace_both(case, net, twin, draft, shapes, case.first, unmatched=search or case.watch_all)
-    pairing = _settled(draft, *traces)
+    search = everything and bool(paired.unmatched_twin)
+    draft = with_judge(
+        Plan(opened.net, opened.twin, opened.graph, paired, opened.outputs, opened.units, case.tolerances)
+    )
+    traces = trace_both(case, draft, case.first, unmatched=search or case.watch_all)
+    pairing = _settled(paired, *traces)
     if search:
         pairing = pairing.extended(pair_by_fingerprint(pairing, *traces))
     observed = _observe(case, opened, pairing, traces)
-    test = site_judge(net, twin, graph, pairing, units, observed)
-    plan = Plan(net, twin, graph, pairing, opened.outputs, units, case.tolerances, test, observed)
-    return plan, traces
+    return with_judge(replace(draft, pairing=pairing, observed=observed)), traces
 
 
-def trace_both(
-    case: Case,
-    net: Session,
-    twin: Session,
-    pairing: Pairing,
-    shape_values: Collection[str],
-    sample: Arrays,
-    *,
-    unmatched: bool = False,
-) -> Traces:
-    """One sample through both sides, with the tensors of all pairs watched; with `unmatched` also those of none."""
-    memory = case.job.memory or DEFAULT_MEMORY
-    watch = {p.site.tensor for p in pairing.pairs} | set(shape_values)
+def trace_both(case: Case, plan: Plan, sample: Arrays, *, unmatched: bool) -> Traces:
+    """Run one sample on both sides and watch the tensors of all pairs; with `unmatched` also unpaired ones."""
+    memory, pairing = case.job.memory or DEFAULT_MEMORY, plan.pairing
+    watch = {p.site.tensor for p in pairing.pairs} | (plan.test.shape_values if plan.test else set())
     twin_watch = {p.twin_site.tensor for p in pairing.pairs}
     if unmatched:
         watch |= {s.tensor for s in pairing.unmatched}
         twin_watch |= {s.tensor for s in pairing.unmatched_twin}
     case.job.progress("running the network")
-    trace = net.trace(sample, watch, TraceBuilder(memory))
+    trace = plan.net.trace(sample, watch, TraceBuilder(memory))
     case.job.progress("running the twin")
-    return trace, twin.trace(sample, twin_watch, TraceBuilder(memory))
+    return trace, plan.twin.trace(sample, twin_watch, TraceBuilder(memory))
 
 
 # -- pairing ---------------------------------------------------------------------------------------------------------
@@ -130,7 +119,7 @@ def _pair(case: Case, opened: Opened) -> Pairing:
     pairing = pair_sites(
         Side(net.sites, opened.graph),
         Side(twin.sites, twin_graph, twin.provenance),
-        # A twin that was converted from this network, or replays one that was, says where each value came from.
+        # A twin converted from this network, or a recording of one, says where each value came from.
         derived=opened.derived,
         names=options.names,
         outputs=[(row.tensor, row.twin_tensor) for row in opened.outputs],
@@ -142,7 +131,7 @@ def _pair(case: Case, opened: Opened) -> Pairing:
     if options.watch or options.skip:
         drop = {p.site.tensor for p in pairing.pairs if not _watched(p.site, options.watch, options.skip)}
         if len(drop) == len(pairing.pairs):
-            raise UsageError("--watch and --skip leave no site to compare")
+            raise UsageError("--watch and --skip leave nothing to compare")
         pairing = pairing.without(drop)
     if not pairing.pairs:
         raise EngineError("no site of the twin could be paired with the network", stage="pair")
@@ -161,14 +150,14 @@ def _watched(site: Site, watch: Sequence[str], skip: Sequence[str]) -> bool:
 def _settled(
     pairing: Pairing, trace: Mapping[str, np.ndarray], twin_trace: Mapping[str, np.ndarray]
 ) -> Pairing:
-    """Pairs with the transform their shapes ask for; guesses that cannot stand side by side are dropped."""
+    """Give pairs the transform their shapes need; guessed pairs that cannot be compared are dropped."""
     kept: list[Pair] = []
     for pair in pairing.pairs:
         if pair.site.tensor not in trace or pair.twin_site.tensor not in twin_trace:
             continue
         ours, theirs = trace[pair.site.tensor], twin_trace[pair.twin_site.tensor]
         if np.iscomplexobj(ours) != np.iscomplexobj(theirs) and pair.how != "output":
-            # ONNX has complex numbers as pairs of real ones. An output is part of the signature and must be the same.
+            # ONNX stores complex numbers as pairs of reals. An output is part of the signature and must be the same.
             found = from_pairs(ours, theirs)
             if found is not None:
                 kept.append(replace(pair, transform=found))
@@ -214,7 +203,7 @@ def _observe(case: Case, opened: Opened, pairing: Pairing, traces: Traces) -> Ob
 def _against_plain(
     side: str, session: Session, plain: Arrays, seen: Trace, sample: Arrays
 ) -> tuple[list[Guard], list[np.ndarray] | None, float]:
-    """Guards, the outputs of the watched run where they are not those of the plain one, and the spread of chance."""
+    """Guards, the watched outputs if they differ from the plain ones, and the spread between equal runs."""
     captured = [seen[t] for t in session.output_tensors if t in seen]
     same = len(captured) == len(plain) and all(
         guards.bit_equal(a, b) for a, b in zip(plain.values(), captured, strict=True)
@@ -229,7 +218,7 @@ def _against_plain(
 def _spread_of(
     case: Case, twin: Session, pairing: Pairing, seen: Trace
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
-    """How far a second run of the twin is from the first, at each pair: this much is chance; and where."""
+    """How far two equal runs of the twin are apart at each pair, and in which elements."""
     watch = {p.twin_site.tensor for p in pairing.pairs}
     again = twin.trace(case.first, watch, TraceBuilder(case.job.memory or DEFAULT_MEMORY))
     apart: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Run one side and keep what it computes, to be compared elsewhere."""
+"""Run one side and record its tensors, to be compared elsewhere."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def record(
     limits: Limits | None = None,
     progress: Report = silent,
 ) -> Recording:
-    """Run one side and write what it computes to the folder `out`, which must not exist or be a recording already.
+    """Run one side and write its tensors to the folder `out`, which must be new or a recording already.
 
     `reference` is the engine that runs the network; the other keywords are as in `twinnet.check`.
     """
@@ -57,7 +57,7 @@ def record(
 
 
 def record_with(options: Options, network: Any, inputs: Any, out: str | Path) -> Recording:
-    """The same with its keywords in one object."""
+    """Like `record`, with the keywords in one object."""
     folder = Path(out)
     if folder.exists() and any(folder.iterdir()) and not (folder / "recording.json").exists():
         raise UsageError(f"{folder} exists and is not a recording", hint="choose another --out")
@@ -85,7 +85,7 @@ def _record(network: Any, inputs: Any, folder: Path, options: Options) -> None:
         inner = options.level == "intermediates"
         sites = tuple(s for s in session.sites if inner or s.role == "output")
         watch = {s.tensor for s in sites} if inner else set(session.output_tensors)
-        # The old index goes first and the new one comes last: a folder without it is no recording.
+        # The old index is removed first and the new one written last: a folder without it is not a recording.
         (folder / "recording.json").unlink(missing_ok=True)
         for number, sample in enumerate(feed.samples):
             options.progress(f"sample {number + 1} of {len(feed.samples)}", number / len(feed.samples))

@@ -36,13 +36,13 @@ class Listener(Protocol):
     """Sees each judged sample before its tensors are freed."""
 
     def judged(self, plan: Plan, seen: Seen, pairs: Sequence[PairResult], blamed: Blamed) -> bool:
-        """Look at a sample; True takes its traces over, and with them the duty to close them."""
+        """Look at a sample; return True to take over its traces, and close them yourself."""
         ...
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The answer, and the tensors of both sides that are worth keeping."""
+    """The result, and the tensors of both sides to keep."""
 
     result: Result
     tensors: Mapping[str, tuple[np.ndarray, np.ndarray]]
@@ -51,9 +51,9 @@ class Checked:
 def check_case(
     case: Case, *, folder: Path | None = None, argv: Sequence[str] = (), lenient: bool = False
 ) -> Result:
-    """Check a case and write its run folder. An engine's failure is the verdict ERROR, not an exception.
+    """Check a case and write its run folder. An engine's failure gives the verdict ERROR, not an exception.
 
-    With `lenient` a twin that cannot be read is an ERROR of the stage "read" as well.
+    With `lenient`, so does a twin that cannot be read (stage "read").
     """
     start = time.perf_counter()
     sides = Sides(case)
@@ -77,7 +77,7 @@ def check_case(
 
 
 def run_case(case: Case, sides: Sides, listeners: Sequence[Listener] = ()) -> Checked:
-    """Run and judge every sample. The sides stay open: whoever made them closes them."""
+    """Run and judge every sample. The sides stay open; the caller closes them."""
     job, samples = case.job, case.feed.samples
     opened = open_both(case, sides)
     plan, traces = plan_check(case, opened)
@@ -124,22 +124,21 @@ def run_case(case: Case, sides: Sides, listeners: Sequence[Listener] = ()) -> Ch
 
 
 def _seen(case: Case, plan: Plan, number: int, traces: Traces | None) -> Seen:
-    """One sample through both sides; the first was traced to make the plan."""
+    """Run one sample on both sides; the first was traced already, to make the plan."""
     sample = case.first if number == 0 else case.feed.samples[number]
     if traces is None:
-        shapes = frozenset() if plan.test is None else plan.test.shape_values
-        traces = trace_both(case, plan.net, plan.twin, plan.pairing, shapes, sample, unmatched=case.watch_all)
+        traces = trace_both(case, plan, sample, unmatched=case.watch_all)
     shown = {n: np.asarray(a) for n, a in plan.twin.prepared(sample).items() if n in sample}
     prepared = {n: a for n, a in shown.items() if inputs_differ(np.asarray(sample[n]), a)}
     return Seen(number, sample, *traces, prepared)
 
 
 def _other_inputs(case: Case, plan: Plan, seen: Seen) -> dict[str, OtherInput]:
-    """Inputs that the twin prepared otherwise: compared before anything else, since all the rest inherits it."""
+    """Inputs that the twin prepared differently; everything after them inherits the difference."""
     found: dict[str, OtherInput] = {}
     for name, array in seen.prepared.items():
         ours = np.asarray(seen.sample[name])
-        # Where a sample was a picture, it can be resized again in other ways.
+        # A sample made from a picture can be resized again by other filters.
         resized = getattr(case.feed.samples, "resized", None)
         others = resized(seen.number, name) if resized is not None else ()
         tensor = plan.net.inputs.get(name, name)
@@ -158,7 +157,7 @@ def _twin_outputs(plan: Plan, seen: Seen) -> dict[str, np.ndarray]:
 
 
 def _moved(case: Case, plan: Plan) -> Arrays | None:
-    """The network's outputs on a different input of the same kind; None where there is none, or it is a recording."""
+    """The network's outputs on a different input; None for a recording, or if there is no such input."""
     changed = guards.shuffled(case.first, case.options.seed)
     if len(case.feed.samples) > 1 or not plan.net.live or not changed:
         return None
@@ -195,7 +194,7 @@ def _source(case: Case, sides: Sides) -> Source:
 
 
 def _said(case: Case, sides: Sides, plan: Plan, scores: Sequence[TaskMetric]) -> Result:
-    """What is known beside the numbers: sides, inputs, and the guards that spoke before judging."""
+    """A result with what is known before judging: sides, inputs, guards."""
     found = [
         Guard("note", said(n))
         for n in (*_version_notes(), *case.feed.notes, *plan.net.notes, *plan.twin.notes)
@@ -217,7 +216,7 @@ def _said(case: Case, sides: Sides, plan: Plan, scores: Sequence[TaskMetric]) ->
 
 
 def _version_notes() -> tuple[str, ...]:
-    """What is to be said of the PyTorch that was used; recordings are compared without it."""
+    """Notes on the PyTorch version; none if torch was not imported."""
     if "torch" not in sys.modules:
         return ()
     from twinnet.torch_versions import notes
@@ -226,7 +225,7 @@ def _version_notes() -> tuple[str, ...]:
 
 
 def _error(case: Case, sides: Sides, error: EngineError, *, seeds: bool = True) -> Result:
-    """A side that could not run: ERROR, with the engine's own words, and never a comparison."""
+    """The ERROR result of a side that could not run, with the engine's message."""
     wanted = seeds and case.options.keep != "none"
     return Result(
         verdict="ERROR",
@@ -243,7 +242,7 @@ def _error(case: Case, sides: Sides, error: EngineError, *, seeds: bool = True) 
 
 
 def _report(case: Case, checked: Checked, folder: Path | None, argv: Sequence[str], seconds: float) -> Result:
-    """The answer with where and when it was found, under the baseline, written to its folder."""
+    """Complete the result, apply the baseline and write the run folder."""
     import shlex
 
     from twinnet.environment import environment

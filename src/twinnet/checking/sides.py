@@ -1,4 +1,4 @@
-"""The two sides of a check: their sessions, and what they are called."""
+"""The two sides of a check: their sessions and their descriptions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Sides"]
 
 
 class Sides:
-    """The network and its twin, opened when asked for and closed together."""
+    """The network and its twin, opened on demand and closed together."""
 
     def __init__(self, case: Case) -> None:
         self.net: Session | None = None
@@ -34,12 +34,12 @@ class Sides:
         return isinstance(spec, Spec) and (spec.file is None or not find_engine(spec.engine).file_is_network)
 
     def open_network(self) -> Session:
-        """The network's own session."""
+        """Open the network's session."""
         self.net = self._open(self._case.reference, "network")
         return self.net
 
     def open_twin(self) -> Session:
-        """The twin's session, opened once."""
+        """Open the twin's session, once."""
         if self._refused is not None:
             raise self._refused
         if self.twin is None:
@@ -49,7 +49,7 @@ class Sides:
         return self.twin
 
     def load_ahead(self, inputs: Arrays) -> None:
-        """Open the twin before its turn, and load what a trace of both will need; what fails is said in its turn."""
+        """Open the twin early and load what tracing both will need; a failure is raised later, by `open_twin`."""
         try:
             self.open_twin()
         except TwinnetError as error:
@@ -83,7 +83,7 @@ class Sides:
         self._sessions.clear()
 
     def network_info(self) -> SideInfo:
-        """The network in words and numbers, as far as it is open."""
+        """Describe the network, as far as it is open."""
         net, spec = self._case.network, self._case.reference
         if isinstance(spec, Spec):
             info = SideInfo(net.name, spec.engine, str(spec), "", net.format, net.parameters)
@@ -92,7 +92,7 @@ class Sides:
         return replace(self._with_session(info, self.net), given=self._case.given)
 
     def twin_info(self) -> SideInfo:
-        """The twin likewise."""
+        """Describe the twin, as far as it is open."""
         spec = self._case.twin
         if isinstance(spec, Spec):
             info = SideInfo(spec.engine, spec.engine, str(spec))
@@ -118,6 +118,6 @@ class Sides:
             return info
         try:
             count = len(session.sites)
-        except EngineError:  # it does not run, so nobody can count
+        except EngineError:  # it does not run, so its sites are unknown
             count = 0
         return replace(info, version=session.version, sites=count, precision=session.precision)

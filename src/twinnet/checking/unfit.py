@@ -1,4 +1,4 @@
-"""Structure first: two networks that cannot be the same are not compared number by number."""
+"""Refuse sides whose numbers cannot be compared: random, of other shapes, or another network."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError
-from twinnet.judge.plan import dims
 from twinnet.layers.graph import Graph
 from twinnet.pairing.transforms import candidates
+from twinnet.signature import dims
 
 __all__ = ["refuse_inputs", "refuse_other", "refuse_random"]
 
 
 def refuse_random(side: str, session: Session, graph: Graph | None) -> None:
-    """Two runs of a side that draws random numbers cannot be compared."""
+    """Raise EngineError for a side that draws random numbers."""
     place = session.random
     for layer in graph or ():
         if not place and layer.attrs.get("random"):
@@ -31,7 +31,7 @@ def refuse_random(side: str, session: Session, graph: Graph | None) -> None:
 
 
 def refuse_inputs(twin: Session, sample: Mapping[str, np.ndarray]) -> None:
-    """Raise EngineError where a file takes inputs of other shapes than the network is given."""
+    """Raise EngineError if a file takes inputs of other shapes than the sample's."""
     if twin.artefact is None:
         return
     declared = {spec.name: spec for spec in twin.signature.inputs}
@@ -61,10 +61,10 @@ def refuse_other(
     plain: Mapping[str, np.ndarray],
     twin_plain: Mapping[str, np.ndarray],
 ) -> None:
-    """Raise EngineError, saying what differs, where the outputs or the weights cannot be those of one network.
+    """Raise EngineError if outputs or weights show that the twin is a different network.
 
-    `graph` holds the network's layers, None for a twin that was made from this very network. An output of another
-    shape alone is no reason: a wrong stride gives that too, and is better found where it is born.
+    `graph` holds the network's layers; None for a twin made from this very network. A different output shape alone is
+    not enough: a wrong stride causes that too, and is better found where it is born.
     """
     said: list[str] = []
     loose = not twin.output_tensors or twin.loose_outputs
@@ -91,7 +91,7 @@ def refuse_other(
 
 
 def _sizes_differ(graph: Graph, twin: Graph) -> bool:
-    """Whether the two hold clearly different amounts of weights; folding changes only a few."""
+    """Whether the sizes of all weights differ clearly; folding changes only a few."""
     ours, theirs = (
         sum(t.numel() for t in g.constants.values() if hasattr(t, "numel")) for g in (graph, twin)
     )

@@ -196,15 +196,29 @@ class Answer:
 
     def give(self, result: Result | ResultSet, *, unmatched: bool = False) -> None:
         """Print the result."""
-        from twinnet.cli._screen import answer
+        if self.as_json:
+            from twinnet.report.json_file import dump_result
 
-        answer(result, quiet=self.quiet, verbose=self.verbose, as_json=self.as_json, unmatched=unmatched)
+            typer.echo(dump_result(result))
+            return
+        if self.quiet:
+            typer.echo(result.verdict)
+            return
+        from rich.console import Console
+
+        from twinnet.report.terminal import print_result, render_unmatched
+
+        print_result(result, Console(highlight=False, soft_wrap=False), self.verbose)
+        if unmatched:
+            typer.echo(render_unmatched(result))
 
     def leave(self, result: Result | ResultSet) -> NoReturn:
         """End the verb with the exit code of the result."""
-        from twinnet.cli._screen import exit_code
+        from twinnet.result import ResultSet
 
-        raise typer.Exit(exit_code(result, strict=self.strict))
+        parts = result.results if isinstance(result, ResultSet) else (result,)
+        weak = self.strict and result.verdict == "PASS" and any(r.evidence == "weak" for r in parts)
+        raise typer.Exit(1 if weak else result.exit_code)
 
 
 @dataclass(frozen=True)

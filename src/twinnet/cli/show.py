@@ -22,13 +22,12 @@ def command(
     verbose: o.Verbose = False,
 ) -> None:
     """Print the answer of a run again, or draw the difference at one site."""
-    from twinnet.cli._screen import answer
     from twinnet.report.show import draw_site, open_report
     from twinnet.result import Result
 
     if browser:
         typer.echo(open_report(run))
     elif site is None:
-        answer(Result.load(run), quiet=False, verbose=verbose, as_json=False, unmatched=unmatched)
+        o.Answer(verbose=verbose).give(Result.load(run), unmatched=unmatched)
     else:
         typer.echo(draw_site(run, site, ascii_only=ascii_only))

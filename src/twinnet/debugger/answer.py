@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Answer", "plain"]
+__all__ = ["Answer"]
 
 
 @dataclass(frozen=True)
@@ -26,27 +25,3 @@ class Answer:
         return self.text
 
     __str__ = __repr__
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON can carry it: numbers that are not finite as text, arrays as lists, objects by their fields.
-
-    >>> plain({"a": float("inf"), "b": (1, 2)})
-    {'a': 'Infinity', 'b': [1, 2]}
-    """
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        if math.isfinite(value):
-            return value
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(v) for v in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
-    listed = getattr(value, "tolist", None)  # of numpy and torch
-    if callable(listed):
-        return plain(listed())
-    return str(value)

@@ -13,13 +13,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from twinnet.debugger.answer import Answer, plain
+from twinnet.debugger.answer import Answer
 from twinnet.debugger.console import Reply
 from twinnet.debugger.desk import Desk
 from twinnet.debugger.page import asset
 from twinnet.debugger.safety import Doorkeeper
 from twinnet.debugger.settings import FIRST_PORT, Settings, is_loopback
 from twinnet.errors import EngineError, UsageError
+from twinnet.report.json_file import plain
 
 __all__ = ["Server"]
 
@@ -44,11 +45,11 @@ class Server(ThreadingHTTPServer):
     # Windows would let two servers share a port; elsewhere this only shortens the wait after a restart.
     allow_reuse_address = sys.platform != "win32"
 
-    def __init__(self, settings: Settings, desk: Desk, hint: str = "") -> None:
+    def __init__(self, settings: Settings, desk: Desk) -> None:
         self.settings = settings
         self.desk = desk
         self.keeper = Doorkeeper(settings)
-        self.hint = hint
+        self.hint = ""
         self._room = threading.BoundedSemaphore(_CONNECTIONS)
         self._answering = 0
         self._answered = threading.Condition()

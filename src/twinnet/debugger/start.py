@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from twinnet.checking.case import Case, modes_kept, read_network, read_twins
 from twinnet.checking.options import Options
 from twinnet.checking.run import run_case
 from twinnet.debugger.held import Held
-from twinnet.debugger.stopped import Stopped, why_not
+from twinnet.debugger.stopped import Stopped
 from twinnet.errors import UsageError
-from twinnet.judge.metrics import compare
+from twinnet.judge.metrics import compare, why_not
 from twinnet.pairing import Pair
 from twinnet.result import Difference, PairResult
 from twinnet.site import Site
@@ -45,7 +46,7 @@ def stop_at_check(
         twins = read_twins(twin, inputs)
         if len(twins) != 1:
             raise UsageError("the debugger takes one twin at a time", hint="name a single --twin")
-        case = Case.of(loaded, feed, twins[0], options, given=network, watch_all=True)
+        case = replace(Case.of(loaded, feed, twins[0], options, given=network), watch_all=True)
         held = Held(case)
         try:
             result = run_case(held.case, held.sides, [held]).result

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.judge.metrics import compare
+from twinnet.judge.metrics import compare, why_not
 from twinnet.pairing import Pair
-from twinnet.precision import dtype_class
 from twinnet.report.show import find_pair
-from twinnet.result import Difference, Fact, PairResult, Result, fact
+from twinnet.result import Difference, PairResult, Result
 
 if TYPE_CHECKING:
     from twinnet.debugger.held import Held
     from twinnet.engines.meaning import Meaning
     from twinnet.judge.sample import Seen
 
-__all__ = ["Side", "Stopped", "differences", "why_not"]
+__all__ = ["Side", "Stopped", "differences"]
 
 Side = str
 """`network` or `twin`."""
@@ -50,19 +49,6 @@ def differences(
             )
         )
     return tuple(found)
-
-
-def why_not(ours: np.ndarray, theirs: np.ndarray) -> Fact | None:
-    """Why two tensors cannot be compared number by number; None if they can be.
-
-    >>> str(why_not(np.zeros(3), np.zeros((3, 1)))), str(why_not(np.zeros(3), np.zeros(3, int)))
-    ('shape 3x1 where the network has 3', 'int64 where the network has float64')
-    """
-    if ours.shape != theirs.shape:
-        return fact("shape.differs", network=ours.shape, twin=theirs.shape)
-    if dtype_class(ours.dtype) != dtype_class(theirs.dtype):
-        return fact("type.differs", network=ours.dtype.name, twin=theirs.dtype.name)
-    return None
 
 
 @dataclass

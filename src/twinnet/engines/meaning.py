@@ -32,7 +32,8 @@ class SiteJudge(Protocol):
     tensors from which one is computed.
     """
 
-    inputs: Mapping[str, str]
+    @property
+    def inputs(self) -> Mapping[str, str]: ...
 
     @property
     def shape_values(self) -> frozenset[str]: ...

@@ -10,7 +10,7 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.inputs.layout import image_layout
 from twinnet.network.shapes import unknown_input
-from twinnet.signature import Signature, TensorSpec, format_shape
+from twinnet.signature import Signature, TensorSpec, dims
 from twinnet.store import numpy_dtype
 
 __all__ = ["as_array", "fit_array", "fit_sample"]
@@ -37,7 +37,7 @@ def fit_sample(
             if spec.optional:
                 continue
             raise UsageError(
-                f"{where}: input {spec.name} ({spec.dtype} {format_shape(spec.shape)}) is missing",
+                f"{where}: input {spec.name} ({spec.dtype} {dims(spec.shape)}) is missing",
                 hint=f"it gives: {', '.join(sample) or 'nothing'}",
             )
         fitted[spec.name] = array = fit_array(spec, sample[spec.name], where, notes)
@@ -82,7 +82,7 @@ def as_array(value: Any, what: str) -> np.ndarray:
 def _check_shape(spec: TensorSpec, shape: tuple[int, ...], where: str) -> None:
     if spec.shape is None:
         return
-    given, wanted = format_shape(shape), format_shape(spec.shape)
+    given, wanted = dims(shape), dims(spec.shape)
     if len(shape) != len(spec.shape):
         raise UsageError(
             f"{where}: input {spec.name} has {len(spec.shape)} dimensions ({wanted}), "

@@ -17,7 +17,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from twinnet.errors import UsageError
 from twinnet.inputs.filters import OWN_FILTER, ways_to_resize
 from twinnet.inputs.layout import Layout, image_layout
-from twinnet.signature import TensorSpec, format_shape
+from twinnet.signature import TensorSpec, dims
 from twinnet.store import numpy_dtype
 
 __all__ = ["ImageSource", "is_image_name", "read_image"]
@@ -87,7 +87,7 @@ class ImageSource:
         takes = spec.dtype in ("float16", "float32", "float64", "bfloat16", "uint8")
         if layout is None or not takes:
             raise UsageError(
-                f"images were given, but input {spec.name} ({spec.dtype} {format_shape(spec.shape)}) "
+                f"images were given, but input {spec.name} ({spec.dtype} {dims(spec.shape)}) "
                 "does not take pictures",
                 hint="--preprocess file.py:fn makes the array from an image's path",
             )
@@ -129,7 +129,7 @@ class ImageSource:
         return UsageError(
             f"the images in {self.label} have {len(seen)} different sizes, {', '.join(shown)}, "
             f"and dimension {axis} ({name}) of input {self.spec.name} is dynamic",
-            hint=f"state the size they are resized to: --shape {self.spec.name}={format_shape(shape)}",
+            hint=f"state the size they are resized to: --shape {self.spec.name}={dims(shape)}",
         )
 
     def _batch(self) -> int:

@@ -18,7 +18,7 @@ from twinnet.inputs.synthetic import Bounds
 from twinnet.network.shapes import apply_shapes
 from twinnet.pyfile import load_attribute
 from twinnet.result import InputsInfo
-from twinnet.signature import Signature, format_shape
+from twinnet.signature import Signature, dims
 
 __all__ = ["Inputs", "load_inputs"]
 
@@ -87,7 +87,7 @@ def _synthetic(made: Made, notes: tuple[str, ...]) -> Inputs:
         len(made),
         f"seed {made.seed}",
         True,
-        {name: format_shape(array.shape) for name, array in first.items()},
+        {name: dims(array.shape) for name, array in first.items()},
         "",
         f"{len(made)} synthetic {what}, seed {made.seed}, {describe_shapes(first)}{given}",
     )
@@ -99,7 +99,7 @@ def _inputs(signature: Signature, made: Joined, found: Sequence[Source], notes: 
     eager = not any(isinstance(source, (ImageSource, FunctionSource)) for source in found)
     seen = [_shapes(made.fitted(i, notes)) for i in range(len(made) if eager else 1)]
     shapes = {
-        name: format_shape(shape) if all(s.get(name) == shape for s in seen) else "varies"
+        name: dims(shape) if all(s.get(name) == shape for s in seen) else "varies"
         for name, shape in seen[0].items()
     }
     pictures = next((s for s in found if isinstance(s, ImageSource)), None)

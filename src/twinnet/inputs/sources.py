@@ -15,7 +15,7 @@ import numpy as np
 from twinnet.errors import UsageError, foreign_as
 from twinnet.inputs.fit import as_array
 from twinnet.pyfile import call_user
-from twinnet.signature import Signature, TensorSpec, format_shape
+from twinnet.signature import Signature, TensorSpec, dims
 
 __all__ = [
     "ARRAY_SUFFIXES",
@@ -288,5 +288,5 @@ def describe_shapes(sample: Mapping[str, np.ndarray]) -> str:
     '1x3'
     """
     if len(sample) == 1:
-        return format_shape(next(iter(sample.values())).shape)
-    return ", ".join(f"{name} {format_shape(array.shape)}" for name, array in sample.items())
+        return dims(next(iter(sample.values())).shape)
+    return ", ".join(f"{name} {dims(array.shape)}" for name, array in sample.items())

@@ -16,7 +16,7 @@ import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.inputs.layout import image_layout
-from twinnet.signature import Signature, TensorSpec, format_shape
+from twinnet.signature import Signature, TensorSpec, dims
 from twinnet.store import numpy_dtype
 
 __all__ = ["Bounds", "kind_of", "require_shapes", "suggest_shape", "synthesise"]
@@ -87,7 +87,7 @@ def require_shapes(signature: Signature) -> None:
     for spec in signature.inputs:
         if spec.optional or not spec.dynamic:
             continue
-        flag = f"--shape {spec.name}={format_shape(suggest_shape(spec))}"
+        flag = f"--shape {spec.name}={dims(suggest_shape(spec))}"
         if spec.shape is None:
             raise UsageError(
                 f"the shape of input {spec.name} is unknown",
@@ -95,8 +95,7 @@ def require_shapes(signature: Signature) -> None:
             )
         axis, dim = next((i, d) for i, d in enumerate(spec.shape) if not isinstance(d, int))
         raise UsageError(
-            f"dimension {axis} ({dim}) of input {spec.name} ({format_shape(spec.shape)}) is dynamic "
-            "and has no value",
+            f"dimension {axis} ({dim}) of input {spec.name} ({dims(spec.shape)}) is dynamic and has no value",
             hint=f"state it, for example {flag}, or give --inputs",
         )
 

@@ -1,4 +1,4 @@
-"""Judge a finished run again: other tolerances, or only what is new against a baseline. Nothing is run."""
+"""Judge a finished run again, by other tolerances or against a baseline. Nothing is run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _WORSE = 1.25
 
 
 def judge_again(result: Result, tolerances: Tolerances) -> Result:
-    """The same run under other tolerances; without any, under the noise floor again."""
+    """Judge the run by these tolerances, or by the noise floor if there are none."""
     if result.verdict == "ERROR":
-        raise UsageError("this run could not be judged in the first place: its verdict is ERROR")
+        raise UsageError("this run cannot be judged again: its verdict is ERROR")
     pairs = tuple(restated(p, tolerances) for p in result.pairs)
     judged = {p.site.tensor: p for p in pairs}
     outputs = tuple(_output(p, judged.get(p.site.tensor), tolerances) for p in result.outputs)
@@ -46,7 +46,7 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
 
 
 def stages_again(staged: StagedResult, again: Callable[[Result], Result]) -> StagedResult:
-    """A network followed through its stages, every step whose result was kept judged again."""
+    """Judge every step of a followed network again whose result was kept."""
     results = tuple(again(result) for result in staged.results)
 
     def step(old: Step | None) -> Step | None:
@@ -57,7 +57,7 @@ def stages_again(staged: StagedResult, again: Callable[[Result], Result]) -> Sta
 
 
 def restated(pair: PairResult, tolerances: Tolerances) -> PairResult:
-    """One pair under these tolerances, by the figures it has; without any, by the noise floor."""
+    """Judge one pair by these tolerances from its recorded figures, or by the noise floor if there are none."""
     if pair.rule in ("structure", "inputs"):
         return pair
     automatic = pair.automatic or Judged(pair.status, pair.reason, pair.rule)
@@ -80,7 +80,7 @@ def _output(output: PairResult, judged: PairResult | None, tolerances: Tolerance
 
 
 def against_baseline(result: Result, baseline: str | Path) -> Result:
-    """FAIL only for what the baseline run did not show already, or not as badly."""
+    """Drop failures that the baseline run already has, unless they got worse."""
     before = Result.load(baseline)
     if isinstance(before, ResultSet):
         match = [r for r in before if r.twin.spec == result.twin.spec]
@@ -98,7 +98,7 @@ def against_baseline(result: Result, baseline: str | Path) -> Result:
     if not known:
         return result
     fresh_outputs = [p for p in result.outputs if p.status == "fail" and p.rule == "structure"]
-    verdict = "FAIL" if fresh_outputs else verdict_of(result.pairs, dict.fromkeys(known, 0.0))
+    verdict = "FAIL" if fresh_outputs else verdict_of(result.pairs, known)
     findings = tuple(f for f in result.findings if f.site.tensor not in known)
     return replace(result, verdict=verdict, known=tuple(sorted(known)), findings=findings)
 

@@ -1,8 +1,8 @@
-"""From judgements of single samples to findings and a verdict."""
+"""Combine the judgements of single samples into findings and a verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -29,7 +29,7 @@ _SEVERITY = {"fail": 4, "not judged": 3, "excused": 2, "pass": 1, "untested": 0}
 
 
 def merge(a: PairResult, b: PairResult) -> PairResult:
-    """The worse of two samples of one pair: by status, then by ratio. A site tested by one sample is tested."""
+    """Merge two samples of one pair, keeping the worse by status, then ratio; tested on one sample is tested."""
     key_a = (_SEVERITY[a.status], a.ratio or 0.0, a.difference.max_abs)
     key_b = (_SEVERITY[b.status], b.ratio or 0.0, b.difference.max_abs)
     kept, other = (b, a) if key_b > key_a else (a, b)
@@ -55,7 +55,7 @@ def _automatic_key(pair: PairResult) -> tuple[int, float]:
 
 
 def worst_figures(shown: Difference, other: Difference) -> Difference:
-    """The figures of one input, those that decide tolerances taken from whichever of two inputs is worse."""
+    """The figures of `shown`, with those that decide tolerances taken from the worse of the two."""
     if shown.elements == 0 or other.elements == 0:
         return shown if shown.elements else other
     ulps = [d.ulp for d in (shown, other) if d.ulp is not None]
@@ -75,7 +75,7 @@ _BOUNDED = {"sigmoid", "softmax", "tanh", "erf", "softplus", "logsoftmax", "gelu
 
 
 def visible(difference: Difference, unit: float, op: str = "") -> bool:
-    """Whether the plain end-to-end difference is more than rounding usually piles up to."""
+    """Whether an end-to-end difference exceeds what rounding usually accumulates to."""
     if difference.nonfinite_mismatch:
         return True
     low, high = difference.range_reference
@@ -109,10 +109,10 @@ def inherited(graph: Graph | None, tensor: str, visible_tensors: Sequence[str]) 
 def findings_of(
     pairs: Sequence[PairResult], graph: Graph | None, visible_tensors: Sequence[str]
 ) -> tuple[Finding, ...]:
-    """Every pair whose born error exceeds its budget, the first in the network first.
+    """A finding for every pair whose born error exceeds its limit, in network order.
 
-    Where a tolerance is stated, it decides the verdict and the born test still says where: a site that breaks the
-    tolerance by what it inherited, or by rounding alone, creates nothing.
+    A stated tolerance decides the verdict, but the born test still decides where: a site that breaks the tolerance
+    only by inherited error or by rounding is not a finding.
     """
     failed = any(p.status == "fail" for p in pairs)
     return tuple(
@@ -138,12 +138,11 @@ def _creates(pair: PairResult) -> bool:
     return pair.ratio > pair.limit
 
 
-def verdict_of(pairs: Sequence[PairResult], known: Mapping[str, float] | None = None) -> Verdict:
-    """FAIL if any pair fails that is not known from a baseline."""
-    known = known or {}
+def verdict_of(pairs: Sequence[PairResult], known: Collection[str] = ()) -> Verdict:
+    """FAIL if any pair fails that is not among the `known` tensors of a baseline."""
     return "FAIL" if any(p.status == "fail" and p.site.tensor not in known for p in pairs) else "PASS"
 
 
 def evidence_of(verdict: Verdict, guards: Iterable[Guard]) -> Literal["strong", "weak"]:
-    """Weak for a PASS that some guard says proves little."""
+    """Weak for a PASS that some guard weakens."""
     return "weak" if verdict == "PASS" and any(g.weakens for g in guards) else "strong"

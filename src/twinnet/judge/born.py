@@ -1,7 +1,7 @@
-"""The born test: what error does a segment create from the inputs it was given?
+"""The born test: how much error does a segment create?
 
 The network's segment is evaluated in float64 *on the twin's own captured inputs* and compared with the twin's
-captured output. Error that came in with the inputs cancels by construction, so what is left was born here. It is
+captured output. Error that came in with the inputs cancels, so the rest was born here. It is
 measured in units of the noise floor: how far rounding at the twin's precision may move each element.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["BLIND", "BornTest", "Frontier"]
 
 Frontier = Callable[[Pair], "tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]] | None"]
-"""The layers of a pair's segment, the twin's inputs of it, and what each of those may be off by its own rounding."""
+"""Gives a pair's segment: its layers, its inputs in the twin, and how far rounding may move each input."""
 
 BLIND = 1000.0
 """A tensor must be this many floors large somewhere, else the data cannot show a fault in it.
@@ -48,42 +48,35 @@ _STEPS_BLIND = 64.0
 _SHAPE_KINDS = {"shape", "size", "rank"}
 
 
+@dataclass(frozen=True)
 class BornTest:
     """Judges pairs of one network and one twin, sample by sample.
 
     `unit` is the unit roundoff of the twin's declared precision; `inputs` maps the graph's input names to those of
-    the samples; `observable` are the values the network's side can show; `spread` is how far two equal runs of
-    the twin are apart, where it is not deterministic; `declared` knows the steps of a quantised twin;
-    `half` says that it computes in float16, `as_deployed` that watching leaves its outputs about what they are.
+    the samples; `observable` are the values the network's side can show (None: all); `spread` is how far two equal
+    runs of the twin are apart, where it is not deterministic; `declared` knows the steps of a quantised twin; `half`
+    means that it computes in float16, `as_deployed` that watching leaves its outputs about what they are.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        pairs: Sequence[Pair],
-        *,
-        unit: float,
-        limit: float = LIMIT,
-        inputs: Mapping[str, str] | None = None,
-        observable: Collection[str] | None = None,
-        spread: Mapping[str, float] | None = None,
-        declared: Declared | None = None,
-        half: bool = False,
-        as_deployed: bool = True,
-    ) -> None:
-        self._graph = graph
-        self._declared = self.declared = declared
-        # A float16 twin that hands its results on as float32 has still lost what float16 cannot hold.
-        self._smallest = TINY_HALF if half else 0.0
-        self._as_deployed = as_deployed
-        self._observable = observable
-        self._pairs = {p.site.tensor: p for p in pairs}
-        self._unit = unit
-        self._limit = limit
-        self._spread = spread or {}
-        # The graph's own name of each input, to the name in the samples.
-        self.inputs: Mapping[str, str] = dict(inputs or {n: n for n in graph.inputs})
-        self._segments: dict[tuple[str, frozenset[str]], tuple[tuple[int, ...], tuple[str, ...]]] = {}
+    graph: Graph
+    pairs: Sequence[Pair]
+    _: KW_ONLY
+    unit: float
+    inputs: Mapping[str, str]
+    limit: float = LIMIT
+    observable: Collection[str] | None = None
+    spread: Mapping[str, float] = field(default_factory=dict)
+    declared: Declared | None = None
+    half: bool = False
+    as_deployed: bool = True
+    _segments: dict[tuple[str, frozenset[str]], tuple[tuple[int, ...], tuple[str, ...]]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    @cached_property
+    def by_tensor(self) -> dict[str, Pair]:
+        """The pairs by the network's tensor."""
+        return {p.site.tensor: p for p in self.pairs}
 
     @property
     def shape_values(self) -> frozenset[str]:
@@ -93,32 +86,32 @@ class BornTest:
     @cached_property
     def _shape_values(self) -> frozenset[str]:
         found: set[str] = set()
-        for layer in self._graph:
-            operands = [n for n in layer.inputs if n is not None and n not in self._graph.constants]
+        for layer in self.graph:
+            operands = [n for n in layer.inputs if n is not None and n not in self.graph.constants]
             if layer.kind in _SHAPE_KINDS or (operands and all(n in found for n in operands)):
                 found.update(layer.outputs)
-        return frozenset(found if self._observable is None else found & set(self._observable))
+        return frozenset(found if self.observable is None else found & set(self.observable))
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        return frozenset(self._pairs) | self.shape_values | frozenset(self.inputs)
+        return frozenset(self.by_tensor) | self.shape_values | frozenset(self.inputs)
 
     def segment(
         self, tensor: str, across: frozenset[str] = frozenset()
     ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """Layers between a paired tensor and the nearest known ones before it, and those; `across` do not count."""
+        """The layers from the nearest known tensors to this one, and those tensors; `across` do not count as known."""
         key = (tensor, across)
         if key not in self._segments:
-            self._segments[key] = self._graph.segment([tensor], self._known - across)
+            self._segments[key] = self.graph.segment([tensor], self._known - across)
         return self._segments[key]
 
     def labels(self, tensor: str) -> tuple[str, ...]:
-        """What a segment consists of, last layer first."""
+        """The names of a segment's layers, last layer first."""
         return self.named(self.segment(tensor)[0])
 
     def named(self, layers: Sequence[int]) -> tuple[str, ...]:
-        """Layers as people call them, last one first."""
-        return tuple(self._graph.layers[i].label for i in reversed(layers))
+        """The names of layers, last one first."""
+        return tuple(self.graph.layers[i].label for i in reversed(layers))
 
     # -- one sample ----------------------------------------------------------------------------------------------
 
@@ -128,7 +121,7 @@ class BornTest:
         network_trace: Mapping[str, np.ndarray],
         twin_trace: Mapping[str, np.ndarray],
     ) -> Callable[[Pair], Born]:
-        """A judge of pairs for one sample; keep it only as long as the traces."""
+        """Return a judge of pairs for one sample; it is valid as long as the traces are."""
         return _Sample(self, sample, network_trace, twin_trace).judge
 
     def frontiers(
@@ -137,7 +130,7 @@ class BornTest:
         network_trace: Mapping[str, np.ndarray],
         twin_trace: Mapping[str, np.ndarray],
     ) -> Frontier:
-        """For one sample: what each pair's segment starts from in the twin. None where a value is missing."""
+        """Return a function that gives a pair's segment and its inputs on one sample; None if an input is missing."""
         found = _Sample(self, sample, network_trace, twin_trace)
 
         def of(pair: Pair) -> tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]] | None:
@@ -162,9 +155,9 @@ class _Sample:
         self._network = network_trace
         self._twin = twin_trace
         self.bridges = Bridges(
-            test._graph,
+            test.graph,
             # The steps of a quantised twin are known from tensor to tensor only.
-            test._pairs if test._declared is None else {},
+            test.by_tensor if test.declared is None else {},
             network_trace,
             segment=test.segment,
             judge=self._judge,
@@ -174,18 +167,18 @@ class _Sample:
 
     def judge(self, pair: Pair) -> Born:
         """The judgement by the pair's segment, or by a longer one across tensors that watching changed."""
-        if pair.site.tensor not in self._test._graph.producer:
+        if pair.site.tensor not in self._test.graph.producer:
             return Born("not judged", reason=fact("born.no_layer"))
         _, born = self.bridges.judged(pair)
         if born.status in ("pass", "untested") and not born.finite:
             if why := self.bridges.changed(pair):
                 return replace(born, status="untested", reason=why)
-            if self._test._as_deployed and (why := self.bridges.overflow(pair)):
+            if self._test.as_deployed and (why := self.bridges.overflow(pair)):
                 return replace(born, status="fail", ratio=None, born=None, floor=None, reason=why)
         return born
 
     def _judge(self, pair: Pair, span: Span) -> Born:
-        """Could it be evaluated; same shape and dtype class; NaN and Inf; then size."""
+        """Judge a pair by a span: evaluate it, then compare shape and dtype class, NaN and Inf, and size."""
         test = self._test
         tensor, layers, frontier = pair.site.tensor, span.layers, span.frontier
         labels = test.named(layers)
@@ -196,7 +189,7 @@ class _Sample:
         try:
             if self._moved_only(tensor, layers, frontier, got):
                 finite = not got.is_floating_point() or bool(got.sum(dtype=torch.float64).isfinite())
-                return Born("pass", 0.0, 0.0, 0.0, segment=labels, limit=test._limit, finite=finite)
+                return Born("pass", 0.0, 0.0, 0.0, segment=labels, limit=test.limit, finite=finite)
             expected, error = self._evaluate(tensor, layers, frontier, {})
         except EngineError as unknown:
             # Not known to us, or not computable on what the twin put in: no judgement, and never a verdict.
@@ -229,29 +222,29 @@ class _Sample:
     ) -> Born | None:
         """The judgement by the steps that a quantised twin declares; None where it declares none here."""
         test = self._test
-        if test._declared is None:
+        if test.declared is None:
             return None
         from twinnet.judge.declared import SegmentRun
 
         values = {name: self._value(name) for name in frontier}
         own = self._network.get(pair.site.tensor)
-        expected = test._declared.expect(SegmentRun(pair, layers, values, self._twin, own, test._unit))
+        expected = test.declared.expect(SegmentRun(pair, layers, values, self._twin, own, test.unit))
         if expected is None:
             return None
-        allowed = expected.steps.double() / test._limit
+        allowed = expected.steps.double() / test.limit
         if expected.floor is not None:
             allowed = allowed + expected.floor
-        sizes = Sizes(got, expected.value, allowed, test._unit)
-        if sizes.ratio <= test._limit:
+        sizes = Sizes(got, expected.value, allowed, test.unit)
+        if sizes.ratio <= test.limit:
             status = "pass" if sizes.level >= _STEPS_BLIND else "untested"
             reason = None if status == "pass" else fact("born.within_steps")
-            return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit)
+            return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test.limit)
         reason = fact("born.beyond_steps", clipped=expected.clipped)
-        return Born("fail", sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit)
+        return Born("fail", sizes.ratio, sizes.born, sizes.floor, reason, labels, test.limit)
 
     def _has(self, name: str) -> bool:
         test = self._test
-        if name in test.inputs or name in test._pairs:
+        if name in test.inputs or name in test.by_tensor:
             return True
         return name in test.shape_values and name in self._network
 
@@ -259,7 +252,7 @@ class _Sample:
         test = self._test
         if name in test.inputs:
             return to_tensor(np.asarray(self._sample[test.inputs[name]]))
-        pair = test._pairs.get(name)
+        pair = test.by_tensor.get(name)
         if pair is not None:
             return to_tensor(pair.transform.to_network(self._twin[pair.twin_site.tensor]))
         return to_tensor(self._network[name])
@@ -269,17 +262,15 @@ class _Sample:
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         test = self._test
         values = {name: self._value(name) for name in frontier}
-        found = evaluate_with_error(
-            test._graph, values, errors, unit=test._unit, layers=layers, keep=[tensor]
-        )
+        found = evaluate_with_error(test.graph, values, errors, unit=test.unit, layers=layers, keep=[tensor])
         return found[tensor]
 
     def _carry(self, frontier: Sequence[str], depth: int = 0) -> dict[str, torch.Tensor]:
-        """What each input may be off by its own segment's rounding; exact segments pass their inputs' on."""
+        """How far each input may be off by its own segment's rounding; exact segments pass on that of their inputs."""
         test = self._test
         errors: dict[str, torch.Tensor] = {}
         for name in frontier:
-            if name not in test._pairs or name not in test._graph.producer:
+            if name not in test.by_tensor or name not in test.graph.producer:
                 continue
             layers, before = test.segment(name)
             if any(not self._has(n) for n in before):
@@ -288,14 +279,14 @@ class _Sample:
                 value, own = self._rounding(name, layers, before, depth)
                 if value.is_floating_point() and not value.sum().isfinite():
                     # Nothing is known of it from what only looks infinite.
-                    span = self.bridges.span(test._pairs[name])
+                    span = self.bridges.span(test.by_tensor[name])
                     if span.crossed:
                         value, own = self._rounding(name, span.layers, span.frontier, depth)
             except EngineError:
                 continue
             if class_of(value) in ("float", "complex"):
                 # An infinity is exact: what follows from it is not free to be anything.
-                rounding = value.abs().mul_(test._unit).to(torch.float32)
+                rounding = value.abs().mul_(test.unit).to(torch.float32)
                 rounding = torch.where(rounding.isfinite(), rounding, 0.0)
                 errors[name] = rounding if own is None else own + rounding
             elif own is not None:
@@ -309,7 +300,7 @@ class _Sample:
         return self._evaluate(tensor, layers, frontier, inherited)
 
     def _exact(self, layers: Sequence[int]) -> bool:
-        return all(kinds.get(self._test._graph.layers[i].kind).exact for i in layers)
+        return all(kinds.get(self._test.graph.layers[i].kind).exact for i in layers)
 
     def _numbers(
         self,
@@ -325,28 +316,29 @@ class _Sample:
         if got.is_complex():  # judged by its parts; a bound of the modulus holds for each
             expected, got = as_real(expected), as_real(got)
             error = None if error is None else error.unsqueeze(-1)
-        spread = test._spread.get(pair.site.tensor, 0.0)
-        sizes = Sizes(got, expected, error, test._unit, spread + test._smallest)
+        # A float16 twin that hands its results on as float32 has still lost what float16 cannot hold.
+        spread = test.spread.get(pair.site.tensor, 0.0) + (TINY_HALF if test.half else 0.0)
+        sizes = Sizes(got, expected, error, test.unit, spread)
         if not sizes.finite:
             reason = nonfinite(expected, got, pair, self._network)
             if reason:
-                return Born("fail", reason=reason, segment=labels, limit=test._limit, finite=False)
+                return Born("fail", reason=reason, segment=labels, limit=test.limit, finite=False)
         status, reason = "pass", None
-        if sizes.ratio > test._limit:
+        if sizes.ratio > test.limit:
             status, reason = "fail", fact("born.too_large")
-        elif sizes.level < min(BLIND, _NARROW_BLIND / test._unit):
+        elif sizes.level < min(BLIND, _NARROW_BLIND / test.unit):
             nothing = not sizes.level and not sizes.finite
             status, reason = "untested", fact("born.nothing_finite" if nothing else "born.within_rounding")
-        return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test._limit, sizes.finite)
+        return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test.limit, sizes.finite)
 
     def _moved_only(
         self, tensor: str, layers: Sequence[int], frontier: Sequence[str], got: torch.Tensor
     ) -> bool:
-        """Whether the segment only moves or selects values, and the twin did just that, bit by bit."""
+        """Whether the segment only moves or selects values, and the twin's result is bit-equal."""
         if not layers or not self._exact(layers):
             return False
         values = {name: self._value(name) for name in frontier}
-        found = evaluate(self._test._graph, values, layers=layers, keep=[tensor], widen=False)[tensor]
+        found = evaluate(self._test.graph, values, layers=layers, keep=[tensor], widen=False)[tensor]
         if found.dtype != got.dtype or not torch.equal(found, got):
             return False
         return not got.is_floating_point() or bool((got != 0).any())
@@ -362,12 +354,12 @@ class _Sample:
     ) -> Born:
         """Integers and flags must be equal, except where the reference itself was within rounding of flipping."""
         test = self._test
-        limit = test._limit
+        limit = test.limit
         same = expected == got
         if bool(same.all()):
             return Born("pass", 0.0, 0.0, 0.0, segment=labels, limit=limit)
         values = {name: self._value(name) for name in span.frontier}
-        run = Flipped(test._graph, span.layers, values, self._carry(span.frontier), test._unit)
+        run = Flipped(test.graph, span.layers, values, self._carry(span.frontier), test.unit)
         excused = run.excused(pair.site.tensor, expected, got)
         flips = int((~same).sum())
         if bool(excused.all()):

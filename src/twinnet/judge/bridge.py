@@ -13,7 +13,7 @@ something else from the number: a mask of -1e9 that becomes an infinite one is h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ class Span:
     crossed: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
 class Bridges:
     """The spans of one sample's pairs: their segments, or longer ones where watching changed what they start from.
 
@@ -45,55 +46,49 @@ class Bridges:
     and `value` gives such a tensor in the network's form.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        pairs: Mapping[str, Pair],
-        network: Mapping[str, np.ndarray],
-        *,
-        segment: Callable[[str, frozenset[str]], tuple[tuple[int, ...], tuple[str, ...]]],
-        judge: Callable[[Pair, Span], Born],
-        expected: Callable[[str, Span], torch.Tensor],
-        value: Callable[[str], torch.Tensor],
-    ) -> None:
-        self._graph, self._pairs, self._network = graph, pairs, network
-        self._segment, self._judge, self._expected, self._value = segment, judge, expected, value
-        self._judged: dict[str, tuple[Span, Born]] = {}
-        self._beyond: dict[str, bool] = {}
+    graph: Graph
+    pairs: Mapping[str, Pair]
+    network: Mapping[str, np.ndarray]
+    segment: Callable[[str, frozenset[str]], tuple[tuple[int, ...], tuple[str, ...]]]
+    judge: Callable[[Pair, Span], Born]
+    expected: Callable[[str, Span], torch.Tensor]
+    value: Callable[[str], torch.Tensor]
+    _judged: dict[str, tuple[Span, Born]] = field(default_factory=dict, init=False)
+    _beyond: dict[str, bool] = field(default_factory=dict, init=False)
 
     def judged(self, pair: Pair) -> tuple[Span, Born]:
-        """What a pair is judged by, and the judgement."""
+        """Judge a pair; returns the span it was judged by and the judgement."""
         tensor = pair.site.tensor
         if tensor not in self._judged:
             self._judged[tensor] = self._across(pair, self._span(tensor))
         return self._judged[tensor]
 
     def span(self, pair: Pair) -> Span:
-        """What a pair is judged by."""
+        """The span a pair is judged by."""
         own = self._span(pair.site.tensor)
         return self.judged(pair)[0] if any(map(self._overflown, own.frontier)) else own
 
     def changed(self, pair: Pair) -> Fact | None:
-        """That watching changed a tensor; None if it did not, as far as anybody can tell."""
+        """The fact that watching changed a tensor; None if nothing shows that it did."""
         if not self._overflown(pair.site.tensor) or not self._crossed(pair.site.tensor):
             return None
-        own = to_tensor(self._network[pair.site.tensor])
-        at = self._value(pair.site.tensor).isinf() & own.isfinite()
+        own = to_tensor(self.network[pair.site.tensor])
+        at = self.value(pair.site.tensor).isinf() & own.isfinite()
         return fact("watching.changed", network=float(own[at].abs().max()))
 
     def overflow(self, pair: Pair) -> Fact | None:
-        """That a number was too large for the twin and did harm; None if there was none, or it did none."""
+        """The fact that a number was too large for the twin and did harm; None if neither happened."""
         tensor = pair.site.tensor
         if not self._overflown(tensor):
             return None
-        own, theirs = to_tensor(self._network[tensor]), self._value(tensor)
-        here = theirs.isinf() & own.isfinite() & self._expected(tensor, self.judged(pair)[0]).isfinite()
+        own, theirs = to_tensor(self.network[tensor]), self.value(tensor)
+        here = theirs.isinf() & own.isfinite() & self.expected(tensor, self.judged(pair)[0]).isfinite()
         if not bool(here.any()) or not self._harm(tensor):
             return None
         return fact("born.overflow", network=float(own[here].abs().max()), end=torch.finfo(theirs.dtype).max)
 
     def _harm(self, tensor: str) -> bool:
-        """Whether what reads an infinite tensor gives something else than it would from the number."""
+        """Whether the readers of an infinite tensor would give something else from the finite number."""
         readers = self._readers(tensor)
         if not readers:
             return True  # an output
@@ -101,7 +96,7 @@ class Bridges:
         while stack:
             crossed, name = stack.pop()
             span = self._span(name, crossed)
-            if self._judge(self._pairs[name], span).status == "fail":
+            if self.judge(self.pairs[name], span).status == "fail":
                 return True
             if self._overflown(name):
                 more = self._readers(name)
@@ -110,11 +105,11 @@ class Bridges:
         return False
 
     def _span(self, tensor: str, crossed: frozenset[str] = frozenset()) -> Span:
-        return Span(*self._segment(tensor, crossed), crossed)
+        return Span(*self.segment(tensor, crossed), crossed)
 
     def _across(self, pair: Pair, span: Span) -> tuple[Span, Born]:
-        """The judgement by a span, or by a longer one if this one starts from tensors that watching changed."""
-        born = self._judge(pair, span)
+        """Judge by a span, or by a longer one if this one starts from tensors that watching changed."""
+        born = self.judge(pair, span)
         doubtful = born.status == "fail" or not born.finite
         beyond = [n for n in span.frontier if self._overflown(n)] if doubtful else []
         if not beyond:
@@ -130,10 +125,10 @@ class Bridges:
         return found, again
 
     def _unread(self, pair: Pair, span: Span) -> bool:
-        """Whether the twin has numbers where what it was seen to start from can only give NaN or Inf."""
-        got = self._value(pair.site.tensor)
+        """Whether the twin has numbers where its watched inputs can only give NaN or Inf."""
+        got = self.value(pair.site.tensor)
         try:
-            expected = self._expected(pair.site.tensor, span)
+            expected = self.expected(pair.site.tensor, span)
         except EngineError:
             return False
         if expected.shape != got.shape or not got.is_floating_point() or not expected.is_floating_point():
@@ -141,45 +136,45 @@ class Bridges:
         return bool((got.isfinite() & ~expected.isfinite()).any())
 
     def _overflown(self, tensor: str) -> bool:
-        """Whether a tensor is infinite where the network's is not, by nobody's fault: a number too large for it."""
+        """Whether a tensor is infinite where the network's is finite, only because the number is too large for it."""
         if tensor not in self._beyond:
             self._beyond[tensor] = (
-                self._more_infinite(tensor) and self.judged(self._pairs[tensor])[1].status != "fail"
+                self._more_infinite(tensor) and self.judged(self.pairs[tensor])[1].status != "fail"
             )
         return self._beyond[tensor]
 
     def _more_infinite(self, tensor: str) -> bool:
-        if tensor not in self._pairs or tensor not in self._graph.producer or tensor not in self._network:
+        if tensor not in self.pairs or tensor not in self.graph.producer or tensor not in self.network:
             return False
-        theirs = self._value(tensor)
+        theirs = self.value(tensor)
         if not theirs.is_floating_point() or bool(theirs.sum(dtype=torch.float64).isfinite()):
             return False
-        own = to_tensor(self._network[tensor])
+        own = to_tensor(self.network[tensor])
         return own.shape == theirs.shape and bool((theirs.isinf() & own.isfinite()).any())
 
     def _crossed(self, tensor: str) -> bool:
-        """Whether some pair behind a tensor is judged across it."""
+        """Whether some later pair is judged across this tensor."""
         seen, stack = {tensor}, [tensor]
         while stack:
             for reader in self._readers(stack.pop()) - seen:
                 seen.add(reader)
-                if tensor in self.judged(self._pairs[reader])[0].crossed:
+                if tensor in self.judged(self.pairs[reader])[0].crossed:
                     return True
                 if self._overflown(reader):  # what it reads may have gone on unseen
                     stack.append(reader)
         return False
 
     def _readers(self, tensor: str) -> set[str]:
-        """The nearest paired tensors that are computed from one."""
+        """The nearest paired tensors computed from this one."""
         found: set[str] = set()
         stack, seen = [tensor], {tensor}
         while stack:
-            for index in self._graph.consumers.get(stack.pop(), ()):
-                for name in self._graph.layers[index].outputs:
+            for index in self.graph.consumers.get(stack.pop(), ()):
+                for name in self.graph.layers[index].outputs:
                     if not name or name in seen:
                         continue
                     seen.add(name)
-                    if name in self._pairs:
+                    if name in self.pairs:
                         found.add(name)
                     else:
                         stack.append(name)

@@ -1,4 +1,4 @@
-"""From judged pairs to the answer: outputs end to end, guards, coverage, findings, verdict."""
+"""Build the result from judged pairs: outputs end to end, guards, coverage, findings, verdict."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _FAR = 64.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What judging all samples gave: the worst of every pair, and the outputs of both sides.
+    """The judgement of all samples: the worst of every pair, and the outputs of both sides.
 
-    `sample` is the first one, `plain` and `twin_plain` are what both sides make of it unwatched; `outputs` are the
-    network's on every sample. `inputs` are those that the twin prepares otherwise, by tensor. `cheap` says that one
-    more evaluation of the network in float64 is a matter of a second.
+    `sample` is the first one, `plain` and `twin_plain` are both sides' unwatched outputs on it; `outputs` are the
+    network's on every sample. `inputs` are those that the twin prepares differently, by tensor. `cheap` means that
+    one more evaluation of the network in float64 takes about a second.
     """
 
     pairs: Sequence[PairResult]
@@ -44,12 +44,12 @@ class Outcome:
 
 
 def conclude(plan: Plan, outcome: Outcome, said: Result) -> Result:
-    """The answer, without causes. `said` holds what is known beside the numbers: sides, inputs, earlier guards."""
+    """Build the result, without causes. `said` holds what is known already: sides, inputs, earlier guards."""
     return _Conclusion(plan, outcome).result(said)
 
 
 def null_baseline(plan: Plan, outcome: Outcome, result: Result, other: Arrays | None) -> Result:
-    """The answer with the null baseline: `other` are the network's outputs on a different input, if it was run."""
+    """Add the null baseline to a result. `other` are the network's outputs on a different input, if it was run."""
     seen = outcome.outputs
     other = seen[1] if len(seen) > 1 else other
     if other is None:
@@ -107,13 +107,13 @@ class _Conclusion:
         )
 
     def _visible(self, pair: PairResult) -> bool:
-        """Whether a tensor plainly differs; what only watching does to it is no difference."""
+        """Whether a tensor plainly differs; changes caused by watching do not count."""
         if coded(pair.reason, "watching.changed"):
             return False
         return visible(pair.difference, self.plan.units.plain, pair.site.op)
 
     def _inputs(self) -> list[PairResult]:
-        """Inputs that the twin prepared otherwise, as pairs that fail."""
+        """Inputs that the twin prepared differently, as failing pairs."""
         found = []
         for tensor, other in self.outcome.inputs.items():
             name, ours, theirs = other.name, other.ours, other.theirs
@@ -167,7 +167,7 @@ class _Conclusion:
         return fact("output.plainly") if far else None
 
     def _contributors(self) -> tuple[Finding, ...]:
-        """What a network with a meaning of its own calls so; other contributors are ranked by impact, with blame."""
+        """Contributors that the network's own meaning names; others are ranked by impact, with blame."""
         meaning = self.plan.net.meaning
         return tuple(
             Finding(p.site, p.twin_site, p.difference.max_abs, p.floor or 0.0, p.ratio or 0.0, p.born or 0.0)
@@ -175,7 +175,7 @@ class _Conclusion:
         )
 
     def _outputs(self, *, failed: bool) -> list[PairResult]:
-        """The deployed outputs end to end, with what float rounding alone does to them where that is affordable."""
+        """Compare the deployed outputs end to end, with the effect of float rounding alone where that is affordable."""
         by_tensor = {p.site.tensor: p for p in self.outcome.pairs}
         noise = self._noise(failed=failed)
         found: list[PairResult] = []

@@ -1,11 +1,11 @@
-"""What a quantised twin declares: how far its steps alone may move a tensor.
+"""How far the steps that a quantised twin declares may move a tensor.
 
 A segment of a quantised twin is expected to compute what the network's segment computes with the weights that the twin
-declares, rounded to the steps it declares. So where a weight of the twin is the network's own to within half a step, it
-takes that one's place, exactly; each quantiser on the way may move a value by half a step; and what the last one
-cannot hold is clipped. A weight that is off by more than half a step, or a range too small for the network's own
-values, is no rounding. Weights that cannot be laid side by side (a tool rearranged them) may be off by half a step
-each, in the worst way.
+declares, rounded to the steps it declares. So a weight of the twin that is within half a step of the network's replaces
+it exactly; each quantiser on the way may move a value by half a step; and values outside the last one's range are
+clipped. A weight that is off by more than half a step, or a range too small for the network's own values, is an error,
+not rounding. Weights that cannot be matched (a tool rearranged them) may each be off by half a step in the worst
+direction.
 """
 
 from __future__ import annotations
@@ -35,15 +35,14 @@ CLIPPED = 0.01
 """The share of the network's own values that a declared range may clip; above it the range is too small."""
 
 BEYOND = 0.05
-"""What lies this little of the range outside it does not count: calibration saw other data."""
+"""Values outside the range by less than this share of it are ignored: calibration saw other data."""
 
 
 @dataclass(frozen=True)
 class SegmentRun:
-    """A segment of the network and what flowed through it in one run.
+    """A segment of the network and its tensors in one run.
 
-    `pair` is where it ends, `values` what it starts from, in the network's form; `own` is what the network has at its
-    end in its own run.
+    `pair` is where it ends; `values` are its inputs, in the network's form; `own` is the network's own result.
     """
 
     pair: Pair
@@ -56,7 +55,7 @@ class SegmentRun:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a segment of the twin should hold: the value, what rounding may move it, and what steps may."""
+    """The expected result of a twin's segment, and how far rounding (`floor`) and steps may move it."""
 
     value: torch.Tensor
     floor: torch.Tensor | None
@@ -66,8 +65,11 @@ class Expectation:
 
 @dataclass(frozen=True)
 class KeptWeight:
-    """A weight of the network's segment beside the twin's: `layer` and `place` of it, half a step of each element,
-    and where the twin's whole number is the smallest or the largest there is."""
+    """A weight of the network's segment beside the twin's.
+
+    `place` is its position among the inputs of `layer`, `half` half a step of each element; `ends` marks elements
+    where the twin's integer is the smallest or largest of its type.
+    """
 
     layer: int
     place: int
@@ -79,10 +81,10 @@ class KeptWeight:
 
 @dataclass(frozen=True)
 class Kept:
-    """A segment as a quantised twin should compute it: what is looked at when it does not.
+    """A segment as a quantised twin should compute it, for blame to examine when it does not.
 
-    `graph` is the network's segment with the twin's weights where these are its own; `allowed` how far steps and
-    rounding may move its result; `own` what the network has there in its own run.
+    `graph` is the network's segment with the twin's weights where they match; `allowed` is how far steps and
+    rounding may move its result; `own` is the network's own result.
     """
 
     graph: Graph
@@ -91,11 +93,11 @@ class Kept:
     step: Transform | None
     own: np.ndarray | None
     read: tuple[tuple[str, Transform, Transform], ...] = ()
-    """Inputs of the segment that are read in other steps than they were written in: name, written, read."""
+    """Inputs that are read with other steps than they were written with: name, written, read."""
 
 
 class Declared:
-    """The quantised graph of one twin beside the network's. `inputs` maps its inputs to those of the network."""
+    """A quantised twin's graph beside the network's. `inputs` maps the twin's inputs to the network's."""
 
     def __init__(self, graph: Graph, twin: Graph, pairs: Sequence[Pair], inputs: Mapping[str, str]) -> None:
         self._graph = graph
@@ -118,7 +120,7 @@ class Declared:
 
     @cached_property
     def _integers(self) -> dict[str, str]:
-        """Values that are integers made real again, to those integers."""
+        """Dequantised values to the integers they were made from."""
         return {
             layer.outputs[0]: layer.inputs[0]
             for layer in self._twin
@@ -126,7 +128,7 @@ class Declared:
         }
 
     def quantiser(self, tensor: str) -> Transform | None:
-        """The steps in which the twin holds a tensor; None for one that is not quantised."""
+        """The steps of a tensor in the twin; None if it is not quantised."""
         return self._quantisers.get(self._integers.get(tensor, tensor))
 
     # -- one pair --------------------------------------------------------------------------------------------------
@@ -137,7 +139,7 @@ class Declared:
         return [self._twin.layers[i] for i in indices], frontier
 
     def expect(self, run: SegmentRun) -> Expectation | None:
-        """What the twin should hold at a pair, from the values it had before; None where nothing is quantised."""
+        """Compute what the twin should hold at a pair, given its own inputs; None where nothing is quantised."""
         pair, values, unit = run.pair, run.values, run.unit
         target = pair.twin_site.tensor
         if target not in self._twin.producer:
@@ -161,7 +163,7 @@ class Declared:
         return self._clip(pair, Expectation(value, floor, moved), run.own)
 
     def kept(self, run: SegmentRun) -> Kept | None:
-        """What there is to say about a segment that its steps do not explain."""
+        """Collect what blame needs about a segment that its steps do not explain."""
         expected = self.expect(run)
         if expected is None:
             return None
@@ -199,7 +201,7 @@ class Declared:
         return ends.t() if turned else ends
 
     def _reread(self, part: Sequence[Layer], own: Pair) -> tuple[tuple[str, Transform, Transform], ...]:
-        """Quantised inputs, or the result, of a segment that are read in other steps, by the network's name."""
+        """Quantised inputs, or the result, of a segment that are read with other steps, by the network's name."""
         found = []
         for layer in part:
             held = layer.inputs[0] if layer.inputs else None
@@ -217,7 +219,7 @@ class Declared:
         return tuple(found)
 
     def _known(self, target: str) -> dict[str, str | None]:
-        """Values of the twin that were captured, to the captured tensor that holds them; None for its inputs."""
+        """The twin's captured values, each to the tensor that holds it; None for its inputs."""
         found: dict[str, str | None] = dict.fromkeys(self._inputs)
         own = {target, self._integers.get(target, target)}
         for name in self._pairs:
@@ -235,7 +237,7 @@ class Declared:
         twin_trace: Mapping[str, np.ndarray],
         values: Mapping[str, torch.Tensor],
     ) -> torch.Tensor:
-        """A value of the twin; integers as the real numbers they stand for."""
+        """A value of the twin, with integers dequantised."""
         if source is None:
             return values[self._inputs[name]]
         array = np.asarray(twin_trace[source])
@@ -249,7 +251,7 @@ class Declared:
         return self._twin.constants
 
     def own_part(self, layers: Sequence[int], values: Iterable[str], tensor: str) -> Graph:
-        """The network's segment in the same form."""
+        """The network's segment, simplified in the same way."""
         chosen = tuple(self._graph.layers[i] for i in layers)
         return simplified(Graph(chosen, tuple(values), (tensor,), self._graph.constants))
 
@@ -303,7 +305,7 @@ class Declared:
 
     @staticmethod
     def _cut_off(value: torch.Tensor, step: Transform) -> torch.Tensor:
-        """What a quantiser inside a segment clips; nothing where it clips so much that its range is too small."""
+        """How much a quantiser inside a segment clips; zero where it clips so much that its range is too small."""
         low, high = step.range
         margin = BEYOND * (high - low)
         outside = (value < low - margin) | (value > high + margin)
@@ -340,15 +342,15 @@ class Declared:
         taken: set[str] = set()
         for name, twin in same_weights(network, part, self._twin.constants, weights):
             mine, other = constants[name].double(), self._twin.constants[twin].double()
-            # An element that is off by more keeps the network's value: that is no rounding, and must show.
+            # An element that is off by more keeps the network's value: that is not rounding, and must show.
             constants[name] = torch.where(agreeing(mine, other, weights[twin]), other, mine)
             taken.add(twin)
         return replace(network, constants=constants), taken
 
     def _clip(self, pair: Pair, expected: Expectation, own: np.ndarray | None) -> Expectation:
-        """What the last quantiser cannot hold is clipped, as long as it can hold what the network has there.
+        """Clip the expected value to the last quantiser's range, if that range holds the network's own values.
 
-        Values that only an earlier error brings out of the range say nothing about the range.
+        Values that leave the range only because of an earlier error say nothing about the range.
         """
         step = self.quantiser(pair.twin_site.tensor)
         if step is None or len(step.scale or ()) != 1:
@@ -380,14 +382,14 @@ def _step_of(maker: Layer, graph: Graph, weight: torch.Tensor) -> torch.Tensor |
 
 
 def folded_constant(graph: Graph, name: str | None) -> torch.Tensor | None:
-    """A constant, or what is computed from constants alone."""
+    """A constant, or a value computed from constants alone; None for anything else."""
     if name is None or name in graph.constants:
         return graph.constants.get(name or "")
     return folded(graph).constants.get(name)
 
 
 def _unrounded(layer: Layer, quantisers: Mapping[str, Transform]) -> Layer:
-    """Quantisers as the real numbers they stand for: clipped to their range, and not rounded."""
+    """A quantiser replaced by a clip to its range, without rounding; other layers unchanged."""
     if layer.kind == "quantize_linear" and layer.outputs[0] in quantisers:
         low, high = quantisers[layer.outputs[0]].range
         return replace(layer, kind="clip", inputs=layer.inputs[:1], attrs={"min": low, "max": high})

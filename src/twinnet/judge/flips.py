@@ -15,7 +15,7 @@ __all__ = ["Flipped"]
 
 @dataclass(frozen=True)
 class Flipped:
-    """A segment that ends in a discrete result: its layers, the twin's inputs, and what those may be off by."""
+    """A segment with a discrete result: its layers, its inputs in the twin, and how far those may be off."""
 
     graph: Graph
     layers: Sequence[int]
@@ -24,7 +24,7 @@ class Flipped:
     unit: float
 
     def excused(self, tensor: str, expected: torch.Tensor, got: torch.Tensor) -> torch.Tensor:
-        """The elements that are equal, or that rounding of what was compared may have flipped."""
+        """Mark the elements that are equal, or that rounding of the compared values may have flipped."""
         layer = self.graph.layers[self.graph.producer[tensor]]
         operands = [n for n in layer.inputs if n is not None and n not in self.graph.constants]
         wanted = list(dict.fromkeys([*operands, *layer.outputs]))

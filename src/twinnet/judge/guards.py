@@ -1,4 +1,4 @@
-"""Guards: when agreement proves less than it seems, they say so by themselves."""
+"""Guards: warnings that an agreement proves less than it seems."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def saturated(array: np.ndarray) -> Fact | None:
 
 
 def degenerate_data(outputs: Sequence[PairResult], values: Arrays, untested: int, total: int) -> list[Guard]:
-    """Outputs that are constant, saturated, or as small as their own rounding; inner sites are only counted."""
+    """Warn about outputs that are constant, saturated, or as small as their rounding; inner sites are only counted."""
     weak = []
     for pair in outputs:
         name = pair.site.tensor
@@ -67,7 +67,7 @@ def degenerate_data(outputs: Sequence[PairResult], values: Arrays, untested: int
 
 
 def constant_inputs(samples: Sequence[Arrays]) -> list[Guard]:
-    """Inputs that hold one value only, in all samples: most of a network does nothing on them."""
+    """Warn about an input that holds a single value in all samples: most of a network does nothing on it."""
     if not samples or not samples[0]:
         return []
     name = max(samples[0], key=lambda n: samples[0][n].size)
@@ -79,9 +79,9 @@ def constant_inputs(samples: Sequence[Arrays]) -> list[Guard]:
 
 
 def shuffled(sample: Arrays, seed: int = 0) -> dict[str, np.ndarray]:
-    """A different input of the same kind: values of the largest input that has several, in another order.
+    """Make a different input of the same kind: shuffle the largest input that is not constant.
 
-    Empty if no input has: then there is no other input that is sure to be as good as this one.
+    Empty if all are constant: no other input is sure to be valid then.
     """
     rng = np.random.default_rng(seed)
     for name in sorted(sample, key=lambda n: sample[n].size, reverse=True):
@@ -95,7 +95,7 @@ def shuffled(sample: Arrays, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def null_baseline(first: Arrays, other: Arrays, differences: Mapping[str, float]) -> list[Guard]:
-    """On a different input the network must move far more than the twin differs from it."""
+    """Warn if a different input moves the network's outputs hardly more than the twin differs from them."""
     moved = differs = 0.0
     for name, value in first.items():
         if (
@@ -145,7 +145,7 @@ def observer_or_chance(
 
 
 def changed_by_watching(pairs: Sequence[PairResult]) -> list[Guard]:
-    """Tensors that are others when nobody looks, and how what reads them was judged."""
+    """Warn about tensors that watching changes, and about their readers that could not be judged."""
     changed = [p.site.tensor for p in pairs if p.status == "untested" and coded(p.reason, "watching.changed")]
     open_ = [p.site.tensor for p in pairs if p.status == "not judged" and coded(p.reason, "watching.across")]
     found = []
@@ -166,7 +166,7 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def coverage_guard(coverage: Coverage) -> list[Guard]:
-    """Speaks up when a good part of the network was not compared, or nothing of it was judged."""
+    """Warn if much of the network was not compared, or none of it judged."""
     if coverage.paired and not coverage.judged:
         return [Guard("coverage", fact("coverage.nothing", why=coverage.note), weakens=True)]
     if coverage.note is not None:

@@ -1,4 +1,4 @@
-"""Mistakes before the first layer, where both sides show the input as they prepared it."""
+"""Preprocessing mistakes, where both sides show the input they prepared."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RANGES = {
 
 @dataclass(frozen=True)
 class OtherInput:
-    """An input that the twin prepares otherwise: both arrays, and the cause or the evidence."""
+    """An input that the twin prepares differently: both arrays, and the cause or the evidence."""
 
     name: str
     ours: np.ndarray
@@ -36,7 +36,7 @@ class OtherInput:
 
 
 def inputs_differ(ours: np.ndarray, theirs: np.ndarray) -> bool:
-    """Whether an input is not the same on both sides; rounding to a narrower float format is no difference."""
+    """Whether an input differs between the sides; rounding to a narrower float format does not count."""
     if ours.shape != theirs.shape:
         return True
     if ours.dtype.kind == "f" and theirs.dtype.kind == "f" and theirs.dtype.itemsize < ours.dtype.itemsize:
@@ -47,9 +47,9 @@ def inputs_differ(ours: np.ndarray, theirs: np.ndarray) -> bool:
 def input_cause(
     name: str, ours: np.ndarray, theirs: np.ndarray, resized: Iterable[tuple[str, np.ndarray]] = ()
 ) -> tuple[Cause | None, Fact | None]:
-    """What was done otherwise to an input, or the evidence.
+    """Find how the twin's preparation of an input differs; returns the cause, or else the evidence.
 
-    `resized` are ways to resize the picture it comes from, and what they give.
+    `resized` yields the names of resize filters and the source picture resized by each.
 
     >>> x = np.random.default_rng(0).random((1, 3, 8, 8), dtype=np.float32)
     >>> input_cause("image", x, x[:, ::-1])[0].sentence
@@ -80,7 +80,7 @@ def input_cause(
 def _resized(
     name: str, a: np.ndarray, b: np.ndarray, ways: Iterable[tuple[str, np.ndarray]], top: float
 ) -> tuple[Cause | None, Fact | None]:
-    """Another filter, if the picture resized by it explains 99 % of the difference and no other way comes near."""
+    """Name another resize filter if it explains 99 % of the difference and no other comes near."""
     whole = float(((b - a) ** 2).sum())
     left: dict[str, float] = {}
     own = ""
@@ -105,7 +105,7 @@ def _resized(
 
 
 def _explanations(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[Fact, object, object]]:
-    """Every single change that turns one input into the other, the simple ones before combinations."""
+    """Yield every change that turns one input into the other, simple ones first."""
     found = False
     for twin, changed in _moved(a):
         if _same(changed, b):
@@ -135,7 +135,7 @@ def _moved(a: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _affine(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[Fact, object, object]]:
-    """A factor and an offset for the whole input, or for each channel."""
+    """Try a factor and an offset, for the whole input or for each channel."""
     if a.shape != b.shape or a.size < 8:
         return
     scale, offset = _fit(a, b)
@@ -171,7 +171,7 @@ def _fit(a: np.ndarray, b: np.ndarray) -> tuple[float | None, float]:
 
 
 def _cropped(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[Fact, object, object]]:
-    """The same picture moved by a few pixels: another crop."""
+    """Try the same picture moved by a few pixels: another crop."""
     if a.ndim != 4 or a.shape != b.shape or min(a.shape[2:]) < 8:
         return
     reach = min(8, min(a.shape[2:]) // 4)

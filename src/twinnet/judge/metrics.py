@@ -1,7 +1,7 @@
 """How far two tensors are apart: every figure in one pass over blocks that fit the cache.
 
-Nothing is broadcast, nothing is replaced: tensors of different shape are refused, NaN and Inf are compared as
-masks first, and the figures are taken over the places where both sides are finite.
+Tensors of different shape are refused, never broadcast. NaN and Inf are compared as masks first; the figures are taken
+over the places where both sides are finite.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import ml_dtypes
 import numpy as np
 
 from twinnet.precision import dtype_class
-from twinnet.result import Difference
+from twinnet.result import Difference, Fact, fact
 
-__all__ = ["bit_equal", "compare", "hull_of", "same_bits", "ulp_distance"]
+__all__ = ["bit_equal", "compare", "hull_of", "same_bits", "ulp_distance", "why_not"]
 
 _BLOCK = 1 << 15
 _FLOATS = {np.dtype(t) for t in (np.float16, np.float32, np.float64, ml_dtypes.bfloat16)}
 _MANY = 256
-"""From this many points on it pays to throw most of them out before they are taken one by one."""
+"""From this many points on, dropping most of them first is faster than taking them one by one."""
 _SWEEPS = 3
 _INT_OF = {2: np.int16, 4: np.int32, 8: np.int64}
 
@@ -72,22 +72,34 @@ def _blocks(size: int) -> Iterator[slice]:
         yield slice(start, min(start + _BLOCK, size))
 
 
-def compare(reference: np.ndarray, twin: np.ndarray, *, peak: float | None = None) -> Difference:
+def compare(reference: np.ndarray, twin: np.ndarray) -> Difference:
     """All figures of `Difference` for two tensors of the same shape and dtype class.
 
-    `peak` is the signal's full scale for PSNR (default: the reference's range).
+    PSNR takes the reference's range as the signal's full scale.
 
     >>> compare(np.float32([0, 1, 2]), np.float32([0, 1, 2.5])).max_abs
     0.5
     """
     if reference.shape != twin.shape:
-        raise ValueError(f"shapes {reference.shape} and {twin.shape} are never broadcast")
+        raise ValueError(f"shapes {reference.shape} and {twin.shape} differ")
     if reference.size == 0:
         return Difference()
     if dtype_class(reference.dtype) == "complex":
         reference, twin = _as_pairs(reference), _as_pairs(twin)
-    sums = _Sums(reference, twin)
-    return sums.difference(peak)
+    return _Sums(reference, twin).difference()
+
+
+def why_not(ours: np.ndarray, theirs: np.ndarray) -> Fact | None:
+    """Why two tensors cannot be compared number by number; None if they can be.
+
+    >>> str(why_not(np.zeros(3), np.zeros((3, 1)))), str(why_not(np.zeros(3), np.zeros(3, int)))
+    ('shape 3x1 where the network has 3', 'int64 where the network has float64')
+    """
+    if ours.shape != theirs.shape:
+        return fact("shape.differs", network=ours.shape, twin=theirs.shape)
+    if dtype_class(ours.dtype) != dtype_class(theirs.dtype):
+        return fact("type.differs", network=ours.dtype.name, twin=theirs.dtype.name)
+    return None
 
 
 def _as_pairs(array: np.ndarray) -> np.ndarray:
@@ -189,11 +201,10 @@ class _Sums:
         close = square <= 0.01 * math.sqrt(norm) * math.sqrt(twin_norm)
         return (norm + twin_norm - square) / 2 if close else _dot(a, b)
 
-    def difference(self, peak: float | None) -> Difference:
+    def difference(self) -> Difference:
         n = max(self.finite, 1)
         span = self.high - self.low if self.finite else 0.0
         mse = self.square / n
-        full = peak if peak is not None else span
         index = tuple(int(i) for i in np.unravel_index(self.at, self.shape)) if self.max_abs > 0 else ()
         channel = index[_channel_axis(len(self.shape))] if len(index) >= 2 else None
         return Difference(
@@ -203,7 +214,7 @@ class _Sums:
             relative=_ratio(self.max_abs, span or abs(self.high)) if self.finite else 0.0,
             mse=mse,
             snr=_decibel(self.signal / n, mse),
-            psnr=_decibel(full * full, mse),
+            psnr=_decibel(span * span, mse),
             cosine=self._cosine(),
             ulp=self.ulp if self.floats and self.one_dtype else None,
             differing=self.differing + self.mismatch,

@@ -1,4 +1,4 @@
-"""Pairs one after the other, or several at once: one worker per core, each with one torch thread."""
+"""Map over pairs, in parallel for large tensors: one worker per core, each with one torch thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _cores() -> int:
 def mapping(elements: float) -> Iterator[Callable[[Callable[..., Any], Iterable[Any]], Iterable[Any]]]:
     """A `map` for work on tensors of about this many elements each.
 
-    Small ones are done before Python's lock has changed hands, so that threads would take longer than none.
+    Small ones are mapped without threads: handing over Python's lock would take longer than the work.
 
     >>> with mapping(1000) as over:
     ...     list(over(abs, [-1, 2]))

@@ -1,9 +1,9 @@
-"""What is compared with what, and by which rule: made once, after the first runs, and never changed."""
+"""The plan of a check: which sites are compared, and by which rule. Made once, after the first runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from twinnet.pairing import Pair, Pairing
 from twinnet.precision import UNITS, coarser, unit_of
 from twinnet.result import Guard
 
-__all__ = ["Observed", "OutputPair", "Plan", "Units", "align_outputs", "dims", "site_judge"]
+__all__ = ["Observed", "OutputPair", "Plan", "Units", "align_outputs", "with_judge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class OutputPair:
 def align_outputs(
     net: Session, plain: Mapping[str, Any], twin: Session, twin_plain: Mapping[str, Any]
 ) -> tuple[OutputPair, ...]:
-    """Outputs that correspond: by position, or by name where the twin gives only some of them."""
+    """Match outputs by position, or by name where the twin gives only some of them."""
     ours = list(zip(plain, net.output_tensors, strict=False))
     theirs = list(zip(twin_plain, twin.output_tensors, strict=False))
     if len(theirs) < len(ours) and set(twin_plain) <= set(plain):
@@ -45,9 +45,9 @@ def align_outputs(
 class Units:
     """How coarsely the sides compute.
 
-    `born` is the unit roundoff of the twin's declared precision: what a segment creates is measured by it. `plain` is
-    that of the coarser side: end to end it shows as well. `narrow` twins compute in a coarser format than the
-    network, so that their small errors are ranked; `quantised` ones declare steps.
+    `born` is the unit roundoff of the twin's declared precision, by which the born test measures. `plain` is that of
+    the coarser side, by which end-to-end differences are measured. `narrow` twins compute in a coarser format than
+    the network, so their small errors are ranked; `quantised` twins declare steps.
     """
 
     born: float
@@ -70,10 +70,10 @@ class Units:
 
 @dataclass(frozen=True)
 class Observed:
-    """What watching changes on either side, and what chance changes on the twin.
+    """How watching changes either side, and how two runs of the twin differ.
 
-    `as_deployed` says that watching leaves the twin's outputs about what they are; `watched` holds the network's
-    outputs of the watched run where it is not what it gives unwatched. `spread` is how far two equal runs of the twin
+    `as_deployed` means that watching leaves the twin's outputs about what they are; `watched` holds the network's
+    outputs of the watched run where they differ from the unwatched ones. `spread` is how far two equal runs of the twin
     are apart, by network tensor, and `varying` in which elements; both are empty for a deterministic twin.
     """
 
@@ -103,17 +103,17 @@ class Plan:
 
     @property
     def lineage(self) -> Graph | None:
-        """The layers that tell which site inherits from which: the network's, or those it is judged by."""
+        """The layers that determine which site inherits from which: the network's, or its own judge's."""
         return self.test.graph if isinstance(self.test, OwnJudge) else self.graph
 
     @property
     def by_network(self) -> bool:
-        """Whether the network's own judge judges."""
+        """Whether the network's own meaning judges the sites."""
         return isinstance(self.test, OwnJudge)
 
     @property
     def twin_inputs(self) -> dict[str, str]:
-        """Inputs of the twin's graph to those of the network's."""
+        """Maps inputs of the twin's graph to those of the network's."""
         return {self.twin.inputs[n]: t for n, t in self.net.inputs.items() if n in self.twin.inputs}
 
     def pair(self, tensor: str) -> Pair:
@@ -121,44 +121,35 @@ class Plan:
         return next(p for p in self.pairing.pairs if p.site.tensor == tensor)
 
 
-def site_judge(
-    net: Session,
-    twin: Session,
-    graph: Graph | None,
-    pairing: Pairing,
-    units: Units,
-    observed: Observed | None = None,
-) -> SiteJudge | None:
-    """Who judges the sites: the network by its own meaning, else its canonical layers, else nobody."""
+def with_judge(plan: Plan) -> Plan:
+    """The plan with what judges its sites: the network's own meaning, else its canonical layers, else nothing."""
+    return replace(plan, test=_site_judge(plan))
+
+
+def _site_judge(plan: Plan) -> SiteJudge | None:
+    net, twin, graph, pairs = plan.net, plan.twin, plan.graph, plan.pairing.pairs
     if net.meaning is not None:
-        return net.meaning.judge(pairing.pairs, twin)
+        return net.meaning.judge(pairs, twin)
     if graph is None:
         return None
     # torch comes in with the layers; two recordings are compared without either.
     from twinnet.judge.born import BornTest
 
-    observed = observed or Observed()
     declared = None
-    if units.quantised:
+    if plan.units.quantised:
         from twinnet.judge.declared import Declared
 
         theirs = twin.graph()
         assert theirs is not None
-        inputs = {twin.inputs[n]: t for n, t in net.inputs.items() if n in twin.inputs}
-        declared = Declared(graph, theirs, pairing.pairs, inputs)
+        declared = Declared(graph, theirs, pairs, plan.twin_inputs)
     return BornTest(
         graph,
-        pairing.pairs,
-        unit=units.born,
+        pairs,
+        unit=plan.units.born,
         inputs={tensor: name for name, tensor in net.inputs.items()},
-        observable={s.tensor for s in pairing.sites},
-        spread=observed.spread,
+        observable={s.tensor for s in plan.pairing.sites},
+        spread=plan.observed.spread,
         declared=declared,
         half=twin.precision == "float16",
-        as_deployed=observed.as_deployed,
+        as_deployed=plan.observed.as_deployed,
     )
-
-
-def dims(shape: Sequence[int | str]) -> str:
-    """A shape as people write it."""
-    return "x".join(map(str, shape)) or "scalar"

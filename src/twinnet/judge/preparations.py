@@ -1,4 +1,4 @@
-"""What is often done to a picture before the first layer, on one side and not on the other."""
+"""Preprocessing steps that one side often does and the other does not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GREY = {"mean": (1 / 3, 1 / 3, 1 / 3), "luminance": (0.299, 0.587, 0.114)}
 
 
 def preparations(x: np.ndarray) -> Iterator[tuple[Fact, np.ndarray]]:
-    """The input prepared otherwise, in float64, and each way as a fact.
+    """Yield the input prepared in other ways, in float64, each with the fact that names it.
 
     >>> cut_off = fact("prepared.eight_bits", rounded=False)
     >>> round(float(dict(preparations(np.full((1, 1, 2, 2), 0.3)))[cut_off].max() * 255), 6)

@@ -1,4 +1,4 @@
-"""One sample as both sides ran it, and the judgement of every pair on it."""
+"""One sample run on both sides, and the judgement of every pair on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from twinnet.judge.aggregate import visible
-from twinnet.judge.metrics import compare
+from twinnet.judge.metrics import compare, why_not
 from twinnet.judge.parallel import mapping
 from twinnet.judge.plan import Plan
 from twinnet.judge.tolerance import by_tolerance
@@ -25,9 +25,9 @@ __all__ = ["Seen", "judge_sample"]
 
 @dataclass(frozen=True)
 class Seen:
-    """One sample as both sides ran it: its inputs and both traces.
+    """One sample run on both sides: its inputs and both traces.
 
-    `prepared` are inputs that the twin prepared itself, and otherwise than the network's.
+    `prepared` holds inputs that the twin prepared itself and that differ from the network's.
     """
 
     number: int
@@ -38,11 +38,11 @@ class Seen:
 
     @property
     def twin_sample(self) -> Mapping[str, np.ndarray]:
-        """The inputs as the twin had them."""
+        """The inputs the twin ran on."""
         return {**self.sample, **self.prepared} if self.prepared else self.sample
 
     def tensors(self, pair: Pair) -> tuple[np.ndarray, np.ndarray]:
-        """The tensor of a pair on both sides, the twin's in the network's form."""
+        """Return a pair's tensor on both sides, the twin's transformed to the network's form."""
         theirs = pair.transform.to_network(self.twin_trace[pair.twin_site.tensor])
         return self.trace[pair.site.tensor], theirs
 
@@ -53,7 +53,7 @@ class Seen:
 
 
 def judge_sample(plan: Plan, seen: Seen, progress: Report = silent) -> list[PairResult]:
-    """Every pair on one sample: plain comparison, born test, status."""
+    """Judge every pair on one sample: plain comparison, born test, status."""
     return _Judge(plan, seen).all(progress)
 
 
@@ -87,14 +87,11 @@ class _Judge:
 
     def _plain(self, pair: Pair) -> tuple[Difference | None, Fact | None]:
         a, b = self._seen.tensors(pair)
-        if a.shape != b.shape:
-            return None, fact("shape.differs", network=a.shape, twin=b.shape)
-        if dtype_class(a.dtype) != dtype_class(b.dtype):
-            return None, fact("type.differs", network=a.dtype.name, twin=b.dtype.name)
-        return compare(a, b), None
+        problem = why_not(a, b)
+        return (compare(a, b), None) if problem is None else (None, problem)
 
     def _same(self, pair: Pair) -> Born | None:
-        """Bit-equal from bit-equal inputs: the twin does what the network does, nothing is left to evaluate."""
+        """The judgement of a pair that is bit-equal from bit-equal inputs, which needs no evaluation; else None."""
         tensor, graph, test, equal = pair.site.tensor, self._plan.graph, self._plan.test, self._equal
         if test is None or not equal[tensor] or (graph is not None and tensor not in graph.producer):
             return None
@@ -149,7 +146,7 @@ class _Judge:
         )
 
     def _plain_rule(self, base: PairResult, born: Born) -> Judged:
-        """Where the network's layers cannot be evaluated only outputs are judged, by the size of the difference."""
+        """Without layers to evaluate, only outputs are judged, by the size of their difference."""
         if base.site.role != "output":
             return Judged("not judged", born.reason, "")
         spread = self._plan.observed.spread.get(base.site.tensor, 0.0)

@@ -1,4 +1,4 @@
-"""How far a twin's tensor is from what it should hold, in units of what rounding may change."""
+"""How far a twin's tensor is from its expected value, in units of its noise floor."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _LARGEST = {torch.float32: 3.4028235e38, torch.float16: 65504.0, torch.bfloat16:
 class Sizes:
     """Born error, floor and their ratio at the worst element, in blocks that stay in the cache.
 
-    `level` is the largest value in floor units: what the data could show at all. Places where a side is not finite
-    are left out (`finite` tells that there are some).
+    `level` is the largest value in floor units: how large an error the data could show. Places where a side is not
+    finite are left out; `finite` is False if there are any.
     """
 
     _BLOCK = 1 << 15
@@ -47,27 +47,18 @@ class Sizes:
         t = got.to(torch.float32) if got.dtype == torch.bfloat16 else got
         t = t.contiguous().numpy().reshape(-1)
         e = None if error is None else error.expand(expected.shape).contiguous().numpy().reshape(-1)
-        off = np.empty(min(self._BLOCK, y.size))
-        size, floor = np.empty_like(off), np.empty_like(off)
+        room = np.empty((3, min(self._BLOCK, y.size)))
         with np.errstate(all="ignore"):
             for start in range(0, y.size, self._BLOCK):
                 part = slice(start, min(start + self._BLOCK, y.size))
-                n = part.stop - part.start
-                self._block(
-                    t[part], y[part], None if e is None else e[part], unit, off[:n], size[:n], floor[:n]
-                )
+                error_here = None if e is None else e[part]
+                self._block(t[part], y[part], error_here, unit, room[:, : part.stop - part.start])
         self.ratio = max(self.ratio, 0.0)
 
     def _block(
-        self,
-        t: np.ndarray,
-        y: np.ndarray,
-        e: np.ndarray | None,
-        unit: float,
-        off: np.ndarray,
-        size: np.ndarray,
-        floor: np.ndarray,
+        self, t: np.ndarray, y: np.ndarray, e: np.ndarray | None, unit: float, room: np.ndarray
     ) -> None:
+        off, size, floor = room
         np.subtract(t, y, out=off)
         np.abs(off, out=off)
         np.abs(y, out=size)
@@ -95,7 +86,7 @@ class Sizes:
 def nonfinite(
     expected: torch.Tensor, got: torch.Tensor, pair: Pair, network: Mapping[str, np.ndarray]
 ) -> Fact | None:
-    """Why NaN and Inf do not stand in the same places; None if they do."""
+    """How the places of NaN and Inf differ; None if they agree."""
     top = _LARGEST.get(got.dtype, math.inf)
     # What float64 still holds may have overflowed in the twin's own format.
     reference = torch.where(expected.abs() > top, expected.sign() * math.inf, expected)
@@ -117,7 +108,7 @@ def nonfinite(
 
 
 def as_real(tensor: torch.Tensor) -> torch.Tensor:
-    """Complex numbers by their two parts, along a last axis; anything else as it is.
+    """Split complex numbers into two parts along a new last axis; other tensors are unchanged.
 
     >>> as_real(torch.tensor([1 + 2j])).tolist()
     [[1.0, 2.0]]
@@ -126,7 +117,7 @@ def as_real(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def class_of(tensor: torch.Tensor) -> str:
-    """float, integer, bool or complex: what two sides must have in common."""
+    """The dtype class, which must be the same on both sides: float, integer, bool or complex."""
     if tensor.dtype == torch.bool:
         return "bool"
     return "float" if tensor.is_floating_point() else "complex" if tensor.is_complex() else "integer"

@@ -1,4 +1,4 @@
-"""The user's own measure of both sides: does the difference matter for the task?"""
+"""The user's own metric on both sides: does the difference matter for the task?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["load_metric", "mean_metric", "task_metric"]
 
 
 def load_metric(metric: Any) -> Callable[..., Any] | None:
-    """The function behind `file.py:fn` or behind the name of a metric that another package adds, or itself."""
+    """Load a metric from `file.py:fn` or from an installed plug-in; a function is returned unchanged."""
     from twinnet.pyfile import load_attribute
 
     if not isinstance(metric, str):
@@ -26,9 +26,7 @@ def load_metric(metric: Any) -> Callable[..., Any] | None:
     added = plugins("metric")
     if metric not in added:
         known = f"metrics: {', '.join(added)}; or" if added else "give"
-        raise UsageError(
-            f"there is no metric {metric!r}", hint=f"{known} a function of your own: file.py:NAME"
-        )
+        raise UsageError(f"unknown metric {metric!r}", hint=f"{known} your own function: file.py:NAME")
     found = added[metric].load()
     if not callable(found):
         raise added[metric].broken("is not a function")
@@ -36,7 +34,7 @@ def load_metric(metric: Any) -> Callable[..., Any] | None:
 
 
 def mean_metric(scores: Sequence[TaskMetric]) -> tuple[TaskMetric, ...]:
-    """The average over all samples.
+    """Average the scores over all samples.
 
     >>> mean_metric([TaskMetric("psnr", 30.0, 20.0, 10.0), TaskMetric("psnr", 32.0, 30.0, 2.0)])
     (TaskMetric(name='psnr', network=31.0, twin=25.0, between=6.0),)
@@ -78,7 +76,7 @@ def task_metric(
     if len(required) not in (1, 2):
         raise UsageError(
             f"metric {name} takes {len(required)} arguments",
-            hint="fn(outputs), fn(outputs, inputs) or fn(outputs, twin_outputs, inputs)",
+            hint="accepted: fn(outputs), fn(outputs, inputs) or fn(outputs, twin_outputs, inputs)",
         )
     more = (dict(sample),) if len(required) == 2 else ()
     scores = [

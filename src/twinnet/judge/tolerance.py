@@ -1,7 +1,7 @@
-"""Stated tolerances: for those who must say a number. Without them the noise floor decides.
+"""Stated tolerances. Without them the noise floor decides.
 
 Flags (`--rtol`, `--atol`, `--ulp`, `--snr`, `--psnr`, `--cosine`) judge the outputs. A TOML file can also name inner
-sites; the last rule that fits a site holds::
+sites; the last rule that matches a site applies::
 
     [[rule]]
     op = "softmax"            # any of: site, module, op, dtype (patterns with * and ?); none: the outputs
@@ -31,7 +31,7 @@ __all__ = ["Rule", "Tolerance", "Tolerances", "by_tolerance", "read_rules", "rea
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What a difference may be at most; all stated limits must hold. Only rtol or only atol leaves the other at 0.
+    """Limits on a difference; all that are stated must hold. If only one of rtol and atol is given, the other is 0.
 
     >>> str(Tolerance(atol=0.1).complaint(Difference(elements=1, max_abs=0.5, hull=((1.0, 0.5),))))
     'differs by 0.5 where atol 0.1 + rtol 0 x |1| allows 0.1'
@@ -49,7 +49,7 @@ class Tolerance:
         return any(getattr(self, f.name) is not None for f in fields(self))
 
     def complaint(self, difference: Difference) -> Fact | None:
-        """Why the difference is too large; None if it is not."""
+        """Explain why the difference is too large; None if it is not."""
         if difference.nonfinite_mismatch:
             return fact("tolerance.nonfinite", count=difference.nonfinite_mismatch)
         if self.rtol is not None or self.atol is not None:
@@ -78,7 +78,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A tolerance for the sites that fit every given pattern."""
+    """A tolerance for the sites that match every given pattern."""
 
     tolerance: Tolerance
     site: str = ""
@@ -106,7 +106,7 @@ class Tolerances:
 
     @staticmethod
     def of(flags: Tolerance, rules: Sequence[Rule] = ()) -> Tolerances:
-        """The flags as a rule for the outputs, after which the rules of a file take precedence."""
+        """Turn the flags into a rule for the outputs; rules of a file take precedence over it."""
         first = (Rule(flags),) if flags.stated else ()
         return Tolerances((*first, *rules))
 
@@ -122,7 +122,7 @@ class Tolerances:
 
 
 def by_tolerance(tolerances: Tolerances, site: Site, difference: Difference) -> Judged:
-    """What the stated tolerances say of one pair.
+    """Judge one pair by the stated tolerances.
 
     >>> by_tolerance(Tolerances.of(Tolerance(atol=1.0)), Site("y", role="output"), Difference()).status
     'pass'
@@ -135,7 +135,7 @@ def by_tolerance(tolerances: Tolerances, site: Site, difference: Difference) -> 
 
 
 def read_tolerances(stated: Tolerance | Tolerances | str | Path | None) -> Tolerances:
-    """Tolerances as a check takes them: limits for the outputs, all rules, or a file of rules.
+    """Convert the `tolerance` argument of a check: limits for the outputs, rules, or a file of rules.
 
     >>> str(read_tolerances(Tolerance(atol=0.5)))
     'atol 0.5'
@@ -146,7 +146,7 @@ def read_tolerances(stated: Tolerance | Tolerances | str | Path | None) -> Toler
 
 
 def read_rules(path: str | Path) -> tuple[Rule, ...]:
-    """The rules of a tolerance file."""
+    """Read a tolerance file."""
     path = Path(path)
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -167,7 +167,7 @@ def _rule(path: Path, number: int, entry: dict[str, Any]) -> Rule:
     for key, value in entry.items():
         if key not in limits | patterns:
             allowed = ", ".join(sorted(limits | patterns))
-            raise UsageError(f"{path}: rule {number} has the unknown key {key!r}", hint=f"allowed: {allowed}")
+            raise UsageError(f"{path}: rule {number} has an unknown key: {key!r}", hint=f"allowed: {allowed}")
         right = (
             isinstance(value, str)
             if key in patterns
@@ -175,10 +175,10 @@ def _rule(path: Path, number: int, entry: dict[str, Any]) -> Rule:
         )
         if not right:
             raise UsageError(
-                f"{path}: rule {number}: {key} = {value!r} is not a {'text' if key in patterns else 'number'}"
+                f"{path}: rule {number}: {key} = {value!r} is not a {'string' if key in patterns else 'number'}"
             )
         if key in ("rtol", "atol", "ulp") and not value >= 0:
-            raise UsageError(f"{path}: rule {number}: {key} = {value!r} is not a size")
+            raise UsageError(f"{path}: rule {number}: {key} must not be negative, got {value!r}")
     tolerance = Tolerance(**{k: float(v) for k, v in entry.items() if k in limits})
     if not tolerance.stated:
         raise UsageError(

@@ -14,9 +14,9 @@ LIMIT = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Born:
-    """What a segment created: its largest error, the floor there, and their ratio.
+    """The error a segment created: its largest value, the floor there, and their ratio.
 
-    `finite` says that all elements were compared as numbers: none is NaN or infinite on either side.
+    `finite` means that no element is NaN or infinite on either side.
     """
 
     status: Status

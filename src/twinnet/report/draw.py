@@ -8,6 +8,7 @@ import numpy as np
 
 from twinnet.report import figures
 from twinnet.report.slices import Compared, reduce_peak
+from twinnet.signature import dims
 
 __all__ = ["draw_difference"]
 
@@ -38,7 +39,7 @@ def draw_difference(
     reference, twin = np.asarray(reference), np.asarray(twin)
     lines = [f"site     {figures.clean(name)}"] if name else []
     if reference.shape != twin.shape:
-        shapes = f"network {_dims(reference.shape)}, twin {_dims(twin.shape)}"
+        shapes = f"network {dims(reference.shape)}, twin {dims(twin.shape)}"
         return _fitted([*lines, f"tensor   the shapes differ: {shapes}"], width)
     compared = Compared.of(reference, twin)
     lines += _figures(compared, reference, twin)
@@ -62,13 +63,9 @@ def _fitted(lines: list[str], width: int) -> str:
     return "\n".join(fitted).replace(figures.NBSP, " ")
 
 
-def _dims(shape: tuple[int, ...]) -> str:
-    return "x".join(str(d) for d in shape) or "scalar"
-
-
 def _figures(compared: Compared, reference: np.ndarray, twin: np.ndarray) -> list[str]:
     total = compared.size.size
-    lines = [f"tensor   {compared.dtype} {_dims(reference.shape)}, {figures.count(total, 'element')}"]
+    lines = [f"tensor   {compared.dtype} {dims(reference.shape)}, {figures.count(total, 'element')}"]
     if not total:
         return [*lines, "differ   the tensor is empty"]
     if compared.differing:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twinnet.errors import UsageError
+from twinnet.store import atomic_write
 
 if TYPE_CHECKING:
     import numpy as np
 
     from twinnet.result import Result, ResultSet
 
-__all__ = ["write_run", "write_set", "write_text"]
+__all__ = ["write_run", "write_text"]
 
 
 def write_run(
@@ -44,28 +43,11 @@ def write_run(
     return [write_text(folder / name, text) for name, text in texts.items()]
 
 
-def write_set(results: ResultSet, folder: str | Path) -> list[Path]:
-    """Write the same files for several twins together; each twin has its own run folder beside."""
-    return write_run(results, folder)
-
-
 def write_text(path: Path, text: str) -> Path:
-    """Write `text` as UTF-8 with plain line ends under a temporary name, then rename it."""
+    """Write `text` as UTF-8; a reader sees the whole file or none."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-                file.write(text)
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(temporary).chmod(0o666 & ~mask)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        return atomic_write(path, [text.encode("utf-8", "replace")])
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror or error}", hint="choose another folder with --out"
         ) from None
-    return path

@@ -20,28 +20,18 @@ from twinnet.report.advice import advice_rows, advice_words
 from twinnet.report.sentences import words as said
 from twinnet.report.source import excerpt_at
 from twinnet.result import Finding, PairResult, Result, ResultSet, StagedResult
+from twinnet.signature import dims
 
 if TYPE_CHECKING:
     import jinja2
     import numpy as np
 
-__all__ = ["FILE_NAME", "render_fragment", "render_report", "write_report"]
+__all__ = ["FILE_NAME", "render_fragment", "render_report"]
 
 FILE_NAME = "report.html"
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _STATUSES = ("fail", "pass", "excused", "untested", "not judged")
-
-
-def write_report(
-    result: Result | ResultSet,
-    folder: str | Path,
-    tensors: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
-) -> Path:
-    """Write report.html into `folder`; `tensors` gives network and twin tensors by site, for the pictures."""
-    from twinnet.report.files import write_text
-
-    return write_text(Path(folder) / FILE_NAME, render_report(result, tensors, folder))
 
 
 def render_report(
@@ -267,7 +257,7 @@ def _details(pair: PairResult) -> list[tuple[str, str]]:
         ("in the twin", pair.twin_site.label),
         ("twin's tensor", pair.twin_site.tensor if pair.twin_site.tensor != pair.twin_site.label else ""),
         ("why not pass", said(pair.reason) if pair.status != "pass" else ""),
-        ("shape", " ".join((pair.site.dtype, "x".join(str(n) for n in pair.site.shape or ()))).strip()),
+        ("shape", " ".join((pair.site.dtype, dims(pair.site.shape) if pair.site.shape else "")).strip()),
         ("paired by", f"{pair.how}, confidence {pair.confidence:.2f}"),
         ("transform", pair.transform),
         ("judged by", f"{pair.rule}, limit {pair.limit:g}"),

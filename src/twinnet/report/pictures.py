@@ -13,6 +13,7 @@ import numpy as np
 from twinnet.report import figures
 from twinnet.report.slices import Compared, reduce_mean, reduce_peak
 from twinnet.result import Result
+from twinnet.signature import dims
 
 __all__ = [
     "DECADES",
@@ -26,6 +27,7 @@ __all__ = [
     "worst_tensors",
 ]
 
+_MOST_PICTURES = 8
 _MOST_PIXELS = 256
 DECADES = 4
 # Anchors of the two colour scales, dark to bright and blue over grey to red; magenta marks NaN and Inf.
@@ -65,9 +67,7 @@ class Picture:
     note: str = ""
 
 
-def worst_tensors(
-    result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]], most: int = 8
-) -> list[str]:
+def worst_tensors(result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[str]:
     """Names of the tensors worth a picture: those of the findings, then the largest ratios."""
     names = [f.site.tensor for f in result.findings]
     ranked = sorted(
@@ -79,15 +79,15 @@ def worst_tensors(
     )
     names += [pair.site.tensor for pair in ranked]
     names += list(tensors)
-    return [name for name in dict.fromkeys(names) if name in tensors][:most]
+    return [name for name in dict.fromkeys(names) if name in tensors][:_MOST_PICTURES]
 
 
 def picture_of(name: str, reference: np.ndarray, twin: np.ndarray, anchor: str) -> Picture:
     """Draw one tensor: the worst plane of both sides on one colour scale, the difference, a histogram."""
-    shape = "x".join(str(d) for d in reference.shape) or "scalar"
+    shape = dims(reference.shape)
     shown = figures.clean(name)
     if reference.shape != twin.shape:
-        other = "x".join(str(d) for d in twin.shape) or "scalar"
+        other = dims(twin.shape)
         return Picture(shown, anchor, shape, "", note=f"the shapes differ: network {shape}, twin {other}")
     compared = Compared.of(reference, twin)
     if not compared.size.size:

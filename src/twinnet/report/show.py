@@ -51,7 +51,7 @@ def find_pair(pairs: Sequence[PairResult], asked: str) -> PairResult:
     raise UsageError(f"this run has no site {asked!r}", hint=hint)
 
 
-def draw_site(run: str | Path, asked: str, *, ascii_only: bool = False, width: int | None = None) -> str:
+def draw_site(run: str | Path, asked: str, *, ascii_only: bool = False) -> str:
     """The difference at one site, drawn for a terminal."""
     from twinnet.report.draw import draw_difference
 
@@ -74,7 +74,7 @@ def draw_site(run: str | Path, asked: str, *, ascii_only: bool = False, width: i
             f"the tensors of {name} were not kept",
             hint=f"kept: {kept}; run the check again with --keep all for the rest",
         )
-    columns = width or shutil.get_terminal_size().columns
+    columns = shutil.get_terminal_size().columns
     head = [f"site     {pair.site.label}" + (f"   {pair.site.source}" if pair.site.source else "")]
     if pair.site.label != name:
         head.append(f"tensor   {name}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from twinnet.report import figures
@@ -20,8 +18,8 @@ _DEFAULT_WIDTH = 80
 _NARROWEST = 24
 
 
-def render_text(result: Result | ResultSet, width: int | None = None, color: bool = False) -> str:
-    """The screen as text, without a newline at its end. The default width is 80, wherever it is called.
+def render_text(result: Result | ResultSet, width: int = _DEFAULT_WIDTH) -> str:
+    """The screen as text, without a trailing newline.
 
     >>> from twinnet.result import InputsInfo, Result, SideInfo
     >>> print(render_text(Result("PASS", SideInfo("net", "torch"), SideInfo("onnxruntime", "onnxruntime"),
@@ -31,21 +29,20 @@ def render_text(result: Result | ResultSet, width: int | None = None, color: boo
     <BLANKLINE>
     PASS     no difference was found
     """
-    width = max(_NARROWEST, width or _DEFAULT_WIDTH)
+    width = max(_NARROWEST, width)
     lines = lay_out(rows_of(result, verbose=False, width=width), width)
-    if not color:
-        return "\n".join(label + text for label, _, text in lines)
-    from rich.console import Console
-
-    buffer = io.StringIO()
-    _print(Console(file=buffer, width=width, force_terminal=True, color_system="standard"), lines)
-    return buffer.getvalue().rstrip("\n")
+    return "\n".join(label + text for label, _, text in lines)
 
 
 def print_result(result: Result | ResultSet, console: Console, verbose: bool = False) -> None:
     """Print the screen; `verbose` adds contributors, segments, timings, environment and the whole log."""
+    from rich.text import Text
+
     width = max(_NARROWEST, min(console.width, 120))
-    _print(console, lay_out(rows_of(result, verbose=verbose, width=width), width))
+    for label, style, text in lay_out(rows_of(result, verbose=verbose, width=width), width):
+        line = Text(label, style=style)
+        line.append(text, style="" if label or style == "dim" else style)
+        console.print(line, soft_wrap=True, highlight=False)
 
 
 def render_unmatched(result: Result | ResultSet) -> str:
@@ -69,12 +66,3 @@ def render_unmatched(result: Result | ResultSet) -> str:
                 head = f"{who}: {len(names)} of {max(total, len(names))} sites without a counterpart"
                 blocks.append("\n".join([head, *(f"  {figures.clean(name)}" for name in names)]))
     return "\n".join(blocks) or "every site of both sides has a counterpart"
-
-
-def _print(console: Console, lines: Iterable[tuple[str, str, str]]) -> None:
-    from rich.text import Text
-
-    for label, style, text in lines:
-        line = Text(label, style=style)
-        line.append(text, style="" if label or style == "dim" else style)
-        console.print(line, soft_wrap=True, highlight=False)

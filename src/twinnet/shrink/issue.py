@@ -11,6 +11,7 @@ import onnx
 from twinnet.shrink.folder import describe, packages
 from twinnet.shrink.script import beyond
 from twinnet.shrink.seed import Runner
+from twinnet.signature import dims
 
 __all__ = ["code", "numbers", "versions", "write_issue"]
 
@@ -51,7 +52,7 @@ def code(text: str, language: str = "") -> str:
 def numbers(observed: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> str:
     """The worst elements side by side."""
     if observed.shape != expected.shape:
-        return f"The shape is {_dims(observed.shape)}, expected is {_dims(expected.shape)}."
+        return f"The shape is {dims(observed.shape)}, expected is {dims(expected.shape)}."
     wrong = beyond(observed, expected, allowed)
     with np.errstate(invalid="ignore"):
         off = np.abs(observed.astype(np.float64) - expected.astype(np.float64))
@@ -73,7 +74,3 @@ def networks(network: onnx.ModelProto | None, twin: onnx.ModelProto | None) -> s
     if twin is not None:
         parts.append("`twin.onnx`:\n" + code(describe(twin)))
     return "\n\n".join(parts)
-
-
-def _dims(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape)) or "scalar"

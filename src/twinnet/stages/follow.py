@@ -119,9 +119,9 @@ def stages_with(
         held = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="twinnet-stages-")))
         result = _Walk(route, options, folder, held / "files", tuple(argv)).result()
     if folder is not None:
-        from twinnet.report.files import write_set
+        from twinnet.report.files import write_run
 
-        write_set(result, folder)
+        write_run(result, folder)
     return result
 
 

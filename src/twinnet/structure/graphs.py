@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing.layers import LayerMatch
 from twinnet.result import Fact, fact
-from twinnet.signature import format_shape
+from twinnet.signature import dims
 from twinnet.structure.change import Change, StructureDiff
 from twinnet.structure.names import op_of, place_of
 
@@ -119,7 +119,7 @@ def _weights(layer: Layer, other: Layer, a: Graph, b: Graph) -> list[Change]:
             found.append(Change("weight", place, told))
         elif tuple(x.shape) != tuple(y.shape):
             told = fact("structure.weight_shape", **where, a=tuple(x.shape), b=tuple(y.shape))
-            found.append(Change("weight", place, told, format_shape(x.shape), format_shape(y.shape)))
+            found.append(Change("weight", place, told, dims(x.shape), dims(y.shape)))
         elif (how := _numbers(x, y)) is not None:
             told = fact("structure.weight", **where, shape=tuple(x.shape), how=how)
             found.append(Change("weight", place, told))
@@ -198,7 +198,7 @@ def not_the_same(a: Graph, b: Graph) -> Fact | None:
 
 def _value(value: Any) -> str:
     if hasattr(value, "tolist") and getattr(value, "ndim", 0):
-        return f"a tensor of {format_shape(tuple(value.shape))}"
+        return f"a tensor of {dims(tuple(value.shape))}"
     return str(value).replace("torch.", "")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from twinnet.errors import EngineError, UsageError
 from twinnet.layers.graph import Graph
 from twinnet.result import fact
-from twinnet.signature import format_shape
+from twinnet.signature import dims
 from twinnet.structure.change import Change, Kind, StructureDiff
 from twinnet.structure.graphs import compare_graphs
 
@@ -85,7 +85,7 @@ def _ends(kind: Kind, a: Sequence[TensorSpec], b: Sequence[TensorSpec]) -> list[
     found = []
     for one, other in zip(a, b, strict=True):
         if one.dtype != other.dtype or not _fits(one.shape, other.shape):
-            ours, theirs = (f"{spec.dtype} {format_shape(spec.shape)}" for spec in (one, other))
+            ours, theirs = (f"{spec.dtype} {dims(spec.shape)}" for spec in (one, other))
             told = fact("structure.replaced", place=one.name, a=ours, b=theirs)
             found.append(Change(kind, one.name, told, ours, theirs))
     return found
@@ -103,8 +103,8 @@ def _outputs(graph_a: Graph, graph_b: Graph, sig_a: Signature, sig_b: Signature)
         ours = graph_a.shapes.get(one, declared_a.get(one))
         theirs = graph_b.shapes.get(other, declared_b.get(other))
         if not _fits(ours, theirs):
-            told = fact("structure.replaced", place=one, a=format_shape(ours), b=format_shape(theirs))
-            found.append(Change("output", one, told, format_shape(ours), format_shape(theirs)))
+            told = fact("structure.replaced", place=one, a=dims(ours), b=dims(theirs))
+            found.append(Change("output", one, told, dims(ours), dims(theirs)))
     return found
 
 

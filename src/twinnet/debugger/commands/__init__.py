@@ -1,18 +1,15 @@
 """What can be asked at the prompt; one idea per file. Importing this registers all of them."""
 
-from twinnet.debugger.commands import compare, keep, lineage, listing, look, patching, pixel, place
+from twinnet.debugger.commands import (  # noqa: F401
+    compare,
+    keep,
+    lineage,
+    listing,
+    look,
+    patching,
+    pixel,
+    place,
+)
 from twinnet.debugger.commands.registry import COMMANDS, Command, Spec
 
-__all__ = [
-    "COMMANDS",
-    "Command",
-    "Spec",
-    "compare",
-    "keep",
-    "lineage",
-    "listing",
-    "look",
-    "patching",
-    "pixel",
-    "place",
-]
+__all__ = ["COMMANDS", "Command", "Spec"]

@@ -18,6 +18,7 @@ from twinnet.judge.metrics import compare
 from twinnet.precision import dtype_class
 from twinnet.report.figures import grouped
 from twinnet.report.slices import Compared
+from twinnet.signature import dims
 
 __all__ = ["Comparison", "cmp"]
 
@@ -86,7 +87,7 @@ def _comparison(
         raise UsageError(f"{spell(index)} of {list(ours.shape)} holds nothing")
     found = compare(a, b) if narrowed else whole
     units = f" {unit}" if unit else ""
-    shape = "x".join(map(str, a.shape)) or "scalar"
+    shape = dims(a.shape)
     place = f"{name}{' ' + spell(index) if narrowed else ''}"
     lines = [f"{place}   {shape} {a.dtype.name}, twin minus network{' in ' + unit if unit else ''}"]
     at = ""

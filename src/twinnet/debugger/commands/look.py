@@ -17,6 +17,7 @@ from twinnet.errors import UsageError
 from twinnet.report.pictures import DECADES, DIFFERENCE, ODD, VALUES
 from twinnet.report.slices import Compared, reduce_peak
 from twinnet.result import PairResult
+from twinnet.signature import dims
 
 __all__ = ["plane", "show"]
 
@@ -69,7 +70,7 @@ def statistics(array: np.ndarray) -> dict[str, Any]:
 
 
 def _cells(stats: dict[str, Any]) -> list[str]:
-    shape = "x".join(map(str, stats["shape"])) or "scalar"
+    shape = dims(stats["shape"])
     return [shape, stats["dtype"], *(number(stats[k]) for k in ("min", "max", "mean", "std", "nan", "inf"))]
 
 

@@ -55,10 +55,9 @@ def command(*, changes: bool = False) -> Callable[[Callable[..., Answer]], Calla
     """Register a function of `Stopped` and the command's own arguments."""
 
     def add(function: Callable[..., Answer]) -> Callable[..., Answer]:
-        name = function.__name__.rstrip("_")
+        name = function.__name__
         COMMANDS[name] = Spec(name, function, changes)
-        rank = {known: i for i, known in enumerate(_ORDER)}
-        ordered = sorted(COMMANDS.items(), key=lambda item: rank.get(item[0], len(rank)))
+        ordered = sorted(COMMANDS.items(), key=lambda item: _ORDER.index(item[0]))
         COMMANDS.clear()
         COMMANDS.update(ordered)
         return function

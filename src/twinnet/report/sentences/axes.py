@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import plain, sayings, sentence, spaced
+from twinnet.report.sentences.registry import plain, sayings, sentence
 
 sayings(
     {
@@ -18,13 +18,11 @@ sayings(
         "layout.data_mirrored": "the twin reads the data mirrored along axis {axis}",
         "channels.reversed": "the channels are in reverse order",
         "channels.weights_moved": "{moved} output channels of the weights are in another order",
+        "axis.another": "{operator:words} over axis {twin} where the network uses axis {network}",
+        "layout.result_swapped": "the twin has axes {axes[0]} and {axes[1]} of the result swapped",
+        "channels.exchanged": "channels {channels[0]} and {channels[1]} are exchanged",
     }
 )
-
-
-@sentence("axis.another")
-def _(operator: str, network: int, twin: int) -> str:
-    return f"{spaced(operator)} over axis {twin} where the network uses axis {network}"
 
 
 @sentence("axis.running")
@@ -33,19 +31,9 @@ def _(operator: str, attribute: str, network: bool, twin: bool) -> str:
     return f"{operator} {other} where the network has it {state}"
 
 
-@sentence("layout.result_swapped")
-def _(axes: tuple[int, int]) -> str:
-    return f"the twin has axes {axes[0]} and {axes[1]} of the result swapped"
-
-
 @sentence("channels.read_reversed")
 def _(network: str, twin: str, count: int) -> str:
     return f"the twin reads the channels in reverse order{' (BGR for RGB)' if count == 3 else ''}"
-
-
-@sentence("channels.exchanged")
-def _(channels: tuple[int, int], network: Any = None, twin: Any = None) -> str:
-    return f"channels {channels[0]} and {channels[1]} are exchanged"
 
 
 @sentence("channels.moved")

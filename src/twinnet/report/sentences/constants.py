@@ -14,6 +14,7 @@ sayings(
         "vector.zero": "the {of} is 0 throughout",
         "scaled.bias": "bias of channel {channel} is {factor}x",
         "bias.added": "the twin adds {twin} to every value",
+        "constant.number": "{operator:words} with {attribute} {twin} where the network has {network}",
     }
 )
 
@@ -21,11 +22,6 @@ sayings(
 @sentence("constant.left_out")
 def _(network: str, twin: str, value: float | None) -> str:
     return f"the twin leaves out the {network} with the constant{'' if value is None else f' {plain(value)}'}"
-
-
-@sentence("constant.number")
-def _(operator: str, attribute: str, network: float, twin: float) -> str:
-    return f"{spaced(operator)} with {attribute} {plain(twin)} where the network has {plain(network)}"
 
 
 @sentence("constant.another")

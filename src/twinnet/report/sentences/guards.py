@@ -21,13 +21,14 @@ sayings(
         "hide",
         "note.no_ir": "{engine} has no intermediate representation to write",
         "note.ranked": "contributors are ranked by the first {samples} of {of} samples",
+        "data.constant": "is {value:g} everywhere",
+        "data.input": "input {input} is {value:g} everywhere: it hardly tests the network",
+        "baseline.close": "a different input moves the output by {moved:.2g}, the twin by {differs:.2g}: "
+        "this data hardly tells them apart",
+        "watching.output": "watching the {side} changes its output by {effect:.2g}; the output is judged "
+        "unwatched",
     }
 )
-
-
-@sentence("data.constant")
-def _(value: float) -> str:
-    return f"is {value:g} everywhere"
 
 
 @sentence("data.saturated")
@@ -41,26 +42,10 @@ def _(count: int, sites: int) -> str:
     return f"{count} of {sites} inner {which} not tested by this data (see the report)"
 
 
-@sentence("data.input")
-def _(input: str, value: float) -> str:
-    return f"input {input} is {value:g} everywhere: it hardly tests the network"
-
-
-@sentence("baseline.close")
-def _(moved: float, differs: float) -> str:
-    told = f"a different input moves the output by {moved:.2g}, the twin by {differs:.2g}"
-    return f"{told}: this data hardly tells them apart"
-
-
 @sentence("determinism")
 def _(side: str, spread: float) -> str:
     allowed = "; added to what is allowed" if side == "twin" else ""
     return f"two equal runs of the {side} differ by {spread:.2g}{allowed}"
-
-
-@sentence("watching.output")
-def _(side: str, effect: float) -> str:
-    return f"watching the {side} changes its output by {effect:.2g}; the output is judged unwatched"
 
 
 @sentence("watching.infinite")

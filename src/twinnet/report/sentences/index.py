@@ -9,6 +9,8 @@ sayings(
         "index.position": "the twin takes position {twin} where the network takes {network}",
         "index.reversed": "the twin reads the positions in reverse order along axis {axis}",
         "index.rolled": "the twin has the result rolled by {twin} along axis {axis}",
+        "index.slice": "the twin slices axis {axis} from {twin[0]} to {twin[1]} where the network slices "
+        "from {network[0]} to {network[1]}",
     }
 )
 
@@ -17,12 +19,6 @@ sayings(
 def _(network: bool, twin: bool) -> str:
     kept, other = (("lower", "upper")[upper] for upper in (network, twin))
     return f"the twin keeps the {other} triangle where the network keeps the {kept}"
-
-
-@sentence("index.slice")
-def _(axis: int, network: tuple[int, int], twin: tuple[int, int]) -> str:
-    theirs = f"slices axis {axis} from {twin[0]} to {twin[1]}"
-    return f"the twin {theirs} where the network slices from {network[0]} to {network[1]}"
 
 
 @sentence("index.shifted")

@@ -14,6 +14,7 @@ sayings(
         "prepared.grey": "grey, the {by} of its channels in each of them",
         "prepared.range": "in {twin} where the network takes {network}",
         "prepared.cropped": "cropped {lower} rows lower and {further} columns further right",
+        "prepared.scaled": "scaled by {factor:.5g} and shifted by {offset:.5g}",
     }
 )
 
@@ -72,11 +73,6 @@ def _(by: str, order: str, done: bool) -> str:
 @sentence("prepared.laid_out")
 def _(read: bool) -> str:
     return "read as NHWC where it is laid out as NCHW" if read else "laid out as NHWC under the shape of NCHW"
-
-
-@sentence("prepared.scaled")
-def _(factor: float, offset: float) -> str:
-    return f"scaled by {factor:.5g} and shifted by {offset:.5g}"
 
 
 @sentence("prepared.by_channel")

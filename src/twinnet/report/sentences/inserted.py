@@ -11,6 +11,7 @@ sayings(
         "inserted.order": "the twin reads {moved} of {count} channels in another order",
         "inserted.mirror": "the twin has the values mirrored",
         "inserted.shift": "the twin has the values moved along an axis",
+        "inserted.exchange": "channels {channels[0]} and {channels[1]} are exchanged",
     }
 )
 
@@ -36,11 +37,6 @@ def _(network: str, twin: str, numbers: Numbers, steps: tuple[str, ...]) -> str:
 @sentence("inserted.positions")
 def _(network: str, twin: str, steps: tuple[str, ...]) -> str:
     return f"the twin changes the positions by {_listed(steps)}, which the network does not do"
-
-
-@sentence("inserted.exchange")
-def _(network: str, twin: str, channels: tuple[int, int]) -> str:
-    return f"channels {channels[0]} and {channels[1]} are exchanged"
 
 
 def _listed(steps: tuple[str, ...]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import dims, sayings, sentence, spaced, words
+from twinnet.report.sentences.registry import sayings, sentence, spaced, words
 from twinnet.result import Fact
+from twinnet.signature import dims
 
 sayings(
     {
@@ -31,6 +32,18 @@ sayings(
         "alone.failed": "its segment could not be run alone: {error}",
         "tie.layer": "they share {layer}, whose own tensor is not compared",
         "tie.weight": "they share the weight",
+        "born.not_evaluated": "{error}",
+        "born.overflow": "a number too large for the twin became infinite: the network has {network:.3g}, "
+        "and its format ends at {end:.6g}",
+        "watching.changed": "watching this tensor changed it: it is infinite where the network has "
+        "{network:.3g}, and what reads it had a number there",
+        "shape.differs": "shape {twin:dims} where the network has {network:dims}",
+        "tolerance.size": "differs by {differs:.3g} where atol {atol:g} + rtol {rtol:g} x |{level:.3g}| "
+        "allows {allowed:.3g}",
+        "tolerance.ulp": "{apart} ULP apart, {allowed:g} allowed",
+        "tolerance.cosine": "cosine {value:.6f}, at least {least:g} asked for",
+        "alone.no_time": "not run alone: the {seconds:g} s for confirming findings are used up",
+        "alone.not_cut": "{error}",
     }
 )
 
@@ -44,20 +57,9 @@ def _(clipped: float) -> str:
     return f"{told}; its range clips {100 * clipped:.2g} % of the values" if clipped > 0 else told
 
 
-@sentence("born.not_evaluated")
-def _(error: str) -> str:
-    return error
-
-
 @sentence("born.flips")
 def _(count: int) -> str:
     return f"{count} {'flip' if count == 1 else 'flips'} where the network's own margin is within rounding"
-
-
-@sentence("born.overflow")
-def _(network: float, end: float) -> str:
-    told = "a number too large for the twin became infinite"
-    return f"{told}: the network has {network:.3g}, and its format ends at {end:.6g}"
 
 
 @sentence("born.visible")
@@ -65,20 +67,9 @@ def _(why: Fact | None) -> str:
     return "visibly different" + (f" ({words(why)})" if why is not None else "")
 
 
-@sentence("watching.changed")
-def _(network: float) -> str:
-    there = f"it is infinite where the network has {network:.3g}"
-    return f"watching this tensor changed it: {there}, and what reads it had a number there"
-
-
 @sentence("watching.across")
 def _(tensor: str, why: Fact | None) -> str:
     return f"watching changed what it reads ({tensor}){'' if why is None else f', and {words(why)}'}"
-
-
-@sentence("shape.differs")
-def _(network: tuple[int, ...], twin: tuple[int, ...]) -> str:
-    return f"shape {dims(twin)} where the network has {dims(network)}"
 
 
 @sentence("output.form")
@@ -87,35 +78,9 @@ def _(network: Form, twin: Form) -> str:
     return f"{theirs} where the network has {ours}"
 
 
-@sentence("tolerance.size")
-def _(differs: float, atol: float, rtol: float, level: float, allowed: float) -> str:
-    bound = f"atol {atol:g} + rtol {rtol:g} x |{level:.3g}|"
-    return f"differs by {differs:.3g} where {bound} allows {allowed:.3g}"
-
-
-@sentence("tolerance.ulp")
-def _(apart: int, allowed: float) -> str:
-    return f"{apart} ULP apart, {allowed:g} allowed"
-
-
 @sentence("tolerance.decibels")
 def _(figure: str, value: float, least: float) -> str:
     return f"{figure.upper()} {value:.2f} dB, at least {least:g} dB asked for"
-
-
-@sentence("tolerance.cosine")
-def _(value: float, least: float) -> str:
-    return f"cosine {value:.6f}, at least {least:g} asked for"
-
-
-@sentence("alone.no_time")
-def _(seconds: float) -> str:
-    return f"not run alone: the {seconds:g} s for confirming findings are used up"
-
-
-@sentence("alone.not_cut")
-def _(error: str) -> str:
-    return error
 
 
 @sentence("evidence")

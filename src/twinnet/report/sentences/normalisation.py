@@ -11,6 +11,9 @@ sayings(
         "normalisation.groups": "{twin} groups where the network has {network}",
         "normalisation.together": "the twin normalises all channels together where the network normalises each",
         "normalisation.unbiased": "the twin divides by {twin} where the network divides by {network}",
+        "statistics.exchanged": "{operands[0]} and {operands[1]} exchanged",
+        "statistics.of_the_batch": "the twin normalises with the statistics of the batch (training mode) "
+        "where the network has running ones",
     }
 )
 
@@ -18,11 +21,6 @@ sayings(
 @sentence("normalisation.another")
 def _(network: str, twin: str) -> str:
     return f"{twin}{' (no mean)' if twin == 'RMS norm' else ''} instead of {network}"
-
-
-@sentence("statistics.exchanged")
-def _(operands: tuple[str, str]) -> str:
-    return f"{operands[0]} and {operands[1]} exchanged"
 
 
 _TAKEN = {
@@ -36,9 +34,3 @@ _TAKEN = {
 @sentence("statistics.taken")
 def _(network: str, twin: float | str) -> str:
     return f"the twin {_TAKEN[network]}"
-
-
-@sentence("statistics.of_the_batch")
-def _(network: str, twin: str) -> str:
-    told = "normalises with the statistics of the batch (training mode)"
-    return f"the twin {told} where the network has running ones"

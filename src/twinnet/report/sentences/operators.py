@@ -12,16 +12,14 @@ sayings(
         "operands.part": "the twin takes part {twin} of the split where the network takes part {network}",
         "rounding.another": "the twin rounds {twin} where the network rounds {network}",
         "rounding.left_out": "the twin leaves out the rounding",
+        "operator.another": "{twin:words} where the network has {network:words}",
+        "operands.reordered": "{operator:words} with its operands in another order",
+        "operands.of_attention": "the twin takes {operands[0]} and {operands[1]} the other way round",
     }
 )
 
 
 _SWAPPED = {"sub": "b - a where the network has a - b", "div": "b / a where the network has a / b"}
-
-
-@sentence("operator.another")
-def _(network: str, twin: str) -> str:
-    return f"{spaced(twin)} where the network has {spaced(network)}"
 
 
 @sentence("operator.left_out")
@@ -33,16 +31,6 @@ def _(network: str, twin: str, constant: float | str | None = None) -> str:
 @sentence("operands.swapped")
 def _(operator: str, network: str, twin: str) -> str:
     return _SWAPPED.get(operator, f"{operator} with its two operands swapped")
-
-
-@sentence("operands.reordered")
-def _(operator: str) -> str:
-    return f"{spaced(operator)} with its operands in another order"
-
-
-@sentence("operands.of_attention")
-def _(operands: tuple[str, str]) -> str:
-    return f"the twin takes {operands[0]} and {operands[1]} the other way round"
 
 
 @sentence("groups.interleaved")

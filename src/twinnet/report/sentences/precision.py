@@ -19,6 +19,10 @@ sayings(
         "steps.read_zero_point": "the twin reads its data with zero point {twin} where they were written with "
         "{network}",
         "steps.read_otherwise": "the twin reads its data in other steps than they were written in",
+        "precision.overflow": "the twin overflows {format}, which ends at {end:.6g}: the network has "
+        "{network}",
+        "steps.range": "the twin saturates at [{twin[0]:.4g}, {twin[1]:.4g}] where the network's values "
+        "reach [{network[0]:.4g}, {network[1]:.4g}]: the range is too small",
     }
 )
 
@@ -34,11 +38,6 @@ def _(network: str, twin: str, what: str) -> str:
 def _(network: str, twin: str, channel: int | None) -> str:
     which = "the weights" if channel is None else f"weights of channel {channel}"
     return f"{which} are rounded to {twin}"
-
-
-@sentence("precision.overflow")
-def _(network: str, twin: str, format: str, end: float) -> str:
-    return f"the twin overflows {format}, which ends at {end:.6g}: the network has {network}"
 
 
 @sentence("precision.read")
@@ -77,12 +76,6 @@ def _(of: str, channel: int | None, network: float, twin: float) -> str:
 @sentence("steps.beyond")
 def _(of: str, channel: int | None, count: int, network: float, twin: float) -> str:
     return f"the twin has {count} {_where(of, channel)} further than half a step from the network's"
-
-
-@sentence("steps.range")
-def _(network: tuple[float, float], twin: tuple[float, float]) -> str:
-    here, there = (f"[{low:.4g}, {high:.4g}]" for low, high in (twin, network))
-    return f"the twin saturates at {here} where the network's values reach {there}: the range is too small"
 
 
 @sentence("steps.data")

@@ -7,11 +7,13 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from string import Formatter
 from typing import Any
 
 from twinnet.result import Fact
+from twinnet.signature import dims
 
-__all__ = ["SENTENCES", "Saying", "counted", "dims", "plain", "sayings", "sentence", "spaced", "words"]
+__all__ = ["SENTENCES", "Saying", "counted", "plain", "sayings", "sentence", "spaced", "words"]
 
 Sentence = Callable[..., str]
 SENTENCES: dict[str, Sentence] = {}
@@ -38,9 +40,11 @@ def sentence(code: str) -> Callable[[Sentence], Sentence]:
 def sayings(texts: Mapping[str, str]) -> None:
     """Register sentences that need no logic: the text by code, each parameter by its name in braces.
 
-    >>> sayings({"mine.early": "the twin is {by} frames early"})
-    >>> words(Fact("mine.early", {"by": 2}))
-    'the twin is 2 frames early'
+    A parameter may have an index and a format: Python's own, `words` for an operator's name, `dims` for a shape.
+
+    >>> sayings({"mine.early": "the twin is {by[0]:.2f} frames early in {op:words}"})
+    >>> words(Fact("mine.early", {"by": (2.0, 3.0), "op": "batch_norm"}))
+    'the twin is 2.00 frames early in batch norm'
     """
     for code, text in texts.items():
         SENTENCES[code] = Saying(text)
@@ -53,7 +57,16 @@ class Saying:
     text: str
 
     def __call__(self, **params: Any) -> str:
-        return self.text.format(**{n: "" if v is None else plain(v) for n, v in params.items()})
+        return _FORMATTER.vformat(self.text, (), params)
+
+
+class _Formatter(Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        form = _FORMS.get(format_spec)
+        return form(value) if form is not None else format(value, format_spec)
+
+
+_FORMATTER = _Formatter()
 
 
 def words(fact: Fact | None) -> str:
@@ -100,6 +113,13 @@ def spaced(name: str) -> str:
     return name.replace("_", " ")
 
 
+_FORMS: dict[str, Callable[[Any], str]] = {
+    "": lambda value: "" if value is None else plain(value),
+    "words": spaced,
+    "dims": dims,
+}
+
+
 def counted(number: int, noun: str) -> str:
     """A number of things, in plain characters: sentences also go into JSON.
 
@@ -107,15 +127,6 @@ def counted(number: int, noun: str) -> str:
     ('1 layer', '3 layers')
     """
     return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
-def dims(shape: tuple[int | str, ...]) -> str:
-    """A shape as it is written here.
-
-    >>> dims((1, 3, "h")), dims(())
-    ('1x3xh', 'scalar')
-    """
-    return "x".join(map(str, shape)) or "scalar"
 
 
 def _bare(fact: Fact) -> str:

@@ -4,45 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import counted, dims, sentence, words
+from twinnet.report.sentences.registry import counted, sayings, sentence, words
 from twinnet.result import Fact
 
 Shape = tuple[int | str, ...]
 
 
-@sentence("structure.only")
-def _(place: str, op: str, side: str) -> str:
-    return f"{place} {op} is only in {side}"
-
-
-@sentence("structure.replaced")
-def _(place: str, a: str, b: str) -> str:
-    return f"{place}: A has {a}, B has {b}"
-
-
-@sentence("structure.attribute")
-def _(place: str, op: str, name: str, a: str, b: str) -> str:
-    return f"{place} {op}: {name} is {a} in A, {b} in B"
+sayings(
+    {
+        "structure.only": "{place} {op} is only in {side}",
+        "structure.replaced": "{place}: A has {a}, B has {b}",
+        "structure.attribute": "{place} {op}: {name} is {a} in A, {b} in B",
+        "structure.weight_shape": "{place} {op}: {operand} is {a:dims} in A, {b:dims} in B",
+        "structure.weight": "{place} {op}: {operand} {shape:dims} differs {how}",
+        "weight.type": "in type: {a} in A, {b} in B",
+        "structure.folded": "compared after batch norm was folded into the layer before it and x * "
+        "sigmoid(x) was joined",
+    }
+)
 
 
 @sentence("structure.constant")
 def _(place: str, op: str, operand: str, side: str) -> str:
     return f"{place} {op}: {operand} is a constant in {side} and not in {'B' if side == 'A' else 'A'}"
-
-
-@sentence("structure.weight_shape")
-def _(place: str, op: str, operand: str, a: Shape, b: Shape) -> str:
-    return f"{place} {op}: {operand} is {dims(a)} in A, {dims(b)} in B"
-
-
-@sentence("structure.weight")
-def _(place: str, op: str, operand: str, shape: Shape, how: Fact) -> str:
-    return f"{place} {op}: {operand} {dims(shape)} differs {words(how)}"
-
-
-@sentence("weight.type")
-def _(a: str, b: str) -> str:
-    return f"in type: {a} in A, {b} in B"
 
 
 @sentence("weight.values")
@@ -58,11 +42,6 @@ def _(largest: float, count: int, elements: int, confined: Any) -> str:
 @sentence("structure.ends")
 def _(kind: str, a: tuple[str, ...], b: tuple[str, ...]) -> str:
     return f"A has {counted(len(a), kind)} ({', '.join(a)}), B has {len(b)} ({', '.join(b)})"
-
-
-@sentence("structure.folded")
-def _() -> str:
-    return "compared after batch norm was folded into the layer before it and x * sigmoid(x) was joined"
 
 
 @sentence("structure.not_the_same")

@@ -97,6 +97,10 @@ _TEXTS = {
     "table.rounding": "rounds {twin} where {it} rounds {network}",
     "table.rounded_often": "rounds after every division where {it} rounds once",
     "table.clamp": "leaves out the clamp to 0..255: values wrap around",
+    "table.rotations_exchanged": "samples rotation {network[1]} for rotation {network[0]}, and "
+    "{network[0]} for {network[1]}",
+    "table.spacing": "takes nodes {twin[0]:g} apart, up to {twin[1]}, where {it} has {network[0]}, up "
+    "to {network[1]}",
 }
 """Predicates that need no logic."""
 
@@ -109,6 +113,7 @@ sayings(
         "table.no_site": "not a site of the tables",
         "table.unseen": "entries may be off by one, and the sites between are not shown",
         "table.shape": "shape {twin} where the tables give {network}",
+        "tie.term": "they are rotations of {term}",
     }
 )
 
@@ -188,12 +193,6 @@ def _(it: str, network: tuple[int, ...] | None, twin: tuple[int, ...] | None) ->
 # ---- rotations ---------------------------------------------------------------------------------------
 
 
-@predicate("table.rotations_exchanged")
-def _(it: str, network: tuple[int, int], twin: tuple[int, int]) -> str:
-    a, b = network
-    return f"samples rotation {b} for rotation {a}, and {a} for {b}"
-
-
 @predicate("table.rotations")
 def _(it: str, name: str, network: tuple[int, ...], twin: tuple[int, ...]) -> str:
     missing = [r for r in network if r not in twin]
@@ -215,12 +214,6 @@ def _(it: str, network: str, twin: str | tuple[str, int], top: int) -> str:
         "clipped": f"with the bins clipped at {top - 1} where {it} has {top}",
     }[way]
     return f"looks up {how}" if axis is None else f"looks up tap {_TAPS[axis]} {how}"
-
-
-@predicate("table.spacing")
-def _(it: str, network: tuple[int, int], twin: tuple[float, int]) -> str:
-    (step, end), (other, last) = network, twin
-    return f"takes nodes {other:g} apart, up to {last}, where {it} has {step}, up to {end}"
 
 
 @predicate("table.interpolation")
@@ -364,8 +357,3 @@ def _(it: str, network: tuple[Any, ...], twin: tuple[Any, ...]) -> str:
 def _(count: int, elements: int, exact: bool) -> str:
     how = "exact" if exact else "one unit per entry"
     return f"{count} of {elements} values are not what the tables give ({how})"
-
-
-@sentence("tie.term")
-def _(term: str, step: str) -> str:
-    return f"they are rotations of {term}"

@@ -9,6 +9,7 @@ sayings(
         "weights.by_column": "the weights are read in the other order (column by column)",
         "weights.other_channel": "other weights in channel {channel} of {count}",
         "weights.checkpoint": "other weights throughout, as from another checkpoint ({differing} of {elements} differ)",
+        "weights.axes_exchanged": "axes {axes[0]} and {axes[1]} of the weights are exchanged",
     }
 )
 
@@ -34,11 +35,6 @@ def _(axes: tuple[int, ...], both: bool) -> str:
 @sentence("weights.transposed")
 def _(what: str) -> str:
     return _TRANSPOSED[what]
-
-
-@sentence("weights.axes_exchanged")
-def _(axes: tuple[int, int]) -> str:
-    return f"axes {axes[0]} and {axes[1]} of the weights are exchanged"
 
 
 @sentence("weights.one")
