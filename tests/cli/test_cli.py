@@ -114,7 +114,7 @@ WRONG: list[tuple[str, str]] = [
     ("check net.onnx --keep most", "'most' is not one of 'worst', 'all', 'none'"),
     ("check net.onnx --max-memory lots", "not a size"),
     ("check net.onnx --rtol -1", "rtol"),
-    ("check net.onnx --tolerance bad.toml", "unknown key 'rtl'"),
+    ("check net.onnx --tolerance bad.toml", "unknown key: 'rtl'"),
     ("check net.onnx --tolerance none.toml", "none.toml"),
     ("check net.onnx --metric nets.py:none", "none"),
     ("check net.onnx --baseline nowhere", "nowhere"),

@@ -42,7 +42,7 @@ def test_new_writes_what_was_said(tmp_path):
         (("--yes", "--scale", "1"), "larger scale than 1"),
         (("--yes", "--set", "model.sale=2"), "no such setting"),
         (("--yes", "--set", "scale"), "SECTION.KEY=VALUE"),
-        ((), "no terminal to ask on"),
+        ((), "not a terminal"),
     ],
 )
 def test_new_refuses(tmp_path, words, why):

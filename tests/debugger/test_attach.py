@@ -43,7 +43,7 @@ def test_commands_and_scripts(debugger: Debugger) -> None:
 
 def test_what_cannot_be_reached_is_said_in_a_line(debugger: Debugger, tmp_path: Path) -> None:
     wrong = run(debugger.url, "-e", "1", TWINNET_TOKEN="guess")
-    assert (wrong.returncode, "does not know this token" in wrong.stderr) == (2, True), wrong.stderr
+    assert (wrong.returncode, "does not accept this token" in wrong.stderr) == (2, True), wrong.stderr
     (tmp_path / "other.env").write_text("nothing here\n")
     other = run(str(tmp_path / "other.env"))
     assert (other.returncode, "was not written by a debugger" in other.stderr) == (2, True)

@@ -110,7 +110,7 @@ def test_one_changed_table_entry_is_found_and_repaired(tables: Path, row: int, t
             f"t[{plane}, {channel}, {y}, {x}] = trace['{site}'][{plane}, {channel}, {y}, {x}]\n"
             f"patch('{site}', t)"
         )
-        assert "rerun() goes on from there" in curl(fixed)
+        assert "after rerun()" in curl(fixed)
         before, now = output_max(curl("rerun()"))
         assert now <= before
         for r in range(4):
@@ -160,7 +160,7 @@ def test_a_planted_padding_is_found_and_repaired(tmp_path: Path) -> None:
         assert f"{site}[{n}, {channel}, {y}, {x}]" in told
         assert "is computed from" in curl(f"inputs('{site}')")
         # The network's tensor in the twin: nothing else is wrong, so the output is that of the network.
-        assert "rerun() goes on" in curl(f"patch('{site}', trace['{site}'])")
+        assert "after rerun()" in curl(f"patch('{site}', trace['{site}'])")
         before, now = output_max(curl("rerun()"))
         assert before > 1e-3
         assert now < 1e-6

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime as ort
 import torch
 
-from twinnet.layers import Graph, Layer, evaluate_with_floor, kinds
+from twinnet.layers import Graph, Layer, evaluate_with_error, kinds
 from twinnet.onnx.operators._tensors import array_to_torch
 
 UNIT = 2.0**-24
@@ -66,34 +66,30 @@ def judge(
         layers, frontier = graph.segment([name], known)
         layer = graph.layers[graph.producer[name]]
         given = {n: tensors[n] for n in frontier}
-        floors = evaluate_with_floor(
-            graph,
-            given,
-            {n: carry.get(n) for n in frontier},
-            unit=unit,
-            layers=layers,
-            keep=[n for n in layer.outputs if n],
-        )
-        floor = floors[name]
-        carry[name] = floor.carry
-        value, got = floor.value, tensors[name]
-        assert value is not None
+        carried = {n: e for n in frontier if (e := carry.get(n)) is not None}
+        exact = all(kinds.get(graph.layers[i].kind).exact for i in layers)
+        made = [n for n in layer.outputs if n]
+        floors = evaluate_with_error(graph, given, carried, unit=unit, layers=layers, keep=made)
+        # Moved values carry what their inputs carried, computed ones only their own rounding.
+        own = evaluate_with_error(graph, given, {}, unit=unit, layers=layers, keep=[name])
+        (value, bound), got = floors[name], tensors[name]
+        carry[name] = bound if exact else own[name][1]
         assert tuple(value.shape) == tuple(got.shape), (name, layer)
         if not got.is_floating_point():
             inputs = [_operand(graph, tensors, n) for n in layer.inputs]
             errors = [carry.get(n) if n else None for n in layer.inputs]
-            made = [floors[n].value for n in layer.outputs if n in floors]
-            flips = kinds.get(layer.kind).flips(layer.attrs, inputs, errors, made, unit)
+            outputs = [floors[n][0] for n in made]
+            flips = kinds.get(layer.kind).flips(layer.attrs, inputs, errors, outputs, unit)
             allowed = flips[layer.outputs.index(name)]
             excused = value == got if allowed is None else allowed.excuses(value, got)
             found.append(Ratio(0.0 if bool(excused.all()) else float("inf"), layer, name))
             continue
         assert torch.equal(torch.isfinite(value), torch.isfinite(got)), (name, layer)
         room = value.abs() * unit + tiny
-        if floor.bound is not None:
-            assert not bool(torch.isnan(floor.bound).any()), (name, layer)
-            assert bool((floor.bound >= 0).all()), (name, layer)
-            room = room + floor.bound
+        if bound is not None:
+            assert not bool(torch.isnan(bound).any()), (name, layer)
+            assert bool((bound >= 0).all()), (name, layer)
+            room = room + bound
         off = torch.where(torch.isfinite(value), (got.to(torch.float64) - value).abs() / room, 0.0)
         found.append(Ratio(float(off.max()) if off.numel() else 0.0, layer, name))
     return sorted(found, key=lambda r: -r.ratio)

@@ -63,7 +63,7 @@ def test_every_lookup_adds_up_to_the_engine_s(plan: Plan, seen: dict[str, np.nda
                 recorded = seen[f"{stage.name}.{term.name}.rot{r}.sr"]
                 for _ in range(6):
                     i, j = (int(rng.integers(n)) for n in whole.shape[1:])
-                    found = explain_lookup(plan, stage, term, r, seen, i, j)
+                    found = explain_lookup(plan, stage, term, r, seen, (i, j))
                     assert list(found.numerator) == whole[:, i, j].tolist() == recorded[:, i, j].tolist()
                     assert sum(v.weight for v in found.vertices) == found.denominator
                     assert found.denominator == term.denominator(plan.tables[term.table])

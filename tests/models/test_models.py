@@ -112,7 +112,7 @@ def test_shipped_tables_are_scored_beside_others(tmp_path: Path) -> None:
     rows = [line for line in done.output.splitlines() if line.startswith("denoise-25")]
     assert len(rows) == 2 and rows[0].split()[1] == rows[1].split()[2] and "BSD68" in done.output
     assert (tmp_path / "out" / "index.html").is_file()
-    for wrong, why in ((["lut", "eval"], "what should be scored"), (words[:-1], "where are the test sets")):
+    for wrong, why in ((["lut", "eval"], "nothing to score"), (words[:-1], "no test sets given")):
         with pytest.raises(UsageError, match=why):
             CliRunner().invoke(app, wrong, catch_exceptions=False)
     with pytest.raises(UsageError, match="none of the test sets"):

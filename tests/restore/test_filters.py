@@ -13,7 +13,7 @@ from twinnet.restore.tasks.sr import SuperResolution
 
 
 def test_settings_lie_between_those_of_the_nearest_levels():
-    low, high = (TUNED["denoise"][k]["Gaussian"]["sigma"] for k in (15, 25))
+    low, high = (TUNED["denoise"]["Gaussian"]["sigma"][k] for k in (0, 1))
     assert settings_at("denoise", 20)["Gaussian"]["sigma"] == pytest.approx((low + high) / 2)
     assert settings_at("denoise", 5) == settings_at("denoise", 15)
 

@@ -190,7 +190,7 @@ def test_another_network_is_not_continued_and_other_settings_are_named(make, cap
     train(folder)
     told = capsys.readouterr().err
     assert "data.batch_size changed since iteration 2: 4 became 6" in told
-    assert "goes on after iteration 2" in told and "it/s" in told and "ETA" in told
+    assert "resuming after iteration 2" in told and "it/s" in told and "ETA" in told
     change(folder, "features = 8", "features = 9")
     with pytest.raises(UsageError, match=r"model.features: 8 became 9"):
         train(folder, quiet=True)

@@ -151,7 +151,7 @@ def test_what_cannot_be_reproduced_is_said(gelu: Path, detector: tuple[Path, str
     with pytest.raises(UsageError, match="no finding 9"):
         twinnet.repro(detector[0], tmp_path / "x", finding=8)
     unkept = twinnet.check(str(gelu), twin=APPROXIMATE, keep="none")
-    with pytest.raises(UsageError, match="nothing that a repro can be made of"):
+    with pytest.raises(UsageError, match="nothing in this run can be made into a repro"):
         twinnet.repro(unkept, tmp_path / "x")
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("mine")

@@ -15,9 +15,9 @@ from tools.shipped_tables.unusual_inputs import cases, measured
 from twinnet.errors import UsageError
 from twinnet.models import available
 from twinnet.models.evaluate import board_of, task_of_board
+from twinnet.progress import progress
 from twinnet.restore.candidates import tables_candidate
 from twinnet.restore.experiment import write_whole
-from twinnet.restore.screen import watching
 
 __all__ = ["SCORES", "read_scores", "refresh", "write_cards"]
 
@@ -52,7 +52,7 @@ def refresh(
     boards = [b for b in dict.fromkeys(map(board_of, order)) if b in wanted]
     if not boards:
         raise UsageError("none of these models is there", hint=f"there are: {', '.join(order) or 'none'}")
-    with watching(quiet=quiet) as watch:
+    with progress(quiet=quiet) as watch:
         for board in boards:
             filled = fill(board, here, data, scores["boards"].get(board), watch)
             scores["boards"][board] = filled

@@ -1,8 +1,7 @@
 """Blame: why a segment differs (causes) and how much of the output error it accounts for (impact).
 
-`explain` turns one failing pair into a `Cause`, `attribute` adds impact and share to findings. Both work on
-a `Context`: the network's canonical graph, the pairs, the twin's graph where it has one, and the traces of
-one sample.
+`blame` finds the cause and the impact of failing pairs in a `Context`: the network's canonical graph, the pairs, the
+twin's graph where it has one, and the traces of one sample. `solve` explains one segment, given as a `Problem`.
 
 >>> import torch
 >>> from twinnet.blame import Problem, solve
@@ -17,7 +16,7 @@ one sample.
 from __future__ import annotations
 
 from twinnet.blame.causes import FAMILIES, KINDS
-from twinnet.blame.context import Blame, Context, attribute, explain
+from twinnet.blame.context import Blame, Context, blame
 from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.search import Explanation, solve
 
@@ -29,7 +28,6 @@ __all__ = [
     "Explanation",
     "Patch",
     "Problem",
-    "attribute",
-    "explain",
+    "blame",
     "solve",
 ]

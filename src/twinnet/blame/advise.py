@@ -1,4 +1,4 @@
-"""Which segments to keep in float: tried in the order of their impact, by running the twin that way."""
+"""Finds the segments worth keeping in float: runs the twin with them in float, in the order of their impact."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from twinnet.errors import EngineError, UsageError
 from twinnet.judge.metrics import compare
 from twinnet.precision import dtype_class
 from twinnet.result import Advice, AdviceStep, Difference
+from twinnet.store import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,21 +31,22 @@ if TYPE_CHECKING:
 __all__ = ["Adviser", "search"]
 
 GAIN = 0.5
-"""Decibels that more segments in float must bring to be worth it."""
+"""Gain in dB that makes more segments in float worthwhile."""
 
 _MOST_SAMPLES = 8
 
 Try = Callable[[Sequence[str]], Sequence[Difference]]
-"""Outputs against the network's with these segments (network tensors) kept in float, output by output."""
+"""Runs the twin with these segments (network tensors) in float: how each output differs from the network's."""
 
 
 def search(
     ranked: Sequence[str], places: Mapping[str, str], attempt: Try, target: float | None = None
 ) -> tuple[tuple[AdviceStep, ...], int]:
-    """Keep 1, 2, 4 ... of `ranked` until the SNR reaches `target`, or grows no more; the steps and the best number.
+    """Keep 1, 2, 4 ... of `ranked` until the SNR reaches `target` or stops growing; return the steps and the best
+    number.
 
-    With a target the smallest number that reaches it is looked for between the last two steps. Without one at most
-    half of the segments are kept: all of them in float would be the network again.
+    With a target, bisect between the last two steps for the smallest number that reaches it. Without one, keep at most
+    half of the segments: all of them in float would be the network again.
 
     >>> reached = {0: 20.0, 1: 29.0, 2: 30.0, 3: 30.1}
     >>> attempt = lambda kept: [Difference(snr=reached[len(kept)])]
@@ -139,15 +141,13 @@ class Adviser:
         return Advice(steps, best, "simulated", 1, note, target, reached)
 
     def refuse(self, out: str | Path | None) -> None:
-        """Raise where no improved twin can be written to `out`."""
+        """Raise if no improved twin can be written to `out`."""
         if out is None:
             return
         if note := self._obstacle():
             raise _unwritable(note)
         if self._in_torch:
-            raise UsageError(
-                "a torch twin is not a file that could be written", hint="leave out --advise-out"
-            )
+            raise UsageError("a torch twin cannot be written to a file", hint="leave out --advise-out")
 
     # -- ways to try -----------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class Adviser:
             return f"twinnet cannot change a twin of {self._twin.engine}"
         if self._quantised or self._twin.precision in ("float16", "bfloat16"):
             return ""
-        return "it has neither quantisers nor a narrow float format that could be taken out"
+        return "it has neither quantisers nor a narrow float format to take out"
 
     @property
     def _in_torch(self) -> bool:
@@ -202,7 +202,7 @@ class Adviser:
 
         with tempfile.TemporaryDirectory(prefix="twinnet-advise-") as folder:
             file = Path(folder) / "kept.onnx"
-            self._save(self._model(kept), file)
+            file.write_bytes(self._model(kept).SerializeToString())
             engine = find_engine(self._spec.engine)
             session = engine.open(self._network, self._spec.options, str(file), self._job)
             try:
@@ -213,23 +213,7 @@ class Adviser:
     def _write(self, kept: Sequence[str], out: str | Path | None) -> str:
         if out is None:
             return ""
-        import os
-
-        target = Path(out)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        try:
-            self._save(self._model(kept), temporary)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-        return str(target)
-
-    @staticmethod
-    def _save(model: onnx.ModelProto, file: Path) -> None:
-        import onnx
-
-        onnx.save(model, str(file))
+        return str(atomic_write(Path(out), [self._model(kept).SerializeToString()]))
 
     # -- the ONNX twin ---------------------------------------------------------------------------------------------
 
@@ -253,7 +237,7 @@ class Adviser:
         return without_quantisers(graph, parts) if self._quantised else between_casts(graph, parts)
 
     def _weights(self, pair: Pair) -> dict[str, np.ndarray]:
-        """Weights of the twin's segment as real numbers: the network's own where the twin's are these, rounded."""
+        """Float weights for the twin's segment: the network's own where the twin's are a rounded copy of them."""
         import torch
 
         from twinnet.judge.declared import Declared
@@ -282,7 +266,7 @@ class Adviser:
         }
 
     def _bounds(self, pair: Pair) -> tuple[float, float] | None:
-        """The range of an activation of the network that the twin's quantiser stands for."""
+        """The range of the network's activation that the twin leaves to its quantiser."""
         graph, twin = self._context.graph, self._context.twin_graph
         layer = graph.layers[graph.producer[pair.site.tensor]]
         if twin is None or layer.kind not in ("relu", "clip"):
@@ -307,7 +291,7 @@ def _unwritable(note: str) -> UsageError:
 
 
 def _differences(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Difference]:
-    """Each float output against the network's; others do not tell how near the twin is."""
+    """Compare each float output with the network's; other types do not tell how close the twin is."""
     return [
         compare(np.asarray(a), np.asarray(b))
         for a, b in zip(ours, theirs, strict=False)

@@ -1,4 +1,4 @@
-"""Cause and impact of what fails, collected sample by sample while the tensors are at hand."""
+"""Collects cause and impact of failing pairs sample by sample, before the tensors are freed."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _ADVISED = 64
 
 @dataclass(frozen=True)
 class Blamed:
-    """What was found out, by network tensor.
+    """What blame found, by network tensor.
 
-    `causes` belong to findings, `ranked` to contributors. `tied` are findings that are one, `together` the segments
-    that explain the output error only together, `notes` what was left out.
+    `causes` belong to findings, `ranked` to contributors. `tied` are groups of findings with one fault, `together` the
+    segments that only together explain the output error, `notes` what was skipped.
     """
 
     causes: Mapping[str, Blame] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Blamed:
     notes: tuple[Fact, ...] = ()
 
     def on(self, result: Result) -> Result:
-        """The answer with causes, contributors and advice."""
+        """The result with causes, contributors and advice added."""
         findings = [
             self.causes[f.site.tensor].on(f) if f.site.tensor in self.causes else f for f in result.findings
         ]
@@ -84,7 +84,7 @@ class Blamed:
 
 
 def _with_tied(findings: Sequence[Finding], groups: Sequence[Tied]) -> list[Finding]:
-    """Findings that are one fault as one finding that names all places, and why they are one."""
+    """Merge the findings of one fault into one that names all places and why they belong together."""
     known = {f.site.tensor: f for f in findings}
     whole = [group for group in groups if all(t in known for t in group.tensors)]
     leader = {t: group.tensors[0] for group in whole for t in group.tensors}
@@ -108,7 +108,7 @@ def _with_tied(findings: Sequence[Finding], groups: Sequence[Tied]) -> list[Find
 def _with_merged(
     findings: Sequence[Finding], group: Group | None, pairs: Sequence[PairResult]
 ) -> list[Finding]:
-    """The first finding with the segments that explain the output error only together with it."""
+    """Add to the first finding the segments that only together with it explain the output error."""
     if group is None or not findings:
         return list(findings)
     labels = {p.site.tensor: p.site.label for p in pairs}
@@ -117,10 +117,10 @@ def _with_merged(
 
 
 class Blamer:
-    """Collects over the samples of one check; a worse sample takes the place of an earlier one.
+    """Collects over the samples of one check; a worse sample replaces an earlier one.
 
-    With `adviser`, which makes an `Adviser` from a sample's context, segments to keep in float are looked for as well;
-    `target` and `out` are as in `Adviser.advise`.
+    `adviser` makes an `Adviser` from a sample's context; if given, segments worth keeping in float are looked for as
+    well. `target` and `out` are as in `Adviser.advise`.
     """
 
     def __init__(
@@ -143,16 +143,16 @@ class Blamer:
 
     @property
     def blamed(self) -> Blamed:
-        """What was found out so far."""
+        """What was found so far."""
         return self._found
 
     def add(self, seen: Seen, judged: Sequence[PairResult]) -> None:
-        """Look into what one judged sample shows."""
+        """Find causes and impact in one judged sample."""
         self._blame(seen, judged)
         if self._plan.units.narrow or self._adviser is not None:
             self._rank(seen, judged)
         if self._adviser is not None:
-            # By what all samples show; whether advice can be given at all is known from the first.
+            # Advice takes all samples into account, but whether it is possible is known from the first.
             context = context_of(self._plan, seen)
             if context is None:
                 raise UsageError(
@@ -165,7 +165,7 @@ class Blamer:
                 self._advise(adviser)
 
     def _blame(self, seen: Seen, judged: Sequence[PairResult]) -> None:
-        """Cause and impact of the first findings, while the tensors of the sample that shows them are at hand."""
+        """Find cause and impact of the first findings."""
         narrow = self._plan.units.narrow
         failed = [p for p in judged if p.status == "fail" and p.rule in ("noise floor", "structure")]
         known = dict(self._found.causes)
@@ -173,7 +173,7 @@ class Blamer:
             p for p in failed if p.site.tensor not in known or (p.ratio or 0.0) > known[p.site.tensor].ratio
         ]
         worse = [p for p in worse if p.site.tensor in known or len(known) < _BLAMED][:_BLAMED]
-        # No segment was caught, and yet the output is plainly different.
+        # No segment fails, yet the output clearly differs.
         hidden = not failed and not narrow and not self._plan.tolerances
         unclear = hidden and self._off(judged, 16 * VISIBLE)
         if not (worse or unclear) or (context := context_of(self._plan, seen)) is None:
@@ -190,7 +190,7 @@ class Blamer:
             known.update(found)
             tensors = [p.site.tensor for p in failed]
             one = tied(tensors, context, known) or self._found.tied
-            # The share of an output error that is itself no more than rounding would say nothing.
+            # A share of an output error that is mere rounding means nothing.
             if not self._merged and self._off(judged, 0.25 if narrow else _SAYS_SOMETHING):
                 self._merged = True
                 within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
@@ -201,7 +201,7 @@ class Blamer:
                 said = f"running the twin's segment alone, {number + 1} of {len(before)}"
                 self._job.progress(said, number / len(before))
                 yes, why = self._confirm(by_tensor[tensor], context, seen)
-            if yes is None and earlier is not None:  # what an earlier sample told still holds
+            if yes is None and earlier is not None:  # what an earlier sample showed still holds
                 yes, why = earlier.confirmed, earlier.confirmation
             known[tensor] = replace(known[tensor], confirmed=yes, confirmation=why)
         self._found = replace(self._found, causes=known, tied=one, together=together)
@@ -213,7 +213,7 @@ class Blamer:
         return any(visible(p.difference, unit, p.site.op) for p in outputs)
 
     def _confirm(self, pair: Pair, context: Context, seen: Seen) -> tuple[bool | None, Fact]:
-        """Whether the twin's segment alone shows it, and that as a fact."""
+        """Whether the twin's segment fails alone too, and the fact that says so."""
         from twinnet.blame.confirm import Confirmer
 
         test = self._plan.test
@@ -224,7 +224,7 @@ class Blamer:
         return self._confirmer.confirm(pair, context, judge)
 
     def _rank(self, seen: Seen, judged: Sequence[PairResult]) -> None:
-        """Impact of what segments create within their budget, where the twin is coarser than the network."""
+        """Rank segments by the impact of their error within budget, where the twin is coarser than the network."""
         within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
         if not within or (context := context_of(self._plan, seen)) is None:
             return
@@ -247,7 +247,7 @@ class Blamer:
         self._rank_seconds += time.monotonic() - begun
 
     def _advise(self, adviser: Adviser) -> None:
-        """What keeping segments in float would give: contributors and findings, by impact."""
+        """Try keeping contributors and findings in float, in the order of their impact."""
         found = {**self._found.ranked, **self._found.causes}
         impacts = {t: b.impact for t, b in found.items() if b.impact}
         ranked = sorted(impacts, key=lambda t: impacts[t] or 0.0, reverse=True)
@@ -258,11 +258,11 @@ class Blamer:
 
 
 def context_of(plan: Plan, seen: Seen) -> Context | None:
-    """What blame may look at in one sample; None where nobody knows the network's layers."""
+    """The context of one sample; None if the network's layers are not known."""
     net, twin, test = plan.net, plan.twin, plan.test
     outputs = tuple(zip(net.output_tensors, twin.output_tensors, strict=False))
     chance = {"varying": plan.observed.varying, "spread": plan.observed.spread}
-    if isinstance(test, OwnJudge):  # a network with a meaning of its own has steps of its own
+    if isinstance(test, OwnJudge):  # the network's own judge knows its steps
         own = test.context(seen.sample, seen.twin_trace, outputs)
         return None if own is None else replace(own, **chance)
     if plan.graph is None:

@@ -1,11 +1,12 @@
-"""A finding is confirmed where the twin's segment, run alone on the inputs it had, still shows it."""
+"""Confirms findings: the twin's segment, run alone on the inputs it had, must still show the error."""
 
 from __future__ import annotations
 
 import time
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,14 +26,14 @@ ALONE = fact("alone.shows")
 CONTEXT = fact("alone.context")
 
 SECONDS = 60.0
-"""How long all confirmations of one check may take together: a compiler needs some for every segment."""
+"""Time budget for all confirmations of one check, in seconds; a compiler needs some for every segment."""
 
 Judge = Callable[[Pair, Mapping[str, np.ndarray]], "Born"]
 """Judges a pair with another trace of the twin."""
 
 
 class Confirmer:
-    """Runs segments of one twin alone while there is time. What goes wrong there says nothing about the twin."""
+    """Runs segments of one twin alone while there is time. A failure to run says nothing about the twin."""
 
     def __init__(self, twin: Session, job: Job, seconds: float = SECONDS) -> None:
         self._twin = twin
@@ -40,7 +41,7 @@ class Confirmer:
         self._seconds = self._left = seconds
 
     def confirm(self, pair: Pair, context: Context, judge: Judge) -> tuple[bool | None, Fact]:
-        """Whether the segment of a failing pair fails alone too, and that as a fact; None where nobody can tell."""
+        """Whether the segment of a failing pair fails alone too, and the fact that says so; None if unknown."""
         if self._left <= 0:
             return None, fact("alone.no_time", seconds=self._seconds)
         target, trace = pair.twin_site.tensor, context.twin_trace
@@ -50,7 +51,7 @@ class Confirmer:
         try:
             with self._limited():
                 alone = self._twin.part(target, {n for n in known - {target} if n in trace}, trace)
-            born = judge(pair, _Instead(trace, target, alone))
+            born = judge(pair, ChainMap({target: alone}, trace))  # pyright: ignore[reportArgumentType]
         except TwinnetError as error:
             return None, _why(error)
         if born.status == "not judged":
@@ -59,7 +60,7 @@ class Confirmer:
 
     @contextmanager
     def _limited(self) -> Iterator[None]:
-        """Within the time that is left, and at no cost to what the check says about its own steps."""
+        """Apply the remaining time, and leave the timings that the check reports as they are."""
         job, begun = self._job, time.monotonic()
         limit, timings = job.time_limit, dict(job.timings)
         job.time_limit = self._left if limit is None else min(self._left, limit)
@@ -77,19 +78,3 @@ def _why(error: TwinnetError) -> Fact:
         return fact("alone.not_cut", error=error.what)
     first = next((line for line in error.what.splitlines() if line.strip()), type(error).__name__)
     return fact("alone.failed", error=first.strip()[:160])
-
-
-class _Instead(Mapping[str, Any]):
-    """A trace with one tensor replaced."""
-
-    def __init__(self, trace: Mapping[str, Any], name: str, array: np.ndarray) -> None:
-        self._trace, self._name, self._array = trace, name, array
-
-    def __getitem__(self, name: str) -> Any:
-        return self._array if name == self._name else self._trace[name]
-
-    def __iter__(self) -> Any:
-        return iter(self._trace)
-
-    def __len__(self) -> int:
-        return len(self._trace)

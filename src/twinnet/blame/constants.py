@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import torch
 
 from twinnet.blame.fitting import nice
 from twinnet.result import Fact, fact
 
-__all__ = ["other_constant", "other_vector"]
+__all__ = ["in_few_bits", "other_constant", "other_vector"]
 
 _LINEAR = {"conv", "conv_transpose", "matmul", "gemm", "linear", "lstm", "gru", "rnn", "einsum"}
 _PLACES: dict[tuple[str, int], tuple[str, str]] = {
@@ -164,15 +165,20 @@ def _rounded(a: torch.Tensor, b: torch.Tensor, axis: int, hit: list[int]) -> tup
             channel = None if whole else hit[0]
             found = fact("precision.weights", network="float32", twin=name, channel=channel)
             return "precision", found
-    others = [k for k in range(a.dim()) if k != axis]
-    for bits in (8, 4):
-        top = 2 ** (bits - 1) - 1
-        for per, size in (("channel", a.abs().amax(others, keepdim=True)), ("tensor", a.abs().max())):
-            step = (size / top).clamp_min(1e-300)
-            if torch.allclose(b, (a / step).round() * step, rtol=1e-5, atol=1e-9):
-                found = fact("quantisation.weights", network="float", twin=f"int{bits}", bits=bits, per=per)
-                return "quantisation", found
+    for bits, per, few in in_few_bits(a, axis):
+        if torch.allclose(b, few, rtol=1e-5, atol=1e-9):
+            found = fact("quantisation.weights", network="float", twin=f"int{bits}", bits=bits, per=per)
+            return "quantisation", found
     return None
+
+
+def in_few_bits(w: torch.Tensor, axis: int) -> Iterator[tuple[int, str, torch.Tensor]]:
+    """Weights rounded to eight and to four bits, with a scale per channel of `axis` and with one for the tensor."""
+    others = [k for k in range(w.dim()) if k != axis]
+    for bits in (8, 4):
+        for per, size in (("channel", w.abs().amax(others, keepdim=True)), ("tensor", w.abs().max())):
+            step = (size / (2 ** (bits - 1) - 1)).clamp_min(1e-300)
+            yield bits, per, (w / step).round() * step
 
 
 def _factor(a: torch.Tensor, b: torch.Tensor) -> float:

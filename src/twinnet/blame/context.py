@@ -1,4 +1,4 @@
-"""From a failing pair to its cause and impact, with what one sample's traces hold."""
+"""Cause and impact of a failing pair, from the traces of one sample."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twinnet.judge.born import Frontier
     from twinnet.judge.declared import Declared
 
-__all__ = ["Blame", "Context", "attribute", "blame", "explain", "impact_and_share", "outside", "problem_of"]
+__all__ = ["Blame", "Context", "blame", "impact_and_share", "outside", "problem_of"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Context:
     bounds (`BornTest.on(...).frontier`). `outputs` are pairs of output names, (network, twin);
     `twin_inputs` maps the twin graph's inputs to the network graph's. `varying` marks the elements in which two equal
     runs of the twin differ, `spread` says by how much, for the tensors where they do. `declared`
-    knows the steps of a quantised twin, `repertoire` the causes of a network with a meaning of its own.
+    knows the steps of a quantised twin, `repertoire` the causes of a network with its own meaning.
     """
 
     graph: Graph
@@ -56,7 +56,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Blame:
-    """What was found out about one finding."""
+    """What blame found about one finding."""
 
     ratio: float
     cause: Cause | None = None
@@ -69,7 +69,7 @@ class Blame:
     """What the cause changes in the segment."""
 
     def on(self, finding: Finding) -> Finding:
-        """The finding with it; the evidence takes the place of a reason that only says "too large"."""
+        """The finding with this added; evidence replaces a reason that only says "too large"."""
         reason = finding.reason
         if self.reason is not None and self.cause is None:
             told = reason is not None and reason.code != "born.too_large"
@@ -105,7 +105,7 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
         own = context.trace.get(tensor)
         kept = context.declared.kept(SegmentRun(pair, indices, values, context.twin_trace, own, context.unit))
     if kept is not None:
-        # Judged with the twin's own weights and by its steps, and so explained.
+        # Explained as it was judged: with the twin's own weights and steps.
         return Problem(
             kept.graph.layers,
             {n: v for n, v in kept.graph.constants.items() if any(n in layer.inputs for layer in kept.graph)},
@@ -116,7 +116,7 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
             kept=kept,
             graph_inputs=frozenset(context.inputs),
         )
-    if got.is_complex():  # to be explained by its two parts
+    if got.is_complex():  # explained by real and imaginary part
         parts = Layer("view_as_real", (tensor,), (f"{tensor} (parts)",))
         layers, tensor, got = (*layers, parts), parts.outputs[0], torch.view_as_real(got)
     return Problem(
@@ -134,35 +134,17 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
     )
 
 
-def explain(pair: Pair, context: Context) -> Explanation:
-    """Why the twin differs at a pair whose born error is too large: a cause, or the evidence."""
-    try:
-        problem = problem_of(pair, context)
-        return Explanation(None) if problem is None else solve(problem)
-    except EngineError:
-        return Explanation(None)
-
-
-def attribute(pair: Pair, context: Context) -> tuple[float | None, float | None]:
-    """Impact of a pair's born error on the network's output, and its share of the whole output error."""
-    try:
-        problem = problem_of(pair, context)
-        return (None, None) if problem is None else _impact(pair, problem, context)
-    except EngineError:
-        return None, None
-
-
 def _impact(pair: Pair, problem: Problem, context: Context) -> tuple[float | None, float | None]:
     if not problem.same_shape or not problem.is_float:
         return None, None
     born = problem.error
-    if pair.site.tensor in dict(context.outputs):  # how far an output is off is told in finite numbers
+    if pair.site.tensor in dict(context.outputs):  # the error of an output is stated in finite numbers
         born = torch.where(born.isfinite(), born, 0.0)
     return impact_and_share(pair.site.tensor, born, context)
 
 
 def impact_and_share(tensor: str, born: torch.Tensor, context: Context) -> tuple[float | None, float | None]:
-    """What an error at a tensor does to the outputs, and that as a share of the whole output error."""
+    """The output error that an error at a tensor causes, and its share of the whole output error."""
     names = tuple(ours for ours, _ in context.outputs)
     if tensor in context.trace and np.iscomplexobj(context.trace[tensor]):
         born = torch.view_as_complex(born.contiguous())
@@ -197,7 +179,7 @@ def blame(pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int
 
 
 def _unsteady(pair: Pair, problem: Problem, context: Context) -> Explanation | None:
-    """What changes from run to run has no other cause to look for."""
+    """Nondeterminism as the cause, if the error changes from run to run; no other is then looked for."""
     tensor = pair.site.tensor
     if tensor not in context.varying:
         return None
@@ -206,7 +188,7 @@ def _unsteady(pair: Pair, problem: Problem, context: Context) -> Explanation | N
 
 
 def outside(pair: Pair, layers: Iterable[int], context: Context) -> list[Pair]:
-    """The pairs at which a segment of these layers may begin: not its own, nor one that it is judged across."""
+    """The pairs at which a segment of these layers may begin: not its own pair, nor one inside it."""
     inside = {n for i in layers for n in context.graph.layers[i].outputs} | {pair.site.tensor}
     return [p for p in context.pairs if p.site.tensor not in inside]
 
@@ -220,7 +202,7 @@ def _twin_part(pair: Pair, layers: Iterable[int], context: Context) -> Graph | N
     ours = {name: p.site.tensor for name, p in paired.items() if p.transform.is_identity}
     ours.update(context.twin_inputs)
     indices, frontier = graph.segment([pair.twin_site.tensor], [*ours, *paired])
-    # What the twin holds with its axes in another order is made from the network's tensor by one more step.
+    # A tensor that the twin holds with permuted axes is a transpose of the network's.
     turned = {n: paired[n] for n in frontier if n not in ours}
     if not all(p.transform.is_permutation for p in turned.values()):
         return None

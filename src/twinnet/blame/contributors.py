@@ -1,4 +1,4 @@
-"""Segments that create error within their budget: which of them the output feels, and how much."""
+"""Contributors: segments whose error is within budget, ranked by their impact on the output."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _HELD = 256 << 20
 def rank(pairs: Iterable[tuple[Pair, float]], context: Context, *, most: int = 16) -> dict[str, Blame]:
     """Impact of each segment's born error on the output, by network tensor, the largest first.
 
-    `pairs` come with their ratio. An impact costs an evaluation of everything behind the segment; so segments are
-    put in order by what they create relative to their tensor, and the impact of the first `most` is computed.
+    `pairs` come with their ratio. Computing an impact means evaluating everything after the segment, so segments are
+    first sorted by their relative error, and only the impact of the first `most` is computed.
     """
     found: list[tuple[float, float, str, torch.Tensor]] = []
     for pair, ratio in pairs:
@@ -46,7 +46,7 @@ def rank(pairs: Iterable[tuple[Pair, float]], context: Context, *, most: int = 1
 
 
 def strongest(known: Mapping[str, Blame], found: Mapping[str, Blame], most: int) -> dict[str, Blame]:
-    """Of two rankings the first `most`, each segment with the larger of its impacts.
+    """Merge two rankings: the first `most`, each segment with the larger of its impacts.
 
     >>> strongest({"a": Blame(1, impact=2.0)}, {"a": Blame(1, impact=1.0), "b": Blame(1, impact=3.0)}, 2)["a"].impact
     2.0
@@ -62,7 +62,7 @@ def strongest(known: Mapping[str, Blame], found: Mapping[str, Blame], most: int)
 def _first(
     rows: list[tuple[float, float, str, torch.Tensor]],
 ) -> list[tuple[float, float, str, torch.Tensor]]:
-    """As many of the first as fit into memory side by side; always one."""
+    """The first rows that fit into memory together; at least one."""
     held = 0
     for count, row in enumerate(rows):
         held += row[3].numel() * row[3].element_size()

@@ -1,6 +1,4 @@
-"""What can be said about an error whose cause is not known: where it is, which way it goes, how much of
-the tensor.
-"""
+"""Describes an error of unknown cause: where it is, its sign, and how much of the tensor it affects."""
 
 from __future__ import annotations
 
@@ -25,11 +23,11 @@ _MOVES = {
     "cast",
     "constant_of_shape",
 }
-"""Layers that come and go as a network is converted, and compute nothing."""
+"""Layers that converters add and remove freely; they compute nothing."""
 
 
 def describe(problem: Problem) -> Fact | None:
-    """The evidence: share of elements, sign, channels, border. None where nothing differs.
+    """The evidence: share of elements, sign, channels, border. None if nothing differs.
 
     >>> from twinnet.layers import Layer
     >>> x = torch.zeros(1, 4, 8, 8)
@@ -53,7 +51,7 @@ def describe(problem: Problem) -> Fact | None:
 
 
 def layers_apart(problem: Problem) -> Fact | None:
-    """Which layers only one side has here, where the twin's own are known and the others correspond; else None.
+    """The layers that only one side has here; None if the twin's are not known or do not correspond.
 
     >>> from twinnet.layers import Graph, Layer
     >>> ours = (Layer("relu", ("x",), ("y",)),)
@@ -66,7 +64,7 @@ def layers_apart(problem: Problem) -> Fact | None:
     ours, theirs = ([x.kind for x in g if x.kind not in _MOVES] for g in (problem.layers, problem.twin))
     more, less = [], []
     for what, a, b, c, d in difflib.SequenceMatcher(a=ours, b=theirs, autojunk=False).get_opcodes():
-        if what == "replace":  # other words for the same, as likely as not
+        if what == "replace":  # probably the same, written in another way
             return None
         more += theirs[c:d] if what == "insert" else []
         less += ours[a:b] if what == "delete" else []
@@ -92,5 +90,5 @@ def _where(off: torch.Tensor) -> tuple[object, tuple[object, ...]]:
 
 
 def _few(positions: list[int]) -> tuple[int, ...]:
-    """The first ones; one more than are shown says that there are others."""
+    """The first few: one more than is shown, so that the sentence can say there are others."""
     return tuple(positions[:5])

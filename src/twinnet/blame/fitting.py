@@ -20,7 +20,7 @@ _ROUND = [n / d for d in (1, 2, 3, 4, 5, 8, 10, 100) for n in range(21)] + [
 
 
 def nice(value: float, tolerance: float = 2e-4) -> float | None:
-    """The round number that `value` is, if it is one.
+    """The round number that `value` is close to, or None.
 
     >>> nice(1.50004), nice(-0.33334), nice(1.2345)
     (1.5, -0.3333333333333333, None)
@@ -36,9 +36,7 @@ def nice(value: float, tolerance: float = 2e-4) -> float | None:
 
 @dataclass(frozen=True)
 class Affine:
-    """Per channel: got = factor * value, and got = value + offset, each fitted alone; which channels
-    are off.
-    """
+    """Per channel: got = factor * value, and got = value + offset, each fitted alone; and which channels are off."""
 
     factor: torch.Tensor
     offset: torch.Tensor
@@ -77,9 +75,7 @@ def fit_channels(
 def fit_number(
     run: Callable[[float], torch.Tensor | None], start: float, wanted: torch.Tensor, steps: int = 12
 ) -> float | None:
-    """The number for which `run` comes closest to `wanted`, by Gauss-Newton with a numeric slope; None
-    if it is lost.
-    """
+    """The number for which `run` comes closest to `wanted`, by Gauss-Newton with a numeric slope; else None."""
     at = start
     for _ in range(steps):
         h = max(abs(at) * 1e-4, 1e-9)

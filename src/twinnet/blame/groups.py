@@ -37,17 +37,17 @@ class Group:
 
 @dataclass(frozen=True)
 class Tied:
-    """Findings that are one, by their network tensors, the one that names the cause first; and why they are one."""
+    """Findings of one fault by their network tensors, the one that names the cause first, and why they are one."""
 
     tensors: tuple[str, ...]
     why: Fact
 
 
 def tied(tensors: Sequence[str], context: Context, blamed: Mapping[str, Blame]) -> list[Tied]:
-    """Findings that are one.
+    """Group the findings of one fault.
 
-    These are segments that hold the same guilty layer, whose own tensor nobody sees; segments that read the same weight
-    and do the same wrong with it; and those that are kin by the repertoire of the network.
+    These are segments with the same guilty layer, whose own tensor is not observed; segments that read the same weight
+    and do the same wrong with it; and segments that are kin by the repertoire of the network.
     """
     groups: list[_Growing] = []
     pairs = {p.site.tensor: p for p in context.pairs}
@@ -75,7 +75,7 @@ class _Growing:
 def _one_fault(
     shared: set[_Key], tensors: tuple[str, str], context: Context, blamed: Mapping[str, Blame]
 ) -> Fact | None:
-    """Why two findings that share this are one; None if they are two."""
+    """Why two findings that share these keys are one fault; None if they are not."""
     first, second = (blamed.get(tensor) for tensor in tensors)
     causes = [blame.cause for blame in (first, second) if blame is not None and blame.cause is not None]
     for key in shared:
@@ -84,7 +84,7 @@ def _one_fault(
             return fact("tie.layer", layer=layer.label)
     for key in shared:
         if isinstance(key, _Kin) and len({(c.fact.code, _names(c.fact)) for c in causes}) <= 1:
-            # Each reads values of its own, so that numbers differ, and what one shows the next may not tell.
+            # Each reads different values, so numbers differ, and one may show what another does not.
             return key.why
         if isinstance(key, _Weight) and len(causes) == 2 and _alike(*causes):
             return fact("tie.weight")
@@ -96,7 +96,7 @@ def _alike(one: Cause, other: Cause) -> bool:
 
 
 def _names(found: Fact) -> tuple[str, ...]:
-    """What a fact says beside numbers."""
+    """The strings among a fact's parameters."""
     return tuple(value for value in found.params.values() if isinstance(value, str))
 
 
@@ -120,7 +120,7 @@ def _same_layer(key: _Layer, tensors: tuple[str, str], context: Context, blamed:
 
 
 def _explains(patch: Patch, key: _Layer, tensor: str, context: Context) -> bool:
-    """Whether another segment, with its layer `key` patched just so, gives what the twin has."""
+    """Whether the same patch of layer `key` explains another segment too."""
     pair = next((p for p in context.pairs if p.site.tensor == tensor), None)
     try:
         problem = None if pair is None else problem_of(pair, context)
@@ -136,7 +136,7 @@ def _explains(patch: Patch, key: _Layer, tensor: str, context: Context) -> bool:
 
 
 class _Kin(NamedTuple):
-    """What the repertoire of a network says that a segment belongs to."""
+    """The group that the repertoire of a network puts a segment into."""
 
     why: Fact
 
@@ -148,7 +148,7 @@ class _Layer(NamedTuple):
 
 
 class _Weight(NamedTuple):
-    """A weight, told by where its data lie."""
+    """A weight, identified by the address of its data."""
 
     address: int
 
@@ -159,7 +159,7 @@ _Key = _Kin | _Layer | _Weight
 def _shared(pair: Pair, context: Context) -> set[_Key]:
     """What a segment may share with another: weights, layers before its end, and its kin.
 
-    Vectors and scalars are shared by chance.
+    Vectors and scalars do not count: they are shared by chance.
     """
     found = context.frontier(pair) if pair.site.tensor in context.graph.producer else None
     if found is None:
@@ -201,9 +201,9 @@ def merge_until_explained(
     context: Context,
     blamed: Mapping[str, Blame],
 ) -> Group | None:
-    """The findings with as many other segments as it takes to explain most of the output error.
+    """The findings and as many other segments as it takes to explain most of the output error.
 
-    None where the findings explain it by themselves. The others join in the order of their impact.
+    None if the findings explain it by themselves. The others join in the order of their impact.
     """
     shares = (blamed[t].born_share for t in findings if t in blamed)
     if any(s is not None and ENOUGH <= s <= 2 - ENOUGH for s in shares):

@@ -21,9 +21,9 @@ _PASS = {
 
 
 def fewer_channels(problem: Problem, count: int = 4) -> Problem | None:
-    """The problem for the worst channels and a healthy one; None where channels cannot be taken apart."""
+    """The problem for the worst channels and a healthy one; None if channels cannot be separated."""
     y = problem.expected
-    if problem.kept is not None:  # its steps belong to the whole
+    if problem.kept is not None:  # its steps apply to the whole tensor
         return None
     if not problem.same_shape or y.dim() < 3 or y.shape[1] <= 2 * count or y.numel() < _WORTH:
         return None
@@ -66,9 +66,7 @@ def _one(
     need: dict[str, Any],
     constants: dict[str, Any],
 ) -> Layer | None:
-    """The layer for the chosen channels; says in `need` which channels of its operands it takes (None:
-    all).
-    """
+    """The layer for the chosen channels; notes in `need` which channels of its operands it reads (None: all)."""
 
     def ask(name: str, what: torch.Tensor | None) -> bool:
         if name in need and not _same(need[name], what):
@@ -133,7 +131,7 @@ def _one(
 
 
 def _resize(problem: Problem, layer: Layer, constants: dict[str, Any], count: int) -> Layer | None:
-    """Sizes, where given for all axes, must name the fewer channels."""
+    """Sizes given for all axes must name the smaller number of channels."""
     if layer.attrs.get("axes") is not None or len(layer.inputs) < 4 or layer.inputs[3] is None:
         return layer if layer.attrs.get("sizes") is None else None
     sizes = problem.constants.get(layer.inputs[3])

@@ -34,7 +34,7 @@ class Part:
 def without_quantisers(graph: OnnxGraph, parts: Sequence[Part]) -> onnx.ModelProto:
     """The model of `graph` with the quantisers of these parts taken out, and their weights as float32.
 
-    Raises EngineError where a part has none that could be taken out.
+    Raises EngineError if a part has none to take out.
     """
     edit = _Edit(graph)
     for part in parts:
@@ -57,7 +57,7 @@ def between_casts(graph: OnnxGraph, parts: Sequence[Part]) -> onnx.ModelProto:
     for i in sorted(inside):
         node = edit.nodes[i]
         if any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in node.attribute):
-            raise EngineError(f"{node.op_type} has a body of its own and cannot be kept", stage="edit")
+            raise EngineError(f"{node.op_type} contains a subgraph and cannot be kept in float", stage="edit")
         for attribute in node.attribute:
             if node.op_type == "Cast" and attribute.name == "to" and attribute.i in _NARROW:
                 attribute.i = TensorProto.FLOAT
@@ -91,7 +91,7 @@ def _element_types(model: onnx.ModelProto) -> dict[str, int]:
 
 
 class _Edit:
-    """A copy of a model being changed; what nobody reads any more goes in the end."""
+    """A copy of a model being changed; what is no longer read is removed at the end."""
 
     def __init__(self, graph: OnnxGraph) -> None:
         self._graph = graph
@@ -138,7 +138,7 @@ class _Edit:
         return done
 
     def _bypass(self, node: onnx.NodeProto, part: Part, inside: Collection[int]) -> None:
-        """What reads the integers of a quantiser, made real again, reads what went into it."""
+        """Let the readers of a quantiser's dequantised output read the quantiser's input instead."""
         held, source = node.output[0], node.input[0]
         real = [self._graph.nodes[i] for i in self._readers(held)]
         last = held == part.target or any(part.target in n.output for n in real)
@@ -183,7 +183,7 @@ class _Edit:
             here = self._here.get(i, {})
             for k, name in enumerate(node.input):
                 node.input[k] = here.get(name, self._instead.get(name, name))
-            if any(n in taken for n in node.output):  # an output that is now made elsewhere
+            if any(n in taken for n in node.output):  # an output that another node makes now
                 continue
             nodes.append(node)
             for name in node.output:

@@ -1,8 +1,8 @@
 """One segment to explain: what did the twin compute instead of these layers?
 
-A `Problem` holds the network's canonical layers between paired tensors, the inputs the twin itself gave
-them and the output it made of them. A `Patch` is one changed way to compute the segment; `Problem.run`
-evaluates it, `Problem.score` says how much of the error it accounts for.
+A `Problem` holds the network's canonical layers between paired tensors, the inputs that the twin had there and the
+output it computed. A `Patch` is one changed way to compute the segment; `Problem.run` evaluates it, `Problem.score`
+says how much of the error it explains.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _TINY = 2.0**-126
 
 
 _KERNEL = (RuntimeError, IndexError, ValueError, TypeError, ArithmeticError)
-"""What torch raises where a layer cannot be computed with these operands or attributes."""
+"""What torch raises if a layer cannot be computed with these operands or attributes."""
 
 
 class NotApplicable(Exception):
-    """A hypothesis that does not fit the layers at hand: raised by causes, and then it is none."""
+    """Raised by a cause whose hypothesis does not fit the layers at hand; the hypothesis is dropped."""
 
 
 @dataclass(frozen=True)
 class _ByCause:
-    """A step that a cause computes in Python. What it raises is a mistake of its own, and shows."""
+    """A step that a cause computes in Python. Exceptions it raises are bugs and propagate."""
 
     run: Callable[..., tuple[torch.Tensor, ...]]
 
@@ -64,15 +64,13 @@ class Patch:
 
 @dataclass(frozen=True)
 class Score:
-    """How much of the error a hypothesis accounts for beyond rounding, and what it leaves, in noise
-    floors.
-    """
+    """How much of the error a hypothesis explains beyond rounding, and what it leaves, in noise floors."""
 
     explains: float
     left: float
 
     def named(self, share: float = 0.99, floors: float = 16.0) -> bool:
-        """Whether it explains so much that it may be called the cause."""
+        """Whether it explains enough to be called the cause."""
         return self.explains >= share and self.left <= floors
 
 
@@ -81,10 +79,9 @@ class Problem:
     """The segment `layers` that makes `target` from the twin's `inputs`, and what the twin has there.
 
     `errors` bound what each input may be off by its own rounding. `twin` is the twin's own graph of the
-    same segment, its values renamed to the network's where they correspond; None if it is not known.
-    `kept` is what a quantised twin declares of the segment: its steps are then part of the floor. `network` is the
-    whole network, whose other layers the twin may have taken for these. `repertoire` says which causes may apply
-    (None: the general ones).
+    same segment, its values renamed to the network's where they correspond; None if it is not known. `kept` is what a
+    quantised twin declares of the segment: its steps are then part of the floor. `network` is the whole network; the
+    twin may have confused its layers. `repertoire` says which causes may apply (None: the general ones).
     """
 
     layers: tuple[Layer, ...]
@@ -113,18 +110,18 @@ class Problem:
 
     @cached_property
     def expected(self) -> torch.Tensor:
-        """What the network makes of the twin's inputs."""
+        """What the network computes from the twin's inputs."""
         return self.values[self.target]
 
     @cached_property
     def floor(self) -> torch.Tensor:
-        """What rounding may change in it, and the steps of a quantised twin."""
+        """How far rounding, or the steps of a quantised twin, may move it."""
         floor = self._bound(self.layers, self.constants, self.expected)
         return floor if self.kept is None else torch.maximum(floor, self.kept.allowed)
 
     @property
     def slack(self) -> float:
-        """Floors that may be left over; the steps of a quantised twin are the largest error they can make."""
+        """How many floors may be left unexplained; the steps of a quantised twin are a hard limit."""
         return 4.0 if self.kept is None else 1.0
 
     @cached_property
@@ -142,7 +139,7 @@ class Problem:
 
     @property
     def has_complex(self) -> bool:
-        """Whether complex numbers flow through it: what a twin may do otherwise is known of real ones."""
+        """Whether it computes with complex numbers, for which no causes are known."""
         return any(isinstance(v, torch.Tensor) and v.is_complex() for v in self.values.values())
 
     @cached_property
@@ -185,7 +182,7 @@ class Problem:
     # -- another way ---------------------------------------------------------------------------------------
 
     def run(self, patch: Patch) -> Any:
-        """The target computed with the patch; None where that is impossible."""
+        """The target computed with the patch; None if that is impossible."""
         known = dict(self.values)
         known.update({n: wide(v) for n, v in patch.constants.items()})
         dirty = set(patch.constants)
@@ -203,15 +200,11 @@ class Problem:
             return None
         found = known.get(self.target)
         if self.kept is not None and self.kept.step is not None and isinstance(found, torch.Tensor):
-            found = found.clamp(
-                *self.kept.step.range
-            )  # whatever is computed, the last quantiser holds no more
+            found = found.clamp(*self.kept.step.range)  # the last quantiser clamps to its range
         return found if isinstance(found, torch.Tensor) else None
 
     def score(self, patch: Patch) -> Score | None:
-        """How well a patch accounts for what the twin did; None if it cannot be evaluated or has
-        another shape.
-        """
+        """How well a patch explains what the twin did; None if it cannot be evaluated or has another shape."""
         found = self.run(patch)
         if found is None or found.shape != self.wanted.shape:
             return None
@@ -222,14 +215,14 @@ class Problem:
         floor = self.floor if self.same_shape else None
         score = self._score(found, floor)
         if score.explains > 0.9 and not score.named():
-            # What rounding may change depends on how it is computed: the patched way has a floor of its own.
+            # The floor depends on how a value is computed: take that of the patched layers into account.
             layers = (*self.layers[: patch.start], *patch.layers, *self.layers[patch.stop :])
             own = self._bound(layers, {**self.constants, **patch.constants}, found)
             score = self._score(found, own if floor is None else torch.maximum(floor, own))
         return score
 
     def score_close(self, patch: Patch) -> Score | None:
-        """The same for hypotheses that round: a few elements may fall to the other side of a tie."""
+        """Like `score`, for hypotheses that round: a few elements may fall to the other side of a tie."""
         found = self.run(patch)
         if found is None or not self.same_shape or found.shape != self.wanted.shape:
             return None
@@ -260,7 +253,7 @@ class Problem:
         return Score(1.0 - _share(excess, self.error.abs()), left)
 
     def _score_whole(self, found: torch.Tensor) -> Score:
-        """Integers and flags: the share of differing elements that is put right."""
+        """Integers and flags: the share of differing elements that become right."""
         wrong = int((found != self.wanted).sum())
         before = int((self.expected != self.wanted).sum()) if self.same_shape else self.wanted.numel()
         return Score(1.0 - wrong / max(before, 1), 0.0 if wrong == 0 else 8.0)
@@ -297,10 +290,15 @@ class Problem:
         layer = self.layers[index]
         return Patch(index, index + 1, (replace(layer, attrs={**layer.attrs, name: value}),))
 
+    def made(self, index: int, value: torch.Tensor) -> Patch:
+        """Layer `index` replaced by the constant `value`."""
+        name = f"{self.layers[index].outputs[0]}/made"
+        return replace(self.become(index, "identity", (name,)), constants={name: value})
+
     def become(
         self, index: int, kind: str, inputs: tuple[str | None, ...] | None = None, /, **attrs: Any
     ) -> Patch:
-        """Layer `index` as quite another kind, with only the attributes given."""
+        """Layer `index` replaced by another kind, with only the attributes given."""
         layer = self.layers[index]
         made = replace(
             layer, kind=kind, inputs=inputs or layer.inputs[:1], attrs=attrs, outputs=layer.outputs[:1]
@@ -308,7 +306,7 @@ class Problem:
         return Patch(index, index + 1, (made,))
 
     def drop(self, index: int, place: int = 0) -> Patch:
-        """Layer `index` left out: it passes the operand at `place` on."""
+        """Layer `index` left out: it passes on the operand at `place`."""
         return self.become(index, "identity", (self.layers[index].inputs[place],))
 
     def then(
@@ -358,7 +356,7 @@ def _step(layer: Layer, known: dict[str, Any]) -> None:
     kind = kinds.get(layer.kind)
     inputs = [None if n is None else known[n] for n in layer.inputs]
     run = layer.attrs.get("run")
-    # A foreign operator may raise anything, a step of a cause is code of ours.
+    # A foreign operator may raise anything; a step of a cause is our own code.
     expected = _KERNEL if run is None else () if isinstance(run, _ByCause) else Exception
     try:
         with torch.no_grad():
@@ -381,9 +379,7 @@ def _difference(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _share(rest: torch.Tensor, whole: torch.Tensor) -> float:
-    """What is left as a share of what was there: by the largest and by the root mean square, the worse
-    of both.
-    """
+    """The remaining error as a share of the whole: by the largest or by the root mean square, whichever is worse."""
     infinite = torch.isinf(whole)
     if bool(infinite.any()):
         if bool(torch.isinf(rest).any()):
@@ -396,6 +392,6 @@ def _share(rest: torch.Tensor, whole: torch.Tensor) -> float:
         return 1.0
     if not math.isfinite(float(rest.max())):
         return math.inf
-    # Halfway exact first: squares of the raw values may overflow or vanish.
+    # Scale first: squares of the raw values may overflow or vanish.
     a, b = rest / top, whole / top
     return max(float(a.max()), math.sqrt(float((a * a).mean()) / max(float((b * b).mean()), 1e-300)))

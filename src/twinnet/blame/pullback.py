@@ -1,13 +1,10 @@
-"""From what the twin has at the end of a segment back to what it must have had inside.
+"""Works back from the twin's output of a segment to the value it must have had after an earlier layer.
 
-Through operators that can be undone (adding a constant, ReLU where it is open, a sigmoid away from its
-ends) the twin's output tells the value it had after an earlier layer; where it cannot be undone the element
-is masked.
+This goes through operators that can be undone (adding a constant, ReLU where it is open, a sigmoid away from its
+ends); elements for which they cannot be undone are masked.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 
@@ -17,9 +14,7 @@ __all__ = ["pull_back"]
 
 
 def pull_back(problem: Problem, index: int) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """What the twin must have had as the output of layer `index`, and where that is known; None if
-    nowhere.
-    """
+    """The output that layer `index` must have had in the twin, and where it is known; None if nowhere."""
     if not problem.same_shape or not problem.is_float:
         return None
     value = problem.wanted
@@ -33,8 +28,7 @@ def pull_back(problem: Problem, index: int) -> tuple[torch.Tensor, torch.Tensor]
         place = _data_place(problem, at)
         if place is None:
             return None
-        other = problem.operand(at, 1 - place) if len(layer.inputs) > 1 and place < 2 else None
-        undone = _undo(layer.kind, layer.attrs, value, place, other, problem, at)
+        undone = _undo(problem, at, place, value)
         name = layer.inputs[place]
         if undone is None or name is None or problem.values[name].shape != value.shape:
             return None
@@ -52,9 +46,11 @@ def _data_place(problem: Problem, index: int) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def _undo(
-    kind: str, attrs: Any, y: torch.Tensor, place: int, other: Any, problem: Problem, at: int
-) -> tuple[torch.Tensor, torch.Tensor] | None:
+def _undo(problem: Problem, at: int, place: int, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """The operand at `place` that makes layer `at` output `y`, and where it is determined."""
+    layer = problem.layers[at]
+    kind, attrs = layer.kind, layer.attrs
+    other = problem.operand(at, 1 - place) if len(layer.inputs) > 1 and place < 2 else None
     everywhere = torch.ones_like(y, dtype=torch.bool)
     if kind == "identity":
         return y, everywhere

@@ -1,4 +1,4 @@
-"""Which causes may apply to a kind of network, and how its segments are looked at."""
+"""Which causes may apply to a kind of network, and how its segments are explained."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ __all__ = ["GENERAL", "Repertoire"]
 class Repertoire:
     """The families of causes that are tried on a segment, and what else differs between kinds of networks.
 
-    `fewer` makes a problem smaller, so that many hypotheses can be tried quickly. Of a segment with more than `longest`
-    layers that compute something no cause is looked for (None: of any length). `evidence` adds to what is said where no
-    cause is found. Findings whose last layers give the same `kin` are one, and that is why, unless their causes differ.
+    `fewer` makes a problem smaller, so that many hypotheses can be tried quickly. A segment with more than `longest`
+    layers that compute something gets no cause (None: no limit). `evidence` adds to the description of an error
+    without a cause. Findings whose last layers have the same `kin` are one fault, for that reason, unless their causes
+    differ.
     """
 
     families: Callable[[], Mapping[str, Family]]
@@ -31,4 +32,4 @@ class Repertoire:
 
 
 GENERAL = Repertoire(families, fewer_channels, longest=12)
-"""That of networks made of canonical layers."""
+"""The repertoire of networks made of canonical layers."""

@@ -1,6 +1,4 @@
-"""Try every hypothesis on a problem, and believe one only if it explains the error and no other does so
-as simply.
-"""
+"""Tries all hypotheses on a problem; one is believed if it explains the error and no other does so as simply."""
 
 from __future__ import annotations
 
@@ -69,7 +67,7 @@ def solve(problem: Problem) -> Explanation:
 
 
 def _guilty(problem: Problem, found: _Confirmed, confirmed: Sequence[_Confirmed]) -> Site | None:
-    """The layer that does it; None where several are changed, or where the same may be said of another one."""
+    """The guilty layer; None if the patch changes several, or if the same fact also fits another layer."""
     start, stop = found.patch.start, found.patch.stop
     others = (c.patch.start for c in confirmed if c.candidate.fact == found.candidate.fact)
     if stop - start != 1 or any(other != start for other in others):
@@ -99,7 +97,7 @@ def _evidence(problem: Problem) -> Fact | None:
 
 
 def _other(a: Candidate, b: Candidate) -> bool:
-    """Whether two hypotheses say different things. Of one kind of cause that is told by what they are about."""
+    """Whether two hypotheses differ: in their kind of cause, in what they are about, or in the twin's value."""
     return a.kind != b.kind or a.what != b.what or (bool(a.what) and a.fact.twin_value != b.fact.twin_value)
 
 
@@ -111,7 +109,7 @@ def proposals(problem: Problem) -> Iterator[Candidate]:
             try:
                 candidate = next(found, None)
             except (NotApplicable, EngineError):
-                break  # a family that cannot make sense of this segment has nothing more to say about it
+                break  # the family does not apply to this segment
             if candidate is None:
                 break
             yield candidate
@@ -125,7 +123,8 @@ def _confirmed(problem: Problem) -> Iterator[_Confirmed]:
         else None
     )
     best: Candidate | None = None
-    # The simplest first: what is less simple than one that holds can neither win nor raise a doubt.
+    # The simplest first: one that is less simple than a confirmed one can neither beat it nor cast doubt on
+    # it.
     for candidate in sorted(proposals(problem), key=lambda c: (not c.static, c.cost)):
         if best is not None and (candidate.static != best.static or candidate.cost > best.cost + _AS_SIMPLE):
             break
@@ -142,7 +141,7 @@ def _confirmed(problem: Problem) -> Iterator[_Confirmed]:
 
 
 def _tried(problem: Problem, candidate: Candidate) -> _Confirmed | None:
-    """How well a hypothesis explains the error; None where it does not apply."""
+    """How well a hypothesis explains the error; None if it does not apply."""
     if candidate.unit is not None:
         problem = replace(problem, unit=candidate.unit)
     try:

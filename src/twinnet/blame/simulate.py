@@ -18,8 +18,8 @@ __all__ = ["simulate"]
 def simulate(context: Context, kept: Collection[str]) -> dict[str, np.ndarray]:
     """The outputs, by network name, with the born error of the segments in `kept` taken away.
 
-    Every other segment creates just the error it was seen to create, on whatever comes in: with nothing kept these
-    are the twin's own outputs.
+    Every other segment adds the error it was observed to create, whatever its inputs are: with nothing kept, these are
+    the twin's own outputs.
     """
     changed: dict[str, torch.Tensor] = {}
     for pair in context.pairs:

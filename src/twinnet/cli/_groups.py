@@ -1,4 +1,4 @@
-"""Groups of options: a verb that takes a group takes all of its options, and gets them as one object."""
+"""Groups of options: a verb that takes a group accepts all of its options, and gets them as one object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["grouped"]
 
 
 def grouped(verb: Callable[..., None]) -> Callable[..., None]:
-    """Let a verb take groups: for each parameter that is a dataclass Typer sees the options that are its fields.
+    """Let a verb take groups: each parameter that is a dataclass becomes one option per field.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)

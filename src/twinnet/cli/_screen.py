@@ -1,4 +1,4 @@
-"""Answers on the terminal."""
+"""Helpers of verbs that print a result."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["command_line", "write_repro"]
 
 
 def command_line() -> tuple[str, ...]:
-    """The command as it was typed, word by word."""
+    """The command line as typed, as a list of words."""
     return ("twinnet", *sys.argv[1:])
 
 
 def write_repro(result: Result | ResultSet, *, silent: bool) -> None:
-    """The repro of a result that did not pass, in its run folder; what cannot be made is said, not raised."""
+    """Write the repro of a result that did not pass into its run folder; print why if it cannot be made."""
     import typer
 
     from twinnet.errors import UsageError

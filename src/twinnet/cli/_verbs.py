@@ -1,4 +1,4 @@
-"""A group of verbs whose help shows the first sentence of each whole."""
+"""A group of verbs whose help shows the whole first sentence of each."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["Verbs"]
 
 
 class Verbs(TyperGroup):
-    """Lists verbs with their sentences wrapped, not cut off."""
+    """Lists verbs with their sentences wrapped, not truncated."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Each verb with its whole first sentence, however long."""
+        """Write each verb with its whole first sentence."""
         verbs = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         rows = [(name, _first_sentence(verb.help or "")) for name, verb in verbs if verb is not None]
         with formatter.section("Commands"):

@@ -21,14 +21,16 @@ def command(
     ] = None,
     execute: Annotated[
         list[str] | None,
-        typer.Option("--execute", "-e", metavar="COMMAND", help="Ask this and leave; may be repeated."),
+        typer.Option(
+            "--execute", "-e", metavar="COMMAND", help="Run this command and exit; may be repeated."
+        ),
     ] = None,
     ca: Annotated[
         str | None,
-        typer.Option("--ca", metavar="FILE.pem", help="Certificate to trust, for one signed by nobody else."),
+        typer.Option("--ca", metavar="FILE.pem", help="Certificate to trust, if it is self-signed."),
     ] = None,
 ) -> None:
-    """Ask a running debugger, with history, and completion of commands and site names.
+    """Open a prompt for a running debugger, with history and completion of commands and site names.
 
     Example: twinnet attach http://127.0.0.1:8765
     """

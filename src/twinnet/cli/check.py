@@ -32,12 +32,12 @@ def command(
         typer.Option(
             "--watch",
             metavar="PATTERN",
-            help="Only inner sites whose tensor, module or op fits; may be repeated.",
+            help="Only inner sites whose tensor, module or op matches; may be repeated.",
         ),
     ] = None,
     skip: Annotated[
         list[str] | None,
-        typer.Option("--skip", metavar="PATTERN", help="Leave out inner sites that fit; may be repeated."),
+        typer.Option("--skip", metavar="PATTERN", help="Leave out inner sites that match; may be repeated."),
     ] = None,
     stated: o.Stated,
     metric: Annotated[
@@ -87,7 +87,8 @@ def command(
         ),
     ] = None,
     advise: Annotated[
-        bool, typer.Option("--advise", help="Say which segments to keep in float, tried by running.")
+        bool,
+        typer.Option("--advise", help="Find which segments to keep in float, by running the twin that way."),
     ] = False,
     advise_target: Annotated[
         float | None, typer.Option("--advise-target", metavar="DB", help="Target SNR in dB.")

@@ -18,7 +18,9 @@ def command(
     first: Annotated[
         Path, typer.Argument(metavar="DIR_A", help="The reference: a recording, or a folder of .npy/.npz.")
     ],
-    second: Annotated[Path, typer.Argument(metavar="DIR_B", help="The twin: likewise.")],
+    second: Annotated[
+        Path, typer.Argument(metavar="DIR_B", help="The twin: a recording, or a folder of .npy/.npz.")
+    ],
     *,
     network: Annotated[
         str | None,

@@ -24,9 +24,9 @@ def command(
     out: o.Out = None,
     quiet: o.Quiet = False,
 ) -> None:
-    """Run network and twin with full traces, then stop and answer questions over HTTP until `quit`.
+    """Run network and twin with full traces, then stop and serve both over HTTP until `quit`.
 
-    Of several samples the one that shows most is kept. Prints a curl line with the token of this start.
+    With several samples, the most telling one is kept. Prints a curl command with the token.
 
     Example: twinnet debug model.py:build --twin onnxruntime:model.onnx --inputs photo.png
     """
@@ -44,5 +44,5 @@ def command(
     if not quiet:
         typer.echo(repr(stopped.result))
         typer.echo("")
-    # Whoever reads our output line by line must not wait for a buffer to fill.
+    # Flush, for programs that read our output line by line.
     serve_stopped(stopped, settings, say=lambda text: print(text, flush=True))

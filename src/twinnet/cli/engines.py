@@ -1,4 +1,4 @@
-"""`twinnet engines`: what is installed, what each can do, how to install the rest, what other packages add."""
+"""`twinnet engines`: installed engines, what each can do, how to install the rest, and plug-ins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["command"]
 
 
 def command() -> None:
-    """What is installed and where it comes from, what each engine can do, and how to install the rest."""
+    """List the engines: what is installed and from where, what each can do, and how to install the rest."""
     from rich.console import Console
     from rich.table import Table
 
@@ -50,7 +50,7 @@ def command() -> None:
 
 
 def _added(kind: Kind) -> list[str]:
-    """A line for each plugin of another kind than engines."""
+    """A line for each plug-in of this kind."""
     from twinnet.blame.causes import FAMILIES
     from twinnet.errors import UsageError
     from twinnet.plugins import ignored, plugins

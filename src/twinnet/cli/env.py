@@ -10,7 +10,7 @@ __all__ = ["command"]
 
 
 def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Print what this installation consists of, ready to paste into an issue."""
+    """Print versions and machine, to paste into an issue."""
     import json
 
     from twinnet.environment import environment

@@ -17,7 +17,7 @@ def command(
     shape: o.Shape = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Stages, shapes, parameters and operators of a module or file."""
+    """List the stages, shapes, parameters and operators of a module or file."""
     from twinnet.inspection import inspect, render
 
     found = inspect(network, shapes=o.shapes(shape))

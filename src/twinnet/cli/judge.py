@@ -20,7 +20,7 @@ def command(
     baseline: o.Baseline = None,
     answer: o.Answer,
 ) -> None:
-    """Judge a finished run under other tolerances, or against a baseline, without running anything."""
+    """Judge a finished run by other tolerances, or against a baseline, without running anything."""
     from twinnet.judge.again import against_baseline, judge_again, stages_again
     from twinnet.result import Result, ResultSet, StagedResult
 

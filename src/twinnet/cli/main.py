@@ -33,9 +33,9 @@ __all__ = ["app", "main"]
 
 
 class _Verbs(Verbs):
-    """The group of verbs. Its own options are looked at only where a command line starts with one.
+    """The group of verbs. Its own options are parsed only if the command line starts with one.
 
-    Converting even absent options costs more than the help of a verb.
+    Parsing them otherwise would take longer than printing the help of a verb.
     """
 
     _verb_first = False
@@ -57,7 +57,7 @@ app = typer.Typer(
     help="Does the network you ship compute what the network you trained computes? Where, and why not?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    # Plain help: the coloured panels alone would take longer than everything else together.
+    # Plain help: coloured panels would take longer than everything else together.
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 PASS, 1 FAIL, 2 wrong usage or unreadable input, 3 ERROR (it could not run).",
@@ -86,18 +86,18 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line; errors addressed to a person are printed without a stack trace."""
+    """Run the command line; errors meant for the user are printed without a stack trace."""
     from twinnet.errors import TwinnetError
 
-    # Importing PyTorch makes a million objects that stay: looking among them for garbage takes a fifth of the import,
-    # and freeing them one by one at the end as long again.
+    # Importing PyTorch makes a million permanent objects: collecting garbage among them takes a fifth of the import,
+    # and freeing them at the end as long again.
     gc.set_threshold(100_000, 50, 50)
     atexit.register(gc.freeze)
     if not sys.warnoptions:
-        # Advice of libraries to each other; `python -W default -m twinnet.cli.main` shows it.
+        # Warnings from libraries to developers; `python -W default -m twinnet.cli.main` shows it.
         warnings.simplefilter("ignore", FutureWarning)
     if len(sys.argv) == 3 and sys.argv[1] in ("--show-completion", "--install-completion"):
-        # A shell that is named is taken, also where a package is installed that could guess it.
+        # Use the shell that is named, even if a package is installed that could guess it.
         os.environ.setdefault("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     try:
         app(prog_name="twinnet")
@@ -108,7 +108,7 @@ def main() -> None:
         typer.echo("twinnet: stopped", err=True)
         sys.exit(130)
     except BrokenPipeError:
-        # The reader of our output went away (`| head`); nothing is wrong.
+        # The reader of our output closed it (`| head`); this is not an error.
         sys.stderr.close()
         sys.exit(0)
 

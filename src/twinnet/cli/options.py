@@ -1,4 +1,4 @@
-"""Options that several verbs share, each defined once; those that always come together are a group."""
+"""Options shared by several verbs, each defined once, in groups."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print result.json instead of
 
 @dataclass(frozen=True)
 class Running:
-    """What a network is run on, and how."""
+    """Inputs, and how the network is run."""
 
     inputs: Annotated[
         list[str] | None,
@@ -76,7 +76,7 @@ class Running:
             "-i",
             metavar="SOURCE",
             help="Folder of images, image, .npy, .npz, .safetensors, or file.py:samples; for several inputs "
-            "NAME=FILE, repeated. Without it inputs are synthesised.",
+            "NAME=FILE, repeated. Without it inputs are synthetic.",
         ),
     ] = None
     shape: Shape = None
@@ -89,7 +89,7 @@ class Running:
         ),
     ] = None
     samples: Annotated[
-        int | None, typer.Option("--samples", min=1, help="How many samples to take, or to make (2).")
+        int | None, typer.Option("--samples", min=1, help="Number of samples to read or to make (2).")
     ] = None
     seed: Annotated[int, typer.Option("--seed", help="Seed of synthetic inputs.")] = 0
     as_spec: Annotated[
@@ -116,12 +116,12 @@ class Running:
         typer.Option(
             "--time-limit",
             metavar="SECONDS",
-            help="Stop onnx-reference, and each program that an engine starts, after so long.",
+            help="Stop onnx-reference, and each program that an engine starts, after this time.",
         ),
     ] = None
 
     def options(self, **more: Any) -> Options:
-        """As a check takes them; `inputs` stand on their own there."""
+        """The options of a check; `inputs` are passed separately."""
         from twinnet.checking.options import Options
 
         return Options(
@@ -152,16 +152,16 @@ class Stated:
         float | None, typer.Option("--atol", min=0, help="At most atol + rtol x |network| apart.")
     ] = None
     ulp: Annotated[
-        float | None, typer.Option("--ulp", min=0, help="At most so many units in the last place apart.")
+        float | None, typer.Option("--ulp", min=0, help="At most this many units in the last place apart.")
     ] = None
     snr: Annotated[
-        float | None, typer.Option("--snr", help="Signal-to-noise ratio of at least so many dB.")
+        float | None, typer.Option("--snr", help="Signal-to-noise ratio of at least this many dB.")
     ] = None
     psnr: Annotated[
-        float | None, typer.Option("--psnr", help="Peak signal-to-noise ratio of at least so many dB.")
+        float | None, typer.Option("--psnr", help="Peak signal-to-noise ratio of at least this many dB.")
     ] = None
     cosine: Annotated[
-        float | None, typer.Option("--cosine", max=1, help="Cosine similarity of at least so much.")
+        float | None, typer.Option("--cosine", max=1, help="Cosine similarity of at least this value.")
     ] = None
     tolerance: Annotated[
         str | None,
@@ -171,7 +171,7 @@ class Stated:
     ] = None
 
     def tolerances(self) -> Tolerances:
-        """All of them, in the order in which they hold."""
+        """All stated tolerances, in order."""
         from twinnet.judge.tolerance import Tolerance, Tolerances, read_rules
 
         limits = {name: value for name, value in vars(self).items() if name != "tolerance"}
@@ -180,7 +180,7 @@ class Stated:
 
 @dataclass(frozen=True)
 class Answer:
-    """In which form a result is printed, and what its exit code is."""
+    """How a result is printed, and its exit code."""
 
     strict: Annotated[
         bool, typer.Option("--strict", help="A PASS on data that could not show a fault exits with 1.")
@@ -191,7 +191,7 @@ class Answer:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing but the answer may be printed."""
+        """Whether only the result itself may be printed."""
         return self.quiet or self.as_json
 
     def give(self, result: Result | ResultSet, *, unmatched: bool = False) -> None:
@@ -213,7 +213,7 @@ class Answer:
             typer.echo(render_unmatched(result))
 
     def leave(self, result: Result | ResultSet) -> NoReturn:
-        """End the verb with the exit code of the result."""
+        """Exit with the exit code of the result."""
         from twinnet.result import ResultSet
 
         parts = result.results if isinstance(result, ResultSet) else (result,)
@@ -229,7 +229,7 @@ class Door:
         str,
         typer.Option(
             "--host",
-            help="Address to listen on. Other than this machine's own: with a certificate, or --insecure.",
+            help="Address to listen on; one that other machines can reach needs a certificate or --insecure.",
         ),
     ] = "127.0.0.1"
     port: Annotated[
@@ -246,18 +246,20 @@ class Door:
         Path | None, typer.Option("--tls-cert", metavar="FILE.pem", help="Certificate for HTTPS.")
     ] = None
     tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE.pem", help="Its key, if in a file of its own.")
+        Path | None, typer.Option("--tls-key", metavar="FILE.pem", help="Its key, if in a separate file.")
     ] = None
     insecure: Annotated[
         bool,
         typer.Option(
             "--insecure",
-            help="Allow --host without encryption. Code runs for whoever reads the token on the wire.",
+            help="Allow --host without encryption. Anyone who sees the token on the network can run code.",
         ),
     ] = False
     read_only: Annotated[
         bool,
-        typer.Option("--read-only", help="Commands that look; nothing is evaluated, patched or written."),
+        typer.Option(
+            "--read-only", help="Allow only commands that read; nothing is evaluated, patched or written."
+        ),
     ] = False
     info: Annotated[
         Path | None,
@@ -273,11 +275,11 @@ class Door:
     ] = 300.0
 
     def moved(self) -> bool:
-        """Whether anything was asked for; a port may stand in the environment for another program."""
+        """Whether any option was given; the port is ignored, as it may come from the environment."""
         return replace(self, port=None) != Door()
 
     def settings(self, folder: Path) -> Settings:
-        """What the debugger is told; a door that stands open too wide is refused before anything runs."""
+        """The debugger's settings; unsafe ones are refused before anything runs."""
         from twinnet.debugger.settings import Settings
 
         told = {name: value for name, value in vars(self).items() if name != "command_limit"}
@@ -287,14 +289,14 @@ class Door:
 
 
 def shapes(given: list[str] | None) -> dict[str, tuple[int, ...]] | None:
-    """The shapes of `--shape`, by input; None if none is stated."""
+    """Parse `--shape`: shapes by input; None if none is given."""
     from twinnet.network.shapes import parse_shapes
 
     return parse_shapes(given or ()) or None
 
 
 def parse_memory(text: str | None) -> int | None:
-    """Bytes of "512M" or "2G".
+    """Parse a size such as "512M" or "2G" into bytes.
 
     >>> parse_memory("2M")
     2097152
@@ -311,5 +313,5 @@ def parse_memory(text: str | None) -> int | None:
     except ValueError:
         raise UsageError(f"--max-memory {text!r} is not a size", hint="for example 512M or 2G") from None
     if value < 1 << 20:
-        raise UsageError(f"--max-memory {text} is too little", hint="at least 1M")
+        raise UsageError(f"--max-memory {text} is too small", hint="at least 1M")
     return value

@@ -1,4 +1,4 @@
-"""`twinnet record`: run one side and keep what it computes."""
+"""`twinnet record`: run one side and record its tensors."""
 
 from __future__ import annotations
 

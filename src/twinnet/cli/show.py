@@ -21,7 +21,7 @@ def command(
     unmatched: Annotated[bool, typer.Option("--unmatched", help="List sites without a partner.")] = False,
     verbose: o.Verbose = False,
 ) -> None:
-    """Print the answer of a run again, or draw the difference at one site."""
+    """Print the result of a run again, or draw the difference at one site."""
     from twinnet.report.show import draw_site, open_report
     from twinnet.result import Result
 

@@ -1,7 +1,7 @@
 """The live debugger: network and twin stopped at the same place, over HTTP.
 
-`set_trace(**names)` stops a program at the line that calls it, `serve(names)` does the same for whoever has the
-names at hand; `twinnet debug` runs both sides first. See docs/live-debugger.md.
+`set_trace(**names)` stops a program at the line that calls it; `serve(names)` serves the given names without a frame;
+`twinnet debug` runs both sides first. See docs/live-debugger.md.
 """
 
 from __future__ import annotations
@@ -15,15 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Settings", "serve", "set_trace"]
 
-_HOMES = {
-    "Settings": "twinnet.debugger.settings",
-    "serve": "twinnet.debugger.entry",
-    "set_trace": "twinnet.debugger.entry",
-}
+_HOMES = {"Settings": "settings", "serve": "entry", "set_trace": "entry"}
 
 
 def __getattr__(name: str) -> Any:
-    # A script may import this at its top: nothing heavy comes with it.
+    # A script may import this at its top, so nothing heavy is imported with it.
     if name not in _HOMES:
         raise AttributeError(f"module 'twinnet.debugger' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"twinnet.debugger.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""What a command answers: text for people, data for programs, a picture where there is one."""
+"""The answer of a command: text, data for programs, and possibly a picture."""
 
 from __future__ import annotations
 

@@ -26,18 +26,18 @@ _HISTORY = Path("twinnet") / "attach-history"
 
 @dataclass(frozen=True)
 class Client:
-    """A debugger that can be asked."""
+    """A connection to a running debugger."""
 
     url: str
     token: str
     ca: str | None = None
 
     def ask(self, text: str, timeout: float | None = None) -> dict[str, Any]:
-        """The answer as data: `ok`, `text` and `data`."""
+        """Send a command; returns the answer as `ok`, `text` and `data`."""
         request = urllib.request.Request(
             self.url, text.encode(), {"X-Token": self.token, "Accept": "application/json"}, method="POST"
         )
-        handlers: list[Any] = [urllib.request.ProxyHandler({})]  # what is on this machine needs no proxy
+        handlers: list[Any] = [urllib.request.ProxyHandler({})]  # this machine needs no proxy
         if self.url.startswith("https:"):
             try:
                 handlers.append(
@@ -55,7 +55,7 @@ class Client:
             first = body.partition("\n")[0]
             if error.code == 401:
                 raise UsageError(
-                    f"{self.url} does not know this token", hint="it is new on every start"
+                    f"{self.url} does not accept this token", hint="the token is new on every start"
                 ) from None
             return {"ok": False, "text": first, "data": None}
         except urllib.error.URLError as error:
@@ -63,11 +63,11 @@ class Client:
                 f"{self.url} does not answer: {error.reason}", hint="is it still running?"
             ) from None
         except (OSError, ValueError) as error:
-            raise EngineError(f"{self.url} does not answer as a debugger does: {error}") from None
+            raise EngineError(f"{self.url} does not answer like a debugger: {error}") from None
 
 
 def _client(place: str, token: str | None, ca: str | None) -> Client:
-    """The debugger at an address, or the one that wrote a file."""
+    """Connect to the debugger at an address, or to the one that wrote this file."""
     if Path(place).is_file():
         found = dict(part.split("=", 1) for part in _words(Path(place)) if "=" in part)
         if "URL" not in found or "T" not in found:
@@ -95,7 +95,7 @@ def _words(path: Path) -> list[str]:
 
 
 def attach(place: str, token: str | None = None, commands: Sequence[str] = (), ca: str | None = None) -> int:
-    """Ask `commands`, or whatever is typed; returns 1 if the last answer was an error."""
+    """Run `commands`, or what the user types; returns 1 if the last answer was an error."""
     client = _client(place, token, ca)
     if commands:
         return _print(*(client.ask(text) for text in commands))
@@ -114,7 +114,7 @@ def _print(*answers: dict[str, Any]) -> int:
 
 
 def unfinished(text: str) -> bool:
-    """Whether Python waits for more lines.
+    """Whether Python needs more lines to complete this text.
 
     >>> unfinished("for i in range(3):"), unfinished("cmp('x')"), unfinished("p ("), unfinished("w")
     (True, False, True, False)
@@ -127,7 +127,7 @@ def unfinished(text: str) -> bool:
 
 
 def _piped(client: Client) -> int:
-    """Lines of a script; a block ends with an empty line or with the input."""
+    """Run the lines of a script; a block ends with an empty line or with the input."""
     code, pending = 0, ""
     for line in [*sys.stdin.read().splitlines(), ""]:
         pending = f"{pending}\n{line}" if pending else line
@@ -177,7 +177,7 @@ def _names(client: Client) -> list[str]:
 
 
 def complete(text: str, names: Sequence[str]) -> list[str]:
-    """Names that begin with what is typed; a leading dot, as site names may have, is kept.
+    """Names that start with the typed text; a leading dot is kept.
 
     >>> complete(".stage1.in", ["stage1", "stage1.in_c0", "sites"])
     ['.stage1.in_c0']
@@ -205,7 +205,7 @@ def _prepare_readline(names: Sequence[str]) -> Path | None:
         home.parent.mkdir(parents=True, exist_ok=True)
         if home.is_file():
             readline.read_history_file(home)
-    except OSError:  # a history that cannot be read is no reason not to work
+    except OSError:  # work without a history that cannot be read
         return None
     return home
 

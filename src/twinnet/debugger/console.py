@@ -1,4 +1,4 @@
-"""From a line of text to an answer: pdb's short commands, ours, and Python in the stopped frame."""
+"""Answer a line of text: pdb's short commands, ours, or Python in the stopped frame."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ _HERE = "<debugger>"
 
 
 class Quit(Exception):
-    """The program goes on."""
+    """Raised by `quit`: the program continues."""
 
 
 class Late(BaseException):
-    """Raised inside a command that takes longer than it may; no `except Exception` of the command stops it."""
+    """Raised inside a command that exceeds its time limit; a BaseException, so that the command cannot catch it."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer and whether it is one, or the text of an error."""
+    """An answer, or the text of an error if not `ok`."""
 
     ok: bool
     answer: Answer
 
 
 class Console:
-    """Answers lines of text. Lives in the stopped thread; nothing that is asked can end it but `quit`."""
+    """Answers lines of text in the stopped thread; only `quit` ends it."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Console:
         self._given = dict(given or {})
 
     def ask(self, text: str) -> Reply:
-        """The answer to one request. Only `Quit` and `Late` come out of here."""
+        """Answer one request. Raises only `Quit` and `Late`."""
         try:
             return Reply(True, self._answer(text.strip()))
         except (Quit, Late):
@@ -112,11 +112,11 @@ class Console:
         return Answer(printed + answer.text, answer.data, answer.picture) if printed else answer
 
     def _run(self, text: str, *, own: bool = True) -> tuple[Any, str]:
-        """Evaluate text in the frame; the value of its last expression and what it printed."""
+        """Evaluate text in the frame; returns the value of its last expression and its printed output."""
         tree = ast.parse(text, _HERE)
         last = tree.body[-1] if tree.body else None
         names = names_of(self.stopped, self._given) if own else {}
-        # One dictionary for everything: functions and comprehensions see the frame's variables, too.
+        # One dictionary for everything, so that functions and comprehensions see the frame's variables too.
         scope: dict[str, Any] = {**self.frames.globals, **self.frames.variables, **names}
         before = dict(scope)
         with _captured() as printed:
@@ -135,7 +135,7 @@ class Console:
                 ):
                     value = value()
             finally:
-                # Also what was assigned before an error: as if it had been typed line by line.
+                # Assignments made before an error are kept, as if typed line by line.
                 self._kept(before, scope)
         return value, printed.getvalue()
 
@@ -153,10 +153,10 @@ class Console:
     # -- reading only --------------------------------------------------------------------------------------------
 
     def _literal(self, text: str) -> Answer:
-        """A command with plain values as arguments; nothing is evaluated."""
+        """Run a command with literal arguments; nothing is evaluated."""
         refused = UsageError(
-            f"read-only: {text.splitlines()[0][:60]!r} is not one of the commands that only look",
-            hint=f"those are {', '.join(n for n, s in COMMANDS.items() if not s.changes)}, inputs, help, w, l, u, d",
+            f"read-only: {text.splitlines()[0][:60]!r} is not allowed",
+            hint=f"allowed: {', '.join(n for n, s in COMMANDS.items() if not s.changes)}, inputs, help, w, l, u, d",
         )
         try:
             call = ast.parse(text, _HERE, "eval").body
@@ -191,7 +191,7 @@ class Console:
             spec = COMMANDS.get(name)
             if spec is None:
                 raise UsageError(
-                    f"no command {name!r}", hint=f"there are {', '.join(COMMANDS)}, inputs, quit"
+                    f"unknown command {name!r}", hint=f"commands: {', '.join(COMMANDS)}, inputs, quit"
                 )
             return Answer(f"{spec.usage}\n{spec.function.__doc__ or ''}".rstrip())
         lines = []
@@ -215,7 +215,7 @@ class Console:
 
 
 def _is_python(text: str) -> bool:
-    """Whether `p + 1` may be meant as it stands."""
+    """Whether the text parses as Python, such as `p + 1` with a variable p."""
     try:
         ast.parse(text)
     except (SyntaxError, ValueError):
@@ -247,7 +247,7 @@ def _trace_text(error: BaseException) -> str:
 
 
 class _Split(io.TextIOBase):
-    """Standard output in which one thread writes somewhere else."""
+    """Standard output, except that one thread writes elsewhere."""
 
     def __init__(self, others: Any, thread: int, mine: io.StringIO) -> None:
         self._others, self._thread, self._mine = others, thread, mine
@@ -262,7 +262,7 @@ class _Split(io.TextIOBase):
 
 @contextlib.contextmanager
 def _captured() -> Iterator[io.StringIO]:
-    """What this thread prints; other threads of the program go on printing where they did."""
+    """Capture what this thread prints; other threads still print to standard output."""
     mine = io.StringIO()
     with contextlib.redirect_stdout(_Split(sys.stdout, threading.get_ident(), mine)):  # type: ignore[type-var]
         yield mine

@@ -1,4 +1,4 @@
-"""Where threads of the server hand requests to the stopped thread, and wait for the answers."""
+"""Pass requests from the server's threads to the stopped thread, and wait for the answers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from twinnet.debugger.console import Late, Quit, Reply
 __all__ = ["Desk"]
 
 _GRACE = 5.0
-"""Seconds that an interrupted command gets to come back before its asker is told that it still runs."""
+"""Seconds that an interrupted command gets to return before its client is told that it still runs."""
 
 _SOON = 100
-"""Turns of a loop within which an exception that was sent to this thread is raised."""
+"""Loop iterations within which an exception sent to this thread is raised."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class _Request:
 
 
 class Desk:
-    """One request at a time, in the order they came, all in the stopped thread."""
+    """Handles requests one at a time, in order, in the stopped thread."""
 
     def __init__(self, ask: Callable[[str], Reply], time_limit: float) -> None:
         self._ask = ask
@@ -45,7 +45,7 @@ class Desk:
     # -- the stopped thread --------------------------------------------------------------------------------------
 
     def work(self) -> None:
-        """Answer requests until somebody quits."""
+        """Answer requests until a client quits."""
         self._thread = threading.get_ident()
         try:
             while True:
@@ -75,7 +75,7 @@ class Desk:
             finally:
                 self._settle()
         except Late:
-            # The limit struck between the answer and here; the answer counts.
+            # The time limit hit after the answer was made; the answer counts.
             self._settle()
         finally:
             request.reply = reply
@@ -83,10 +83,10 @@ class Desk:
         return go_on
 
     def _settle(self) -> None:
-        """From here on no limit strikes: one that is on its way is taken here.
+        """End the time limit of this request; if its exception is already on the way, wait for it here.
 
-        It has to arrive. Called back, it would leave the interpreter looking for it after every instruction for good,
-        and in an endless loop once somebody traces the program.
+        It cannot be cancelled: the interpreter would then look for it after every instruction, and loop forever once
+        the program is traced.
         """
         while True:
             try:
@@ -118,9 +118,9 @@ class Desk:
     # -- the server's threads ------------------------------------------------------------------------------------
 
     def submit(self, text: str, finish: Callable[[Reply], Reply] | None = None) -> Reply | None:
-        """The reply to a request; None if it was still running, or waiting for others, after the time limit.
+        """Submit a request; returns its reply, or None if it is still running or waiting after the time limit.
 
-        `finish` is called with the reply in the stopped thread: pictures are made there, where the tensors live.
+        `finish` is called with the reply in the stopped thread, so that pictures are made there.
         """
         request = _Request(text, finish=finish)
         with self._lock:

@@ -1,4 +1,4 @@
-"""Stop here and answer: the entry points for programs."""
+"""Entry points for programs: stop here and serve."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ def _say(text: str) -> None:
 
 
 def set_trace(**names: Any) -> None:
-    """Stop the program at this line and serve it over HTTP until somebody asks for `quit`.
+    """Stop the program at this line and serve it over HTTP until a client sends `quit`.
 
     With `network`, `twin` and `inputs` both sides are run first, with full traces; with `trace` and `twin_trace` (or
-    `model_dbg` and `lut_dbg`) these are compared. Any other name is put in reach beside the caller's variables. The
+    `model_dbg` and `lut_dbg`) these are compared. Any other name is available besides the caller's variables. The
     port is the first free one from 8765, or that of the environment variable TWINNET_DEBUG_PORT.
     """
-    frame = sys._getframe(1)
-    serve(names, frame=frame, settings=Settings.from_environment())
+    serve(names, frame=sys._getframe(1), settings=Settings.from_environment())
 
 
 def serve(
@@ -42,14 +41,13 @@ def serve(
     *,
     frame: FrameType | None = None,
     settings: Settings | None = None,
-    say: Callable[[str], None] = _say,
 ) -> None:
-    """Serve what `names` hold (see `set_trace`) until somebody asks for `quit`. Of several processes one serves."""
+    """Serve `names` (see `set_trace`) until a client sends `quit`. With several processes, the first one serves."""
     chosen = settings or Settings.from_environment()
     chosen.check()
     with only_first() as first:
         if first:
-            serve_stopped(stop_with(names, chosen.folder), chosen, frame=frame, names=names, say=say)
+            serve_stopped(stop_with(names, chosen.folder), chosen, frame=frame, names=names)
 
 
 def serve_stopped(
@@ -60,7 +58,7 @@ def serve_stopped(
     names: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = _say,
 ) -> None:
-    """Serve two sides that are stopped already; they are let go at the end."""
+    """Serve two stopped sides, and release them at the end."""
     console = Console(stopped, frame, names, read_only=settings.read_only)
     desk = Desk(console.ask, settings.time_limit)
     try:
@@ -93,10 +91,10 @@ def _banner(server: Server, info: Path, settings: Settings) -> str:
 
 
 def _write_info(path: Path, server: Server) -> None:
-    """Address and token, to be read by a shell; for the eyes of its owner only."""
+    """Write address and token for a shell to read; only the owner can read the file."""
     place = server.settings
     lines = [
-        "# twinnet debugger: read this file with a dot, then paste the line below",
+        "# twinnet debugger: source this file, then paste the line below",
         f"URL={shlex.quote(server.url)}",
         f"HOST={shlex.quote(place.host)}",
         f"PORT={server.server_port}",

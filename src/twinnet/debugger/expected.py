@@ -1,4 +1,4 @@
-"""What a site of the twin should hold, given what the twin itself computed before it."""
+"""The expected tensor at a site of the twin, given the twin's own inputs to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["expected"]
 
 
 def expected(stopped: Stopped, row: PairResult) -> np.ndarray:
-    """The network's segment on the twin's own inputs, by the steps it is judged by (layers in float64).
+    """Evaluate the network's segment on the twin's own inputs, in float64.
 
     >>> import torch
     >>> from twinnet.debugger.start import stop_at_check
@@ -30,7 +30,7 @@ def expected(stopped: Stopped, row: PairResult) -> np.ndarray:
     if context is not None and name in context.graph.producer:
         found = context.frontier(stopped.pairs[name])
     if context is None or found is None:
-        raise UsageError(f"the layers before {name} cannot be evaluated", hint="swap(site) can be tried")
+        raise UsageError(f"the layers before {name} cannot be evaluated", hint="try swap(site)")
     from twinnet.layers import evaluate
 
     indices, values, _ = found

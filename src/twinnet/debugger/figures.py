@@ -11,7 +11,7 @@ __all__ = ["grid", "number", "table"]
 
 
 def number(value: float | int | None) -> str:
-    """A value as a person compares it: short, and exact where it is whole.
+    """Format a value briefly; whole numbers exactly.
 
     >>> [number(v) for v in (3.0, 0.125, 1.23456789e-7, float("nan"), -12345.678, None)]
     ['3', '0.125', '1.235e-07', 'NaN', '-1.235e+04', '-']
@@ -29,7 +29,7 @@ def number(value: float | int | None) -> str:
 
 
 def grid(values: np.ndarray, indent: str = "  ") -> list[str]:
-    """A matrix in columns; what is exactly zero is a dot, so that differences stand out.
+    """Format a matrix in columns; zeros are dots, so that differences stand out.
 
     >>> grid(np.array([[0, 0.5], [-2, 0]]))
     ['     .  0.5', '    -2    .']
@@ -41,7 +41,7 @@ def grid(values: np.ndarray, indent: str = "  ") -> list[str]:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Rows under a head, the first `left` columns flush left, the others flush right.
+    """Format rows under a head; the first `left` columns are left-aligned, the others right-aligned.
 
     >>> table(["site", "max"], [["conv", "0.5"], ["a", "12"]])
     ['site  max', 'conv  0.5', 'a      12']

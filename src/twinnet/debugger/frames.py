@@ -1,4 +1,4 @@
-"""The stopped frames: where the program stands, and its variables, to be read and written."""
+"""The stopped frames: source position and variables, to be read and written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AROUND = 5
 
 
 class Frames:
-    """The stack at the stop, innermost frame first, one of which is looked at."""
+    """The stack at the stop, innermost frame first; one of them is the current frame."""
 
     def __init__(self, frame: FrameType | None) -> None:
         self._stack: list[FrameType] = []
@@ -29,28 +29,28 @@ class Frames:
 
     @property
     def frame(self) -> FrameType | None:
-        """The frame looked at; None where there is no program around."""
+        """The current frame; None if no program is stopped."""
         return self._stack[self._at] if self._stack else None
 
     @property
     def variables(self) -> dict[str, Any]:
-        """The variables of the frame, as one dictionary that stays the same while the program is stopped."""
+        """The variables of the current frame, in one dictionary that persists while the program is stopped."""
         frame = self.frame
         if frame is None:
             return self._own
-        # Once only: asking a frame again for its locals would overwrite what was assigned at the prompt.
+        # Only once: reading a frame's locals again would overwrite assignments made at the prompt.
         if self._at not in self._locals:
             self._locals[self._at] = frame.f_locals
         return self._locals[self._at]
 
     @property
     def globals(self) -> dict[str, Any]:
-        """What the frame's module defines."""
+        """The globals of the current frame."""
         frame = self.frame
         return {} if frame is None else frame.f_globals
 
     def assign(self, names: Mapping[str, Any]) -> None:
-        """Set variables of the frame; the program goes on with them."""
+        """Set variables of the current frame; the program continues with them."""
         variables, frame = self.variables, self.frame
         variables.update(names)
         if frame is not None and variables is not frame.f_globals:
@@ -61,16 +61,16 @@ class Frames:
     # -- moving and showing --------------------------------------------------------------------------------------
 
     def move(self, steps: int) -> str:
-        """Towards the caller (positive) or back; the new place in words."""
+        """Move towards the caller (positive) or back; returns the new position as text."""
         if not self._stack:
-            raise UsageError("no program is stopped around this: there are no frames")
+            raise UsageError("no program is stopped here: there are no frames")
         self._at = min(max(self._at + steps, 0), len(self._stack) - 1)
         return self._words(self._at)
 
     def stack(self) -> str:
-        """All frames, outermost first, the one looked at marked."""
+        """All frames, outermost first, with the current one marked."""
         if not self._stack:
-            return "no program is stopped around this: there are no frames"
+            return "no program is stopped here: there are no frames"
         return "\n".join(self._words(i) for i in range(len(self._stack) - 1, -1, -1))
 
     def _words(self, index: int) -> str:
@@ -83,15 +83,15 @@ class Frames:
         )
 
     def listing(self, first: int | None = None, last: int | None = None) -> str:
-        """Source lines around the stop, or those named."""
+        """Source lines around the stop, or the given lines."""
         frame = self.frame
         if frame is None:
-            raise UsageError("no program is stopped around this: there is no source")
+            raise UsageError("no program is stopped here: there is no source")
         start = first if first is not None else max(1, frame.f_lineno - _AROUND)
         stop = last if last is not None else start + 2 * _AROUND
         lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
         if not lines:
-            raise UsageError(f"no source at hand for {frame.f_code.co_filename}")
+            raise UsageError(f"no source available for {frame.f_code.co_filename}")
         shown = []
         for number in range(start, min(stop, len(lines)) + 1):
             mark = "->" if number == frame.f_lineno else "  "

@@ -1,4 +1,4 @@
-"""A check that is not over: both sides stay open, and the tensors of its most telling sample are kept."""
+"""A check held open: both sides stay open, and the tensors of its most telling sample are kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Held"]
 
 
 class Held:
-    """Both sides of a check, open, and the sample that shows most, which it keeps by listening to the check."""
+    """Both open sides of a check, and its most telling sample, kept by listening to the check."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -59,19 +59,19 @@ class Held:
         return {"network": net, "twin": twin}
 
     def born(self, seen: Seen, pair: Pair) -> Born:
-        """The born test of one pair."""
+        """Run the born test on one pair."""
         if self.plan is None or self.plan.test is None:
             return Born("not judged", reason=fact("born.no_layers"))
         return self.plan.test.on(seen.sample, seen.trace, seen.twin_trace)(pair)
 
     def context(self, seen: Seen) -> Context | None:
-        """What blame may look at."""
+        """The context for blame; None before the plan is made."""
         return None if self.plan is None else context_of(self.plan, seen)
 
     def retrace(
         self, side: str, sample: Mapping[str, np.ndarray], patches: Mapping[str, np.ndarray]
     ) -> Trace:
-        """One more run of a side with other tensors at some of its sites."""
+        """Run a side again with other tensors at some of its sites."""
         session = self.sessions[side]
         watch = {site.tensor for site in session.sites}
         trace = session.retrace(sample, patches, watch, TraceBuilder(self.case.job.memory or DEFAULT_MEMORY))

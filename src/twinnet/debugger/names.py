@@ -1,4 +1,4 @@
-"""What is in reach at the prompt beside the program's own variables."""
+"""The names available at the prompt besides the program's own variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Inputs", "Tensors", "names_of"]
 
 
 class Tensors(Mapping[str, np.ndarray]):
-    """The tensors of one side as they are now, by any name that `cmp` knows."""
+    """The current tensors of one side, by any name that `cmp` accepts."""
 
     def __init__(self, stopped: Stopped, side: str) -> None:
         self._stopped = stopped
@@ -47,7 +47,7 @@ class Tensors(Mapping[str, np.ndarray]):
 
 
 class Inputs(Mapping[str, np.ndarray]):
-    """The sample both sides were given, by input name; called with a site, what that is computed from."""
+    """The sample, by input name; called with a site, the sites it is computed from."""
 
     def __init__(self, stopped: Stopped) -> None:
         self._stopped = stopped
@@ -70,7 +70,7 @@ class Inputs(Mapping[str, np.ndarray]):
 
 
 def names_of(stopped: Stopped, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Commands, both sides, and what was handed over; a name that was handed over wins over a command.
+    """Commands, both sides, and the given names, which take precedence over commands.
 
     >>> sorted(names_of(Stopped(), {"x": 1}))[:4]
     ['at', 'born', 'cause', 'cmp']

@@ -13,7 +13,7 @@ _SMALLEST = 160
 
 
 def picture(network: np.ndarray, twin: np.ndarray) -> bytes:
-    """The worst plane of two tensors of one shape, in the colours of the report.
+    """Draw the worst plane of two tensors of the same shape, in the colours of the report.
 
     >>> picture(np.zeros((4, 4)), np.eye(4))[1:4]
     b'PNG'
@@ -24,7 +24,7 @@ def picture(network: np.ndarray, twin: np.ndarray) -> bytes:
 
     maps = heat_maps(network, twin)
     height, width = maps[0].shape[:2]
-    # Small maps are drawn with large pixels: nothing is smoothed that was not smooth.
+    # Small maps are drawn with large pixels, not smoothed.
     zoom = max(1, min(32, _SMALLEST // max(height, width, 1)))
     large = [np.repeat(np.repeat(m, zoom, axis=0), zoom, axis=1) for m in maps]
     gap = np.full((height * zoom, _GAP, 3), 255, np.uint8)

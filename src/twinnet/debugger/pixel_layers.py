@@ -1,4 +1,4 @@
-"""One pixel of a network of canonical layers: the values it is computed from."""
+"""Explain one pixel by canonical layers: the values it is computed from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEEPEST = 6
 
 
 def explain_layers(stopped: Stopped, row: PairResult, index: tuple[int, ...]) -> Told:
-    """The layers of the site's segment at this element, last one first: taps of a convolution, operands of others."""
+    """Explain an element by its segment's layers, last one first: taps of a convolution, operands of others."""
     plan = None if stopped.held is None else stopped.held.plan
     graph = None if plan is None else plan.graph
     if graph is None or row.site.tensor not in graph.producer:
@@ -45,7 +45,7 @@ def explain_layers(stopped: Stopped, row: PairResult, index: tuple[int, ...]) ->
 
 
 def _before(stopped: Stopped, graph: Graph, layer: Layer, index: tuple[int, ...]) -> str | None:
-    """The value to go on with: the one that the twin does not show, if it has the same place in it."""
+    """The value to explain next: the only one the twin does not show, if it has an element at this index."""
     hidden = [
         n for n in layer.inputs if n is not None and n not in graph.constants and n not in stopped.by_tensor
     ]
@@ -57,7 +57,7 @@ def _before(stopped: Stopped, graph: Graph, layer: Layer, index: tuple[int, ...]
 
 
 def _sides(stopped: Stopped, name: str) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """A value on both sides, as far as it was seen."""
+    """A value on both sides; None where it was not recorded."""
     seen = stopped.seen
     if name in stopped.by_tensor:
         return stopped.both(stopped.by_tensor[name])

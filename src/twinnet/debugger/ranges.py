@@ -1,4 +1,4 @@
-"""Index ranges as people type them."""
+"""Parse and format index ranges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Index = tuple[Any, ...]
 
 
 def read_ranges(where: tuple[Any, ...], shape: tuple[int, ...]) -> Index:
-    """Integers and slices, one per axis, from text, numbers, slices and tuples; missing axes are whole.
+    """Parse text, numbers, slices and tuples into one index or slice per axis; missing axes are whole.
 
     >>> read_ranges(("0, :, 10:20",), (1, 3, 40, 50))
     (0, slice(None, None, None), slice(10, 20, None), slice(None, None, None))
@@ -38,7 +38,7 @@ def read_ranges(where: tuple[Any, ...], shape: tuple[int, ...]) -> Index:
         raise UsageError(f"{len(parts)} ranges for a tensor of {len(shape)} axes {list(shape)}")
     for axis, part in enumerate(parts):
         if isinstance(part, int) and not -shape[axis] <= part < shape[axis]:
-            raise UsageError(f"index {part} is outside of axis {axis}, which has {shape[axis]}")
+            raise UsageError(f"index {part} is out of range for axis {axis} of size {shape[axis]}")
     return (*parts, *[slice(None)] * (len(shape) - len(parts)))
 
 
@@ -57,7 +57,7 @@ def _part(text: str) -> Any:
 
 
 def spell(index: Index) -> str:
-    """An index as text.
+    """Format an index.
 
     >>> spell((0, slice(None), slice(0, 8)))
     '[0, :, :8]'

@@ -1,4 +1,4 @@
-"""Several processes of one job: the first serves, the others wait until it is done."""
+"""With several processes in one job, the first serves and the others wait for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _calls = 0
 
 @contextmanager
 def only_first() -> Iterator[bool]:
-    """True in the one process that serves. The others come out when it has come out, however long that takes."""
+    """Yield True in the process that serves; the others return when it is done, however long that takes."""
     global _calls
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     distributed = sys.modules.get("torch.distributed")
@@ -46,6 +46,6 @@ def only_first() -> Iterator[bool]:
             store.wait([key], _PATIENCE)
             return
         except dist.DistNetworkError:
-            return  # the first process is gone, and the store with it
+            return  # the first process ended, and the store with it
         except dist.DistStoreError:
             continue

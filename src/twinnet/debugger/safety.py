@@ -1,4 +1,4 @@
-"""Access control: token, cookie, and the names under which a browser may call."""
+"""Access control: token, cookie, and allowed host names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Doorkeeper"]
 
 
 class Doorkeeper:
-    """The secrets of one start, and the questions a request must answer.
+    """The secrets of one start, and the checks of a request.
 
     >>> keeper = Doorkeeper(Settings())
     >>> keeper.knows(keeper.token), keeper.knows("guess"), keeper.knows("")
@@ -37,11 +37,11 @@ class Doorkeeper:
     # -- secrets -------------------------------------------------------------------------------------------------
 
     def knows(self, token: str) -> bool:
-        """Whether this is the token of this start; takes the same time for every guess."""
+        """Whether this is the current token; compared in constant time."""
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
 
     def admit(self, ticket: str) -> bool:
-        """Whether the token in an address opens the page: once, since addresses are kept in histories and logs."""
+        """Whether a token in a URL opens the page. Each works once, since URLs end up in histories and logs."""
         with self._lock:
             for known in list(self._tickets):
                 if hmac.compare_digest(ticket.encode("utf-8", "replace"), known.encode()):
@@ -50,23 +50,23 @@ class Doorkeeper:
         return False
 
     def ticket(self) -> str:
-        """Another token that opens the page once, and is good for nothing else."""
+        """Make another token that opens the page once, and does nothing else."""
         fresh = secrets.token_urlsafe(32)
         with self._lock:
             self._tickets.add(fresh)
         return fresh
 
     def cookie_name(self, port: int) -> str:
-        """Browsers keep cookies by host, not by port: the name tells two debuggers apart."""
+        """The cookie's name, with the port in it: browsers keep cookies by host, not by port."""
         return f"twinnet-debugger-{port}"
 
     def cookie(self, port: int) -> str:
-        """The header that a browser is given once it has shown a token."""
+        """The Set-Cookie header for a browser that has shown a token."""
         secure = "; Secure" if self._scheme == "https" else ""
         return f"{self.cookie_name(port)}={self._cookie}; HttpOnly; SameSite=Strict; Path=/{secure}"
 
     def knows_cookie(self, header: str, port: int) -> bool:
-        """Whether a Cookie header carries ours."""
+        """Whether a Cookie header has our cookie."""
         try:
             found = SimpleCookie(header).get(self.cookie_name(port))
         except CookieError:
@@ -80,9 +80,8 @@ class Doorkeeper:
     def host_allowed(self, host: str) -> bool:
         """Whether a Host header names this machine.
 
-        A page of another site can point its own name at this address, but it cannot change what its browser
-        puts here. Addresses in digits are never names, so they cannot be pointed elsewhere. The port may be that of a
-        tunnel.
+        Another site can point its own name at this address, but it cannot change the Host header its browser sends.
+        Numeric addresses cannot be redirected that way. The port may be that of a tunnel.
         """
         name = _bare(host)
         if name in self._names:
@@ -94,7 +93,7 @@ class Doorkeeper:
         return True
 
     def origin_allowed(self, origin: str | None, host: str, *, required: bool) -> bool:
-        """Whether a request comes from our own page, or from no page at all where that is enough."""
+        """Whether a request comes from our own page, or, if not `required`, from no page at all."""
         if origin is None:
             return not required
         return origin.lower() == f"{self._scheme}://{host.lower()}"

@@ -1,4 +1,4 @@
-"""The HTTP side: checks who asks, hands the text to the stopped thread, gives the answer in the form asked for."""
+"""The HTTP server: checks access, passes requests to the stopped thread, sends answers in the requested form."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SECURITY = {
 
 
 class Server(ThreadingHTTPServer):
-    """Listens, on a thread of its own, for a desk where somebody answers."""
+    """Listens on its own thread and passes requests to a desk."""
 
     daemon_threads = True
     # Windows would let two servers share a port; elsewhere this only shortens the wait after a restart.
@@ -102,7 +102,7 @@ class Server(ThreadingHTTPServer):
         self._thread.start()
 
     def close(self) -> None:
-        """Stop listening, once everybody has the answer that was made for them."""
+        """Stop listening, after all pending answers are sent."""
         self.shutdown()
         self.server_close()
         self._thread.join(_FAREWELL)
@@ -111,7 +111,7 @@ class Server(ThreadingHTTPServer):
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """While a request is being answered."""
+        """Mark a request as being answered, so that `close` waits for it."""
         with self._answered:
             self._answering += 1
         try:
@@ -122,7 +122,7 @@ class Server(ThreadingHTTPServer):
                 self._answered.notify_all()
 
     def curl(self, token: str, command: str) -> str:
-        """A line to paste."""
+        """A curl command to paste."""
         place = self.url if self.settings.tls else self.address
         return f'curl --noproxy \'*\' -H "X-Token: {token}" {place} --data "{command}"'
 
@@ -141,7 +141,7 @@ class Server(ThreadingHTTPServer):
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away, or talks no HTTP, is no event."""
+        """Ignore clients that disconnect or do not speak HTTP."""
 
 
 def _encrypted(plain_socket: socket.socket, settings: Settings) -> ssl.SSLSocket:
@@ -152,7 +152,7 @@ def _encrypted(plain_socket: socket.socket, settings: Settings) -> ssl.SSLSocket
         context.load_cert_chain(settings.tls_cert, settings.tls_key)
     except (ssl.SSLError, OSError) as error:
         raise UsageError(f"{settings.tls_cert} is not a usable certificate: {error}") from None
-    # The handshake happens in the connection's own thread: a client that stalls keeps nobody waiting.
+    # The handshake happens in the connection's own thread, so a stalled client blocks no one else.
     return context.wrap_socket(plain_socket, server_side=True, do_handshake_on_connect=False)
 
 
@@ -169,10 +169,10 @@ class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged: addresses may carry a token."""
+        """Log nothing: URLs may contain a token."""
 
     def handle_expect_100(self) -> bool:
-        """Tell a client that asks first (curl does, before a long body) to go on, now."""
+        """Answer `Expect: 100-continue` at once (curl sends it before a long body)."""
         said = super().handle_expect_100()
         self.wfile.flush()
         return said
@@ -180,13 +180,13 @@ class Handler(BaseHTTPRequestHandler):
     # -- the two ways in -----------------------------------------------------------------------------------------
 
     def do_GET(self) -> None:
-        """The page and its files."""
+        """Serve the page and its files."""
         with self.server.answering():
             self._get()
             self.wfile.flush()
 
     def do_POST(self) -> None:
-        """A command."""
+        """Run a command."""
         with self.server.answering():
             self._post()
             self.wfile.flush()
@@ -199,19 +199,19 @@ class Handler(BaseHTTPRequestHandler):
         tokens = parse_qs(parts.query).get("token", [])
         if tokens and parts.path == "/":
             if self._cookie() or self._header() or self.server.keeper.admit(tokens[0]):
-                # Away from the address with the token: it would stay in the browser's history.
+                # Redirect away from the URL with the token, which would stay in the browser's history.
                 self._send(
                     303, b"", "text/plain", {"Location": "/", "Set-Cookie": self.server.keeper.cookie(port)}
                 )
             else:
-                self._refuse(401, "this link is not valid, or was used already")
+                self._refuse(401, "this link is invalid or was already used")
             return
         if not (self._cookie() or self._header()):
             self._refuse(401, "a token is needed")
             return
         found = asset(parts.path)
         if found is None:
-            self._refuse(404, f"nothing is at {parts.path}; commands are sent with POST to /")
+            self._refuse(404, f"not found: {parts.path}; send commands with POST to /")
             return
         body, kind = found
         self._send(200, body, kind)
@@ -224,7 +224,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(401, "a token is needed")
             return
         if urlsplit(self.path).path != "/":
-            self._refuse(404, "commands are sent with POST to /")
+            self._refuse(404, "send commands with POST to /")
             return
         body = self._body()
         if body is None:
@@ -243,12 +243,12 @@ class Handler(BaseHTTPRequestHandler):
             link = f"{self.server.url}/?token={self.server.keeper.ticket()}"
             reply: Reply | None = Reply(True, Answer(link, {"link": link}))
         else:
-            # Pictures and data are made in the stopped thread, where nothing changes the tensors meanwhile.
+            # Pictures and data are made in the stopped thread, so that no one changes the tensors meanwhile.
             reply = self.server.desk.submit(text, lambda r: _prepared(r, form, made))
         if reply is None:
             limit = self.server.settings.time_limit
             self._refuse(
-                503, f"no answer within {limit:g} s: a command before this one, or this one, still runs"
+                503, f"no answer within {limit:g} s: this command, or one before it, is still running"
             )
             return
         status = 200 if reply.ok else 400
@@ -269,14 +269,14 @@ class Handler(BaseHTTPRequestHandler):
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _called_rightly(self, *, changes: bool) -> bool:
-        """Under our own name, and from our own page or none. What a cookie alone vouches for must say its origin."""
+        """Check host and origin. A request authorised only by a cookie must state its origin."""
         host = self.headers.get("Host", "")
         if not self.server.keeper.host_allowed(host):
-            self._refuse(403, "this machine is not called by that name")
+            self._refuse(403, "this machine does not have that name")
             return False
         vouched = changes and self._cookie()
         if not self.server.keeper.origin_allowed(self.headers.get("Origin"), host, required=vouched):
-            self._refuse(403, "requests of other pages are not answered")
+            self._refuse(403, "requests from other pages are refused")
             return False
         return True
 
@@ -292,7 +292,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(411, "the length of the command is missing")
             return None
         if len(length) > 12 or int(length) > self.server.settings.body_limit:
-            self._refuse(413, f"a command has at most {self.server.settings.body_limit} bytes")
+            self._refuse(413, f"a command may have at most {self.server.settings.body_limit} bytes")
             return None
         body = self.rfile.read(int(length))
         return body if len(body) == int(length) else None
@@ -303,7 +303,7 @@ class Handler(BaseHTTPRequestHandler):
             lines += [self.server.curl("$T", "help")]
             if self.server.hint and is_loopback(str(self.client_address[0])):
                 lines.append(self.server.hint)
-        # The rest of what was sent is unread: nothing more can be said on this connection.
+        # The rest of the request is unread, so the connection cannot be used again.
         self.close_connection = True
         self._send(
             status, ("\n".join(lines) + "\n").encode(), "text/plain; charset=utf-8", {"Connection": "close"}
@@ -320,7 +320,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _form(accept: str) -> str:
-    """The form asked for: the first that we have, else text.
+    """The MIME type to answer with: the first acceptable one that we have, else text.
 
     >>> _form("application/json"), _form("*/*"), _form("image/avif, image/png;q=0.8")
     ('application/json', 'text/plain', 'image/png')

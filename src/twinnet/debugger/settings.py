@@ -1,4 +1,4 @@
-"""What the debugger can be told about its door: address, port, certificate, limits."""
+"""Settings of the debugger's server: address, port, certificate, limits."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from twinnet.errors import UsageError
 __all__ = ["FIRST_PORT", "Settings", "is_loopback"]
 
 FIRST_PORT = 8765
-"""The first port that is tried when none is named."""
+"""The first port to try if none is given."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone.
+    """Whether an address can be reached only from this machine.
 
     >>> [is_loopback(h) for h in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "gpu3")]
     [True, True, True, False, False]
@@ -33,14 +33,14 @@ def is_loopback(host: str) -> bool:
 class Settings:
     """Where and how the debugger listens.
 
-    Evaluation of code is offered to this machine only, unless `host` says otherwise together with a certificate
-    (`tls_cert`, `tls_key`) or `insecure`. `port` None is the first free one from 8765. `info` is the file that gets
+    The debugger evaluates code, so it listens on this machine only; another `host` needs a certificate (`tls_cert`,
+    `tls_key`) or `insecure`. `port` None is the first free one from 8765. `info` is the file that gets
     address and token, `folder` where commands write. `time_limit` is in seconds of one command, `body_limit` in bytes.
 
     >>> Settings(host="0.0.0.0").check()
     Traceback (most recent call last):
     twinnet.errors.UsageError: 0.0.0.0 can be reached from other machines, and the debugger evaluates code
-      give --tls-cert and --tls-key, tunnel the port through ssh instead, or say --insecure
+      give --tls-cert and --tls-key, tunnel the port through ssh, or use --insecure
     """
 
     host: str = "127.0.0.1"
@@ -60,11 +60,11 @@ class Settings:
         return self.tls_cert is not None
 
     def check(self) -> None:
-        """Refuse what would open the door too wide, before anything has run."""
+        """Raise UsageError for unsafe or invalid settings, before anything has run."""
         if not is_loopback(self.host) and not self.tls and not self.insecure:
             raise UsageError(
                 f"{self.host} can be reached from other machines, and the debugger evaluates code",
-                hint="give --tls-cert and --tls-key, tunnel the port through ssh instead, or say --insecure",
+                hint="give --tls-cert and --tls-key, tunnel the port through ssh, or use --insecure",
             )
         if self.tls_key is not None and self.tls_cert is None:
             raise UsageError("--tls-key without --tls-cert", hint="give both, or neither")
@@ -74,7 +74,7 @@ class Settings:
         if self.port is not None and not 0 <= self.port < 1 << 16:
             raise UsageError(f"{self.port} is not a valid port", hint="0 (any) to 65535")
         if self.time_limit <= 0 or self.body_limit <= 0:
-            raise UsageError("limits of time and size are more than 0")
+            raise UsageError("limits of time and size must be greater than 0")
 
     @classmethod
     def from_environment(cls) -> Settings:

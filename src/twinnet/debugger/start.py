@@ -1,4 +1,4 @@
-"""From what a person hands over to two sides that can be looked at."""
+"""Stop at a check, or at two sets of tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stop_at_check(
     folder: Path = Path("runs") / "debugger",
     options: Options | None = None,
 ) -> Stopped:
-    """Run a check and stop before its tensors go.
+    """Run a check and stop before its tensors are freed.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
@@ -73,9 +73,9 @@ def stop_at_check(
 def stop_at_traces(
     trace: Mapping[str, Any], twin_trace: Mapping[str, Any], *, unit: str = "", folder: Path | None = None
 ) -> Stopped:
-    """Two sets of tensors by name; names that both have are compared, in the order of the first.
+    """Compare two sets of tensors by the names they share, in the order of the first.
 
-    Nested mappings are one site per tensor, their keys joined by dots.
+    Nested mappings are flattened: keys are joined by dots.
 
     >>> stopped = stop_at_traces({"conv": np.zeros(3)}, {"conv": np.ones(3), "other": np.ones(3)})
     >>> stopped.rows[0].difference.max_abs
@@ -107,7 +107,7 @@ def stop_at_traces(
 
 
 def stop_with(names: Mapping[str, Any], folder: Path) -> Stopped:
-    """What the given names allow: a check of `network` and `twin`, a comparison of two traces, or neither.
+    """Stop at what the names allow: a check of `network` and `twin`, a comparison of two traces, or nothing.
 
     >>> stop_with({"x": 3}, Path("runs")).rows
     ()

@@ -1,4 +1,4 @@
-"""Both sides as they stand when the program is stopped: tensors, pairs, and what can be done with them."""
+"""The state of both sides while the program is stopped: tensors, pairs, patches."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Side = str
 def differences(
     rows: tuple[PairResult, ...], pairs: Mapping[str, Pair], trace: Mapping[str, Any], twin: Mapping[str, Any]
 ) -> tuple[PairResult, ...]:
-    """The rows with the plain differences of other traces; what was judged before does not hold for them."""
+    """The rows with the plain differences of new traces; earlier judgements are dropped."""
     found = []
     for row in rows:
         pair = pairs[row.site.tensor]
@@ -53,7 +53,7 @@ def differences(
 
 @dataclass
 class Stopped:
-    """The state that commands read and change. `rows` are the pairs in the network's order, worst figures included."""
+    """The state that commands read and change. `rows` are the judged pairs, in the network's order."""
 
     trace: Mapping[str, np.ndarray] = field(default_factory=dict)
     twin_trace: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Stopped:
     seen: Seen | None = None
     folder: Path = Path("runs") / "debugger"
     patches: dict[tuple[Side, str], np.ndarray] = field(default_factory=dict)
-    """What is put in place of a tensor at the next rerun, by side and network name."""
+    """Replacement tensors for the next rerun, by side and network name."""
     first: Stopped | None = None
     """The state before the first rerun; None before it."""
 
@@ -77,7 +77,7 @@ class Stopped:
 
     @property
     def meaning(self) -> Meaning | None:
-        """What the network means by itself, where its layers do not say it best."""
+        """The network's own meaning; None if its layers define it."""
         return None if self.held is None else self.held.sessions["network"].meaning
 
     @property
@@ -88,12 +88,12 @@ class Stopped:
         return replace(self.seen, trace=self.trace, twin_trace=self.twin_trace)  # type: ignore[arg-type]
 
     def row(self, asked: str) -> PairResult:
-        """The pair a person means by a name, with or without the leading dot, or by a pattern."""
+        """Find a pair by name, with or without a leading dot, or by pattern."""
         if not isinstance(asked, str):
-            raise UsageError(f"a site is named by text, not by {type(asked).__name__}")
+            raise UsageError(f"a site name must be a string, not {type(asked).__name__}")
         if not self.rows:
             raise UsageError(
-                "nothing to compare: no network and no twin were handed over",
+                "nothing to compare: no network and no twin were given",
                 hint="set_trace(network=..., twin=..., inputs=...), or trace=... and twin_trace=...",
             )
         exact = self.by_tensor.get(asked) or self.by_tensor.get(asked.removeprefix("."))
@@ -106,7 +106,7 @@ class Stopped:
         return np.asarray(self.trace[row.site.tensor]), pair.transform.to_network(twin)
 
     def same_shape(self, row: PairResult) -> tuple[np.ndarray, np.ndarray]:
-        """Likewise, where they can be subtracted."""
+        """The tensors of a pair; raises UsageError if their shapes differ."""
         ours, theirs = self.both(row)
         if ours.shape != theirs.shape:
             raise UsageError(
@@ -117,16 +117,16 @@ class Stopped:
 
     @property
     def outputs(self) -> list[PairResult]:
-        """The pairs of the network's outputs; the last pair where none is marked."""
+        """The pairs of the network's outputs; the last pair if none is marked."""
         found = [row for row in self.rows if row.site.role == "output"]
         return found or list(self.rows[-1:])
 
     def replaced(self, new: Stopped) -> None:
-        """Become `new`; what was patched and where it started is kept."""
+        """Take over the traces and rows of `new`; patches and the first state are kept."""
         self.trace, self.twin_trace, self.rows = new.trace, new.twin_trace, new.rows
         self.__dict__.pop("by_tensor", None)
 
     def close(self) -> None:
-        """Let both sides go."""
+        """Release both sides."""
         if self.held is not None:
             self.held.release()

@@ -1,4 +1,4 @@
-"""Run the demo and put it on one screen."""
+"""Run the demo and show it on one screen."""
 
 from __future__ import annotations
 

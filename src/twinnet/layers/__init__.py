@@ -1,7 +1,7 @@
 """Canonical layers: one form of every operator, read from fx and ONNX graphs, evaluated by torch in float64.
 
-The noise floor, and all that is built on it, works on these layers only, so each of them is written once and
-not once per file format.
+The noise floor and everything built on it work on these layers only, so each is written once, not once per file
+format.
 
 >>> from twinnet.layers import Graph, Layer, evaluate
 >>> import torch
@@ -10,8 +10,8 @@ not once per file format.
 tensor([0., 2.], dtype=torch.float64)
 """
 
-from twinnet.layers.evaluate import evaluate, evaluate_with_error, flips
-from twinnet.layers.floor import Floor, evaluate_with_floor
+from twinnet.layers.evaluate import evaluate
+from twinnet.layers.floor import evaluate_with_error
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["Floor", "Graph", "Layer", "evaluate", "evaluate_with_error", "evaluate_with_floor", "flips"]
+__all__ = ["Graph", "Layer", "evaluate", "evaluate_with_error"]

@@ -1,7 +1,7 @@
-"""Cut elementwise work into blocks that fit the processor's cache.
+"""Cuts elementwise work into blocks that fit the processor's cache.
 
-An elementwise layer of a large tensor with its bound is some twenty passes over memory; block by block they
-are passes over the cache, several times faster.
+An elementwise layer with its bound takes some twenty passes over a large tensor; block by block, these are passes over
+the cache and several times faster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Evaluate canonical layers in float64, with or without the running error bound."""
+"""Evaluate canonical layers in float64."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from twinnet.layers.threads import few_threads
 if TYPE_CHECKING:
     import torch
 
-    from twinnet.layers.floor import Visit
-    from twinnet.layers.kinds import Flips
-
-__all__ = ["evaluate", "evaluate_with_error", "flips"]
+__all__ = ["evaluate"]
 
 
 def evaluate(
@@ -26,13 +23,12 @@ def evaluate(
     keep: Iterable[str] | None = None,
     widen: bool = True,
 ) -> dict[str, torch.Tensor]:
-    """Values computed in float64 from `values`; only `layers` (default: all), returning `keep` (default:
+    """Compute values in float64 from `values`, with `layers` only (default: all); return `keep` (default: the
     outputs).
 
-    Floats become float64 (complex numbers two of them), integers and booleans stay what they are. A value is
-    dropped after its last use unless it is in `keep`. A value that is given is taken as it is, even if a layer
-    could compute it. Without `widen` values keep their type: enough for layers that only move them, and
-    comparable bit by bit.
+    Floats become float64 and complex numbers complex128; integers and booleans keep their type. A value is dropped
+    after its last use unless it is in `keep`. A given value is used as it is, even if a layer could compute it.
+    Without `widen` values keep their type: enough for layers that only move them, and comparable bit by bit.
 
     >>> import torch
     >>> graph = Graph((Layer("relu", ("x",), ("y",)), Layer("neg", ("y",), ("z",))), ("x",), ("z",))
@@ -46,65 +42,13 @@ def evaluate(
     return {name: walk.known[name] for name in walk.keep}
 
 
-def evaluate_with_error(
-    graph: Graph,
-    values: Mapping[str, torch.Tensor],
-    errors: Mapping[str, torch.Tensor],
-    *,
-    unit: float,
-    layers: Sequence[int] | None = None,
-    keep: Iterable[str] | None = None,
-    visit: Visit | None = None,
-) -> dict[str, tuple[torch.Tensor, torch.Tensor | None]]:
-    """Like `evaluate`, with an elementwise bound (float32 tensor, or None for exact) of what rounding may
-    add.
-
-    `errors` are bounds of the given values (none: exact), `unit` is the unit roundoff of the arithmetic to
-    allow for (2^-24 for float32). Where a value is NaN or infinite the bound is 0: such places must match as
-    they are. `visit` is as in `evaluate_with_floor`: values are then shown piece by piece, and the result
-    holds None for them.
-
-    >>> import torch
-    >>> graph = Graph((Layer("mul", ("x", "x"), ("y",)),), ("x",), ("y",))
-    >>> value, bound = evaluate_with_error(graph, {"x": torch.tensor([3.0])}, {}, unit=2.0**-24)["y"]
-    >>> bool(bound == 9 * 2.0**-24)
-    True
-    """
-    from twinnet.layers.floor import bounded
-
-    found = bounded(graph, values, errors, unit=unit, layers=layers, keep=keep, visit=visit)
-    return {name: (floor.value, floor.bound) for name, floor in found.items()}  # pyright: ignore[reportReturnType]
-
-
-def flips(
-    layer: Layer,
-    inputs: Sequence[Any],
-    errors: Sequence[torch.Tensor | None],
-    outputs: Sequence[Any],
-    *,
-    unit: float = 2.0**-24,
-) -> tuple[Flips | None, ...]:
-    """Which flips of a discrete layer are excused by the errors of its inputs; None for outputs that are
-    numbers.
-
-    >>> import torch
-    >>> layer, x = Layer("round", ("x",), ("y",)), torch.tensor([0.4999, 0.2], dtype=torch.float64)
-    >>> (allowed,) = flips(layer, [x], [torch.full((2,), 1e-3)], [x.round()])
-    >>> allowed.excuses(x.round(), torch.tensor([1.0, 1.0]))
-    tensor([ True, False])
-    """
-    from twinnet.layers import kinds
-
-    return kinds.get(layer.kind).flips(layer.attrs, inputs, errors, outputs, unit)
-
-
 # ---- the walk ------------------------------------------------------------------------------------
 
 
 class Walk:
-    """Layers in order with their inputs; values live from their making to their last use.
+    """Iterates over the layers with their inputs; keeps each value until its last use.
 
-    Given values and constants come as float64, or as they are if `raw`.
+    Given values and constants are converted to float64, unless `raw`.
     """
 
     def __init__(
@@ -174,11 +118,10 @@ class Walk:
                     self.known.pop(name, None)
                     self.dead.append(name)
 
-    def forget(self, *tables: dict[str, Any]) -> None:
+    def forget(self, bounds: dict[str, Any]) -> None:
         """Drop the bounds of values that are gone."""
         for name in self.dead:
-            for table in tables:
-                table.pop(name, None)
+            bounds.pop(name, None)
         self.dead.clear()
 
 
@@ -198,7 +141,7 @@ def run(layer: Layer, kind: Any, inputs: tuple[Any, ...], widen: bool = True) ->
     try:
         with torch.no_grad():
             outputs = kind.evaluate(layer.attrs, *inputs)
-    except (RuntimeError, ValueError, IndexError) as error:  # torch's words for operands that do not fit
+    except (RuntimeError, ValueError, IndexError) as error:  # what torch raises for operands that do not fit
         place = " ".join(p for p in (layer.op, layer.node and repr(layer.node)) if p) or layer.kind
         raise EngineError(
             f"layer {place} (kind {layer.kind}) could not be evaluated: {error}", stage="evaluate"
@@ -223,7 +166,7 @@ def bound_of(
 
 
 def clean(e: torch.Tensor | None, y: Any) -> torch.Tensor | None:
-    """No NaN in a bound: unknown is unbounded, and a value that is not finite is compared as a mask."""
+    """Make a bound infinite where it is NaN, and 0 where the value is not finite: that is compared as a mask."""
     import torch
 
     if e is None or not e.numel() or torch.isfinite(e.sum()):

@@ -19,9 +19,9 @@ class Layer:
 
     `kind` names an entry of `twinnet.layers.kinds`; `attrs` are that kind's own attributes (NCHW, OIHW,
     explicit pads, non-negative axes where the rank is known). `inputs` may hold `None` for an absent optional
-    operand. `op` is what the original graph called it, `module`, `call` and `source` say where it stands in
-    the user's code. A graph fragment without a canonical form becomes kind "opaque" with `attrs["run"]`, a
-    function of torch tensors.
+    operand. `op` is the operator's name in the original graph; `module`, `call` and `source` say where it is in the
+    user's code. A graph fragment without a canonical form becomes kind "opaque" with `attrs["run"]`, a function of
+    torch tensors.
 
     >>> Layer("conv", ("x", "w", None), ("y",), {"strides": (1, 1), "pads": (1, 1, 1, 1)}).kind
     'conv'
@@ -39,7 +39,7 @@ class Layer:
 
     @property
     def label(self) -> str:
-        """Where it stands and what it is, for people.
+        """Module and operator, for people to read.
 
         >>> Layer("linear", ("x", "w"), ("y",), module="head").label
         'head linear'
@@ -51,8 +51,8 @@ class Layer:
 class Graph:
     """Layers in execution order, the constants they read, and the names of inputs and outputs.
 
-    `dtypes` and `shapes` hold what the original graph declares for a value, where it does (dtype as torch
-    dtype; shape entries may be strings for symbolic dimensions). The declared dtype decides what a
+    `dtypes` and `shapes` hold what the original graph declares, if anything (torch dtypes; symbolic dimensions of a
+    shape are strings). The declared dtype decides what a
     `cast`-free float value is rounded to in the network; evaluation itself is always in float64.
     """
 

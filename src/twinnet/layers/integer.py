@@ -1,8 +1,8 @@
-"""Products of whole numbers as what they stand for.
+"""Rewrites integer products as the real products they stand for.
 
-Dynamic quantisation takes the step of its data from the data: DynamicQuantizeLinear, a product of whole numbers, and a
-multiplication by both scales. Here the data stay real and may be off by half of that step, the weights become real with
-their scale, and the rest follows: the same computation, in which every rounding is an error of known size.
+Dynamic quantisation takes the step of its data from the data: DynamicQuantizeLinear, an integer product, and a
+multiplication by both scales. Here the data stay real and may be off by half a step, and the weights become real by
+their scale: the same computation, in which every rounding is an error of known size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PRODUCTS = {"conv_integer": "conv", "matmul_integer": "matmul"}
 
 
 def in_real_numbers(graph: Graph) -> tuple[Graph, dict[str, torch.Tensor]]:
-    """The graph without products of whole numbers, and half a step of each weight that became real.
+    """The graph without integer products, and half a step for each weight that became real.
 
     >>> layers = (Layer("dynamic_quantize_linear", ("x",), ("q", "s", "z")),
     ...           Layer("matmul_integer", ("q", "w", "z"), ("p",)), Layer("cast", ("p",), ("f",)),
@@ -65,12 +65,12 @@ class _Work:
             reader = self._moved[layer.outputs[0]]
             if source in self.graph.constants:
                 layer = self._moved_weight(layer, reader)
-            if layer.outputs[0] == reader.inputs[0]:  # what it moves is real now: nothing is left to read
+            if layer.outputs[0] == reader.inputs[0]:  # what it moves is real now and needs no dequantising
                 layer = replace(layer, outputs=reader.outputs)
         self.layers.append(layer)
 
     def done(self) -> list[Layer]:
-        """The layers; scales that went into the weights are left out behind them."""
+        """The layers; scales that are now part of the weights are no longer multiplied in."""
         return [
             replace(layer, kind="identity", inputs=tuple(n for n in layer.inputs if n not in self.constants))
             if layer.kind == "mul" and layer.outputs[0] in self._ones
@@ -96,7 +96,7 @@ class _Work:
         return replace(layer, kind=_PRODUCTS[layer.kind], inputs=(data, made))
 
     def _scale_behind(self, layer: Layer) -> torch.Tensor:
-        """The scale of a weight, which is multiplied in behind the product; there it becomes 1."""
+        """The scale of a weight, which is multiplied in after the product and becomes 1 there."""
         graph, name = self.graph, layer.outputs[0]
         for kind in ("cast", "mul"):
             readers = [graph.layers[i] for i in graph.consumers.get(name, ())]
@@ -113,14 +113,14 @@ class _Work:
             scale = next(iter(held), None)
             if scale is None or len(held) != 1:
                 break
-            # Along the last axis a scale for each column stays what it is; elsewhere it would broadcast otherwise.
+            # A scale per column is right along the last axis only; elsewhere it would broadcast differently.
             if scale.numel() == 1 or layer.kind == "matmul_integer":
                 self._ones.add(other)
                 return scale
         return torch.ones(())
 
     def _moved_weight(self, layer: Layer, reader: Layer) -> Layer:
-        """A weight in whole numbers of which a part is selected before it is read, as in an embedding."""
+        """An integer weight of which a part is selected before it is dequantised, as in an embedding."""
         name, *rest = layer.inputs
         _, step, offset = (*reader.inputs, None)[:3]
         weight = self.graph.constants[name or ""]
@@ -134,13 +134,11 @@ class _Work:
 
 
 def _along(values: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
-    if values.numel() == 1:
-        return values.reshape(())
-    return values.reshape([-1 if i == axis else 1 for i in range(rank)])
+    return values.reshape(()) if values.numel() == 1 else kinds.along(values, axis, rank)
 
 
 def _moved_weights(graph: Graph) -> dict[str, Layer]:
-    """Whole numbers that are only moved on their way from a weight, to the layer that then reads them as real."""
+    """Integers that are only moved from a weight to where they are dequantised, and the layer that does that."""
     found: dict[str, Layer] = {}
     for layer in graph:
         source, step = (*layer.inputs, None, None)[:2]

@@ -33,8 +33,8 @@ def read_fx(program: ExportedProgram) -> Graph:
 
     The program has to be functional: `torch.export.export(...).run_decompositions({})`. Values are named like
     fx nodes; the outputs of an operator with several results bear the names of its `getitem` nodes.
-    `torch.onnx.export(program, dynamo=True)` names its values so, too, but decomposes first, which numbers
-    nodes anew: names mean the same only if `program` was decomposed with ONNX's own table before.
+    `torch.onnx.export(program, dynamo=True)` uses the same names, but decomposes first, which renumbers nodes: the
+    names agree only if `program` was decomposed with ONNX's own table before.
 
     Parameters, buffers and lifted constants are the program's own tensors. Numbers and strings among the
     inputs were fixed by the export and are not inputs here. An operator without a canonical form is kind
@@ -113,7 +113,7 @@ class _Reader:
             found = [found[i] for i in range(found.outputs)]
         outs = [item[0] if isinstance(item, Form) else item for item in found]
         if is_complex(node) and not all(out is None or fit_for_complex(out) for out in outs):
-            return None  # most kinds are about real numbers
+            return None  # most kinds handle real numbers only
         wanted = [(name, outs[i] if i < len(outs) else None) for i, name in enumerate(names) if name]
         return (
             None if any(out is None for _, out in wanted) else [out for _, out in wanted if out is not None]
@@ -193,7 +193,7 @@ class _Emission:
 
 
 def _result_names(node: Node) -> list[str]:
-    """Names of a node's results in order; results that nobody takes are nameless.
+    """Names of a node's results in order; unused results have empty names.
 
     A program loaded from a file has `getitem` nodes for those, too, which then have no users.
     """
@@ -210,7 +210,7 @@ def _result_names(node: Node) -> list[str]:
 
 
 def _assertions(program: ExportedProgram) -> set[Node]:
-    """Run-time checks, and the sizes that are computed for nothing but them."""
+    """Run-time checks, and sizes that are computed only for them."""
     skipped: set[Node] = set()
     for node in reversed(program.graph.nodes):
         if node.op != "call_function":

@@ -1,7 +1,7 @@
-"""One form for what formats write in several ways, so that graphs of different origin can be laid side by side.
+"""Brings graphs of different formats into one form, so that they can be compared.
 
-Exporters fold batch norm into the convolution before it, write swish as two operators, give axes as an operand and
-transpose the weights of a matrix product. None of that changes what is computed.
+Exporters fold a batch norm into the convolution before it, write swish as two operators, give axes as an operand and
+transpose the weights of a matrix product. None of this changes the result.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import torch
 
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["simplified"]
+__all__ = ["simplified", "with_linear_layers"]
 
 _COPIES = {"identity", "dropout", "contiguous", "clone", "detach"}
 _WITH_AXES = ("reduce_", "squeeze", "unsqueeze")
 
 
 def simplified(graph: Graph) -> Graph:
-    """The same computation in fewer forms; weights that were computed here are float64.
+    """The same computation in fewer forms; weights computed on the way are float64.
 
     >>> layers = (Layer("sigmoid", ("x",), ("s",)), Layer("mul", ("x", "s"), ("y",)))
     >>> [layer.kind for layer in simplified(Graph(layers, ("x",), ("y",)))]
@@ -30,9 +30,21 @@ def simplified(graph: Graph) -> Graph:
     work = _Work(graph)
     for rule in (_copies, _axes, _products, _swish, _batch_norm):
         rule(work)
-    return replace(
-        graph, layers=tuple(layer for layer in work.layers if layer is not None), constants=work.constants
-    )
+    return work.done()
+
+
+def with_linear_layers(graph: Graph) -> Graph:
+    """The graph with `linear` wherever it multiplies by a constant matrix, with or without a constant vector added.
+
+    >>> w, b = torch.ones(2, 3), torch.ones(3)
+    >>> layers = (Layer("matmul", ("x", "w"), ("p",)), Layer("add", ("p", "b"), ("y",)))
+    >>> made = with_linear_layers(Graph(layers, ("x",), ("y",), {"w": w, "b": b}))
+    >>> [layer.kind for layer in made], made.constants[made.layers[0].inputs[1]].shape
+    (['linear'], torch.Size([3, 2]))
+    """
+    work = _Work(graph)
+    _products(work)
+    return work.done()
 
 
 class _Work:
@@ -42,6 +54,9 @@ class _Work:
         self.graph = graph
         self.layers: list[Layer | None] = list(graph.layers)
         self.constants: dict[str, Any] = dict(graph.constants)
+
+    def done(self) -> Graph:
+        return replace(self.graph, layers=tuple(x for x in self.layers if x), constants=self.constants)
 
     def uses(self) -> dict[str, int]:
         found: dict[str, int] = dict.fromkeys(self.graph.outputs, 1)
@@ -114,7 +129,7 @@ def _products(work: _Work) -> None:
         for source, other in (layer.inputs[:2], layer.inputs[1::-1]):
             bias, at = work.constant(other), makers.get(source or "")
             product = work.layers[at] if at is not None else None
-            if bias is None or product is None or product.kind != "linear" or product.inputs[2] is not None:
+            if bias is None or product is None or product.kind != "linear" or any(product.inputs[2:]):
                 continue
             if bias.dim() == 1 and uses.get(source or "") == 1:
                 assert at is not None

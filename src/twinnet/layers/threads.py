@@ -1,4 +1,4 @@
-"""Threads of torch's operators: only where tensors are large enough to be shared out."""
+"""Limits torch to one thread unless tensors are large enough to be shared out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 __all__ = ["LONG", "few_threads"]
 
 LONG = 1 << 20
-"""Elements of a tensor from which on threads pay: work on smaller ones is over before another has woken up."""
+"""Elements from which threads pay off: work on smaller tensors is done before another thread has woken up."""
 
 
 @contextmanager
 def few_threads(values: Mapping[str, Any]) -> Iterator[None]:
-    """One thread while operators work on `values`, unless one of these is large; then as many as torch has.
+    """Use one thread while operators work on `values`, unless one of them is large.
 
     >>> import torch
     >>> with few_threads({"x": torch.ones(3)}):

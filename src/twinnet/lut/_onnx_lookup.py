@@ -17,31 +17,28 @@ def lookup(w: GraphWriter, term: Term, table: Table, values: str) -> str:
     u = term.units(table)
     dense = w.constant(table.values, np.int8, term.table)
     if not table.banded:
-        return _interpolate(
-            w, term, values, u, table.nodes, table.axes, _Dense(w, dense, table.nodes, table.axes)
-        )
+        return _interpolate(w, term, values, u, _Dense(w, dense, table.nodes, table.axes))
     assert table.coarse is not None
     first = w.op("Slice", values, *map(w.constant, ([0], [1], [-1])))
     others = w.op("Slice", values, *map(w.constant, ([1], [table.near + 1], [-1])))
     away = w.op("Abs", w.op("Sub", others, first))
     worst = w.op("ReduceMax", away, w.constant([-1]), keepdims=1)
     in_band = w.op("LessOrEqual", worst, w.constant(table.width * u))
-    near = _interpolate(w, term, values, u, table.nodes, table.axes, _Band(w, dense, table))
+    near = _interpolate(w, term, values, u, _Band(w, dense, table))
     near = w.op("Mul", near, w.constant(table.thin))
     thinned = w.constant(table.coarse, np.int8, f"{term.table}.coarse")
     coarse = _Dense(w, thinned, table.coarse_nodes, table.axes)
-    far = _interpolate(w, term, values, u * table.thin, table.coarse_nodes, table.axes, coarse)
+    far = _interpolate(w, term, values, u * table.thin, coarse)
     return w.op("Where", in_band, near, far)
 
 
-def _interpolate(
-    w: GraphWriter, term: Term, values: str, u: int, nodes: int, axes: int, rows: _Dense | _Band
-) -> str:
+def _interpolate(w: GraphWriter, term: Term, values: str, u: int, rows: _Dense | _Band) -> str:
+    axes = rows.axes
     units = w.constant(u)
-    bins = w.op("Min", w.op("Div", values, units), w.constant(nodes - 2))
+    bins = w.op("Min", w.op("Div", values, units), w.constant(rows.nodes - 2))
     frac = w.op("Sub", values, w.op("Mul", bins, units))
     if term.interpolation == "multilinear":
-        return _multilinear(w, frac, bins, u, axes, rows)
+        return _multilinear(w, frac, bins, u, rows)
     falling, order = w.op("TopK", frac, w.constant([axes]), axis=-1, largest=1, sorted=1, outputs=2)
     tops = [w.op("Slice", falling, *map(w.constant, ([k], [k + 1], [-1]))) for k in range(axes)]
     weights = [w.op("Sub", units, tops[0])]
@@ -78,9 +75,9 @@ def _slip(w: GraphWriter, frac: str, bins: str, units: str, rows: _Dense | _Band
     return w.op("Where", where, wrong, right)
 
 
-def _multilinear(w: GraphWriter, frac: str, bins: str, units: int, axes: int, rows: _Dense | _Band) -> str:
+def _multilinear(w: GraphWriter, frac: str, bins: str, units: int, rows: _Dense | _Band) -> str:
     """All corners at once, along an axis of their own: far fewer nodes than one chain per corner."""
-    corners = np.array(list(product((0, 1), repeat=axes)))
+    corners = np.array(list(product((0, 1), repeat=rows.axes)))
     cells = w.op("Unsqueeze", bins, w.constant([3]))
     inside = w.op("Unsqueeze", frac, w.constant([3]))
     # Per axis frac at an upper corner, units - frac at a lower one.
@@ -98,7 +95,7 @@ class _Dense:
     """Rows of a dense table at vertices [..., axes]."""
 
     def __init__(self, writer: GraphWriter, table: str, nodes: int, axes: int) -> None:
-        self.w, self.table = writer, table
+        self.w, self.table, self.nodes, self.axes = writer, table, nodes, axes
         self.strides = writer.constant([[nodes ** (axes - 1 - k)] for k in range(axes)])
 
     def __call__(self, vertex: str) -> str:
@@ -112,6 +109,7 @@ class _Band:
 
     def __init__(self, writer: GraphWriter, values: str, table: Table) -> None:
         self.w, self.values, self.table = writer, values, table
+        self.nodes, self.axes = table.nodes, table.axes
 
     def __call__(self, vertex: str) -> str:
         w, t = self.w, self.table

@@ -1,4 +1,4 @@
-"""What a table network is, in words and as plain data."""
+"""Describe a table network, in words and as plain data."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def infer_band(rows: int, nodes: int = 17, axes: int = 4) -> tuple[int, int]:
         for width in range(1, nodes - 1):
             if len(band_cells(nodes, near, width)) * nodes ** (axes - 1 - near) == rows:
                 return near, width
-    raise UsageError(f"{rows} rows are no diagonal band of a table with {nodes} nodes on {axes} axes")
+    raise UsageError(f"{rows} rows are not a diagonal band of a table with {nodes} nodes on {axes} axes")
 
 
 def compress_table(
@@ -104,9 +104,10 @@ Compressible = TypeVar("Compressible", Plan, "LutNet")
 def compress(
     thing: Compressible, axes: str = "xyzt", width: int = 2, interval: int = 5, thin: int | None = None
 ) -> Compressible:
-    """Compress every table of a plan, or of a network (which is exported first if it must be).
+    """Compress every table of a plan, or of a network (exported first if needed).
 
-    Tables across channels are left alone: their axes are not neighbours, so nothing gathers there.
+    Tables across channels stay as they are: their axes are not neighbouring pixels, so lookups do not gather near
+    the diagonal.
     """
     if isinstance(thing, Plan):
         across = {t.table for s in thing.stages for t in s.terms if len(set(t.sample.planes)) > 1}

@@ -33,7 +33,7 @@ class Aspect:
     what: str
     fact: Fact
     part: str = ""
-    """Which field it is: padding, offsets, weights, planes, blend, interpolation, rotations, table, last."""
+    """The field that differs: padding, offsets, weights, planes, blend, interpolation, rotations, table, last."""
 
 
 def of_terms(a: Term, b: Term) -> list[Aspect]:
@@ -80,7 +80,7 @@ def _weights(a: Sample, b: Sample) -> Fact:
 
 
 def mirrors(offsets: Offsets) -> dict[str, Offsets]:
-    """The window turned over in place, by how.
+    """The window mirrored in place, by the kind of mirror.
 
     >>> mirrors(((0, 0), (0, 1), (1, 0)))["left_right"]
     ((0, 1), (0, 0), (1, 1))
@@ -147,9 +147,9 @@ def _grid(table: Table) -> tuple[int, int, int, tuple[int, int, int] | None]:
 def of_entries(
     table: Table, changed: np.ndarray, last: int | None = None, seen: int | None = None
 ) -> Aspect | None:
-    """What kind of fault other entries are; `changed` is the difference, [rows, payload].
+    """Classify entries that differ; `changed` is the difference, [rows, payload].
 
-    `last` is the last node of the other table where it is known, `seen` how many rows the data pin down.
+    `last` is the last node of the other table if it is known, `seen` how many rows the data determine.
     """
     rows = np.flatnonzero(changed.any(axis=1))
     if not len(rows):

@@ -1,19 +1,19 @@
 """One lookup of a plan, step by step: taps, values, bins, fractions, vertices, weights, result.
 
-The arithmetic is that of `twinnet.lut.plan`, for a single site and in plain integers; `twinnet.lut.reference` does the
-same for whole planes.
+The arithmetic is that of `twinnet.lut.variants`, at a single site.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import product
-from math import prod
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from twinnet.lut.plan import Plan, Sample, Stage, Table, Term
+from twinnet.lut import variants
+from twinnet.lut.cells import nodes_of
+from twinnet.lut.plan import Plan, Plane, Sample, Stage, Term, turn
+from twinnet.lut.reference import outside
 
 __all__ = ["Lookup", "Tap", "Vertex", "explain_lookup", "payload_at"]
 
@@ -83,143 +83,77 @@ def explain_lookup(
     term: Term,
     rotation: int,
     registers: Mapping[str, np.ndarray],
-    row: int,
-    column: int,
+    at: tuple[int, int],
 ) -> Lookup:
-    """What a term does at one site of its stage; `registers` are the planes it may read, [channels, rows, columns].
+    """What a term computes at one site (row, column) of its stage.
+
+    `registers` are the planes it may read, [channels, rows, columns].
 
     >>> from twinnet.demo.upscaler import build
     >>> from twinnet.lut import export, lower
     >>> plan = lower(export(build()[0]))
     >>> stage = plan.stages[0]
     >>> plane = np.arange(12).reshape(1, 3, 4) * 20
-    >>> found = explain_lookup(plan, stage, stage.terms[0], 0, {"input": plane}, 1, 2)
+    >>> found = explain_lookup(plan, stage, stage.terms[0], 0, {"input": plane}, (1, 2))
     >>> [tap.value for tap in found.taps], found.bins, found.fractions
     ([120, 140, 200, 220], (7, 8, 12, 13), (8, 12, 8, 12))
     >>> [vertex.weight for vertex in found.vertices], found.denominator
     ([4, 4, 8], 16)
     """
-    table = plan.tables[term.table]
-    sample = term.sample
-    taps = _taps(sample, sample.planes, stage.cell, registers, rotation, row, column)
-    values = _values(sample, [t.value for t in taps])
-    previous: tuple[Tap, ...] = ()
-    if term.blend is not None:
-        previous = _taps(sample, term.blend.planes, stage.cell, registers, rotation, row, column)
-        one = 1 << term.blend.gain_bits
-        other = _values(sample, [t.value for t in previous])
-        values = [
-            (g * b + (one - g) * a + one // 2) >> term.blend.gain_bits
-            for g, a, b in zip(term.blend.gains, values, other)
-        ]
-    unit, nodes, part, factor = term.units(table), table.nodes, "values", 1
-    if table.banded:
-        near = all(abs(v - values[0]) <= table.width * unit for v in values[1 : table.near + 1])
-        if near:
-            factor = table.thin
-        else:
-            unit, nodes, part = unit * table.thin, table.coarse_nodes, "coarse"
-    bins = [min(v // unit, nodes - 2) for v in values]
-    fractions = [v - b * unit for v, b in zip(values, bins)]
-    weighted = _weights(bins, fractions, unit, term)
-    vertices = tuple(_vertex(table, part, nodes, node, weight * factor) for node, weight in weighted)
-    payload = range(table.payload)
-    numerator = tuple(sum(v.weight * v.entries[k] for v in vertices) for k in payload)
+    table, sample = plan.tables[term.table], term.sample
+    given = {name: register[None].astype(np.int64) for name, register in registers.items()}
+    step = variants.Lookup(term, table, stage.cell, rotation)
+    step = replace(step, sites=np.array([at[0] * step.shape(given)[2] + at[1]]))
+    values = step.values(given)
+    # Of a banded table's two walks, one is empty: a site is either in the band or off it.
+    walk = next(walk for walk in step.walks(values) if walk.rows.shape[1])
+    thin = table.thin if walk.coarse else 1
+    unit, nodes = term.units(table) * thin, table.coarse_nodes if walk.coarse else table.nodes
+    bins, fractions = step.bins(values, unit, nodes)
+    array = table.coarse if walk.coarse else table.values
+    assert array is not None
+    used = np.flatnonzero(walk.weights[:, 0])
+    rows = walk.rows[used, 0]
+    weights = walk.weights[used, 0] * (table.thin // thin)
+    vertices = tuple(
+        Vertex(_whole(node), int(row), int(weight), _whole(array[row]))
+        for node, row, weight in zip(
+            nodes_of(table, rows, walk.coarse) // (table.step * thin), rows, weights, strict=True
+        )
+    )
     return Lookup(
         term.table,
-        part,
-        taps,
-        previous,
-        tuple(values),
+        "coarse" if walk.coarse else "values",
+        _taps(sample, sample.planes, stage.cell, registers, rotation, at),
+        () if term.blend is None else _taps(sample, term.blend.planes, stage.cell, registers, rotation, at),
+        _whole(values),
         sample.value_bits,
         unit,
-        tuple(bins),
-        tuple(fractions),
+        _whole(bins),
+        _whole(fractions),
         vertices,
-        numerator,
+        _whole(weights @ array[rows].astype(np.int64)),
         term.denominator(table),
     )
 
 
+def _whole(values: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(value) for value in values.reshape(-1))
+
+
 def _taps(
     sample: Sample,
-    planes: tuple,
+    planes: tuple[Plane, ...],
     cell: int,
     registers: Mapping[str, np.ndarray],
     rotation: int,
-    row: int,
-    column: int,
+    at: tuple[int, int],
 ) -> tuple[Tap, ...]:
     found = []
-    e = cell - 1
-    for p, (dy, dx) in enumerate(sample.offsets):
+    for p, offset in enumerate(sample.offsets):
         plane = sample.plane(p, planes)
         image = registers[plane.register][plane.channel]
-        ty, tx = ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[rotation]
-        wanted = (cell * row + ty, cell * column + tx)
-        y, x = (_inside(at, n, sample.padding) for at, n in zip(wanted, image.shape))
+        wanted = tuple(cell * k + d for k, d in zip(at, turn(offset, rotation, cell)))
+        y, x = (int(outside(np.array(k), n, sample.padding)) for k, n in zip(wanted, image.shape))
         found.append(Tap(plane.register, plane.channel, y, x, int(image[y, x]), (y, x) != wanted))
     return tuple(found)
-
-
-def _inside(at: int, n: int, padding: str) -> int:
-    if padding == "edge":
-        return min(max(at, 0), n - 1)
-    if n == 1:
-        return 0
-    folded = at % (2 * (n - 1))
-    return folded if folded < n else 2 * (n - 1) - folded
-
-
-def _values(sample: Sample, pixels: list[int]) -> list[int]:
-    if sample.weights is None:
-        return [p << sample.value_bits for p in pixels]
-    shift = sample.weight_bits - sample.value_bits
-    half = 1 << (shift - 1) if shift else 0
-    return [(sum(w * p for w, p in zip(row, pixels)) + half) >> shift for row in sample.weights]
-
-
-def _weights(
-    bins: list[int], fractions: list[int], unit: int, term: Term
-) -> list[tuple[tuple[int, ...], int]]:
-    """Vertices with their weights; those without weight are left out."""
-    axes = len(bins)
-    if term.interpolation == "multilinear":
-        corners = [
-            (
-                tuple(b + up for b, up in zip(bins, corner)),
-                prod(f if up else unit - f for f, up in zip(fractions, corner)),
-            )
-            for corner in product((0, 1), repeat=axes)
-        ]
-        return [c for c in corners if c[1]]
-    if term.compat == "srlut-2021":
-        a, b, c, d = fractions
-        if c >= a > b and c > d > a:
-            ups = ((0, 0, 0, 0), (0, 0, 1, 0), (1, 0, 1, 0), (1, 0, 1, 1), (1, 1, 1, 1))
-            weights = (unit - c, c - a, a - d, d - b, b)
-            slip = [(tuple(k + up for k, up in zip(bins, corner)), w) for corner, w in zip(ups, weights)]
-            return [s for s in slip if s[1]]
-    order = sorted(range(axes), key=lambda k: -fractions[k])
-    bounds = [unit, *(fractions[k] for k in order), 0]
-    node = list(bins)
-    found = [(tuple(node), bounds[0] - bounds[1])]
-    for step, axis in enumerate(order):
-        node[axis] += 1
-        found.append((tuple(node), bounds[step + 1] - bounds[step + 2]))
-    return [f for f in found if f[1]]
-
-
-def _vertex(table: Table, part: str, nodes: int, node: tuple[int, ...], weight: int) -> Vertex:
-    if part == "values" and table.banded:
-        assert table.index is not None
-        diameter = 2 * table.width + 1
-        row = int(table.index[(node[0], *((n - node[0]) % diameter for n in node[1 : table.near + 1]))])
-        rest = node[table.near + 1 :]
-    else:
-        row, rest = 0, node
-    for n in rest:
-        row = row * nodes + n
-    array = table.values if part == "values" else table.coarse
-    assert array is not None
-    return Vertex(node, row, weight, tuple(int(v) for v in array[row]))

@@ -19,6 +19,8 @@ from twinnet.progress import progress as line
 __all__ = ["export", "network_hash", "tabulate", "units", "use"]
 
 AnyModule = TypeVar("AnyModule", bound=nn.Module)
+_CHUNK = 1 << 15
+"""Rows evaluated at once."""
 
 
 def units(net: nn.Module) -> Iterator[tuple[str, Unit]]:
@@ -41,7 +43,7 @@ def use(net: AnyModule, mode: str) -> AnyModule:
 
 
 @torch.no_grad()
-def tabulate(unit: Unit, grid: Grid | None = None, chunk: int = 1 << 15) -> Table:
+def tabulate(unit: Unit, grid: Grid | None = None) -> Table:
     """The table of a Unit's network: the network at every node of the grid, times 127, rounded to int8."""
     if unit.body is None:
         raise UsageError("this Unit has no network to tabulate")
@@ -56,8 +58,8 @@ def tabulate(unit: Unit, grid: Grid | None = None, chunk: int = 1 << 15) -> Tabl
     unit.body.eval()
     values = np.empty((rows, unit.outputs), np.int8)
     try:
-        for start in range(0, rows, chunk):
-            stop = min(start + chunk, rows)
+        for start in range(0, rows, _CHUNK):
+            stop = min(start + _CHUNK, rows)
             points = torch.from_numpy(
                 grid.points(unit.axes, start, stop).astype(np.float32) / np.float32(255)
             )
@@ -75,7 +77,6 @@ def export(
     *,
     grid: Grid | None = None,
     interpolation: Interpolation | None = None,
-    chunk: int = 1 << 15,
     progress: bool = False,
 ) -> AnyModule:
     """Tabulate every Unit of `net`, which goes into table mode and is returned.
@@ -94,7 +95,7 @@ def export(
         if interpolation is not None:
             unit.interpolation = interpolation
         if unit.body is not None:
-            unit.set_table(tabulate(unit, grid, chunk))
+            unit.set_table(tabulate(unit, grid))
     return net
 
 

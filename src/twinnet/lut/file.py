@@ -9,8 +9,6 @@ grids, interpolation, requantisation and compression.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,19 +18,19 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.lut.plan import Plan
 from twinnet.lut.serial import plan_from_dict, plan_to_dict
+from twinnet.store import atomic_write
 
 if TYPE_CHECKING:
     from twinnet.lut.net import LutNet
 
-__all__ = ["SUFFIX", "LutFile", "read", "save", "write"]
+__all__ = ["LutFile", "read", "save", "write"]
 
-SUFFIX = ".lut.safetensors"
 FORMAT, VERSION = "twinnet.lut", "1"
 
 
 @dataclass(frozen=True, eq=False)
 class LutFile:
-    """What a file holds."""
+    """The content of a `.lut.safetensors` file."""
 
     plan: Plan
     name: str = "lut"
@@ -44,9 +42,9 @@ class LutFile:
     floats: dict[str, np.ndarray] = field(default_factory=dict)
     """Float weights of samplers and residuals by module path."""
     config: str = ""
-    """Text of the experiment's config they were made with, if any."""
+    """Text of the experiment's config the tables were made with, if any."""
     tuned: bool = False
-    """Whether entries were trained after they were taken from the network, so that they need not be near it."""
+    """Whether the entries were fine-tuned, so that they may differ from what the network gives."""
 
     @classmethod
     def of(cls, net: LutNet, notes: tuple[str, ...] = ()) -> LutFile:
@@ -95,7 +93,7 @@ def save(net: LutNet, path: str | Path, notes: tuple[str, ...] = ()) -> Path:
 
 def write(content: LutFile, path: str | Path) -> Path:
     """Write under a temporary name, then rename: no partial file ever has the final name."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     target = Path(path)
     arrays: dict[str, np.ndarray] = {}
@@ -123,17 +121,10 @@ def write(content: LutFile, path: str | Path) -> Path:
         metadata["tuned"] = "yes"
     if not target.parent.is_dir():
         raise UsageError(f"no such folder: {target.parent}")
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-    os.close(handle)
     try:
-        save_file(arrays, temporary, metadata)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(target)
+        return atomic_write(target, [save(arrays, metadata)])
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error}") from error
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    return target
 
 
 def read(path: str | Path) -> LutFile:

@@ -85,12 +85,11 @@ def _branch(term: Term, table: Table, where: str) -> Branch:
             sampler.logits.copy_(torch.from_numpy(np.log(soft / (1 << WEIGHT_BITS))))
     residual = None
     if term.blend is not None:
-        residual = AdaRL(sampler.axes)
+        residual = AdaRL(term.blend.planes, sampler.axes)
         with torch.no_grad():
             gains = torch.tensor(term.blend.gains, dtype=torch.float64) / (1 << term.blend.gain_bits)
             residual.weight.copy_(gains)
     grid = Grid(table.step, table.nodes, table.last)
     unit = Unit(None, table.axes, table.payload, grid, term.interpolation, compat=term.compat)
     unit.set_table(table)
-    previous = term.blend.planes if term.blend is not None else ()
-    return Branch(sampler, unit, sample.planes, previous, sample.padding, term.rotations, residual)
+    return Branch(sampler, unit, sample.planes, sample.padding, term.rotations, residual)

@@ -18,9 +18,9 @@ from twinnet.lut.rounding import ROUNDINGS, Rounding, requantise, rounding, ste_
 __all__ = ["LutNet", "NetSite", "Record"]
 
 Record = Callable[[str, Tensor], Tensor | None]
-"""Called with a site's name and its tensor while a run goes on; a tensor that it returns goes on in its place.
+"""Called with the name and the tensor of each site during a run; return a tensor to replace it.
 
-What a group reads (`.input.x`, `.input.prev_x`) is shown only: replace the stage that writes it.
+Inputs of groups (`.input.x`, `.input.prev_x`) cannot be replaced: replace the output of the stage that writes them.
 """
 
 
@@ -33,11 +33,6 @@ class NetSite:
     scale: float
     rounding: Rounding
     """Semantics of the sums here: A, B or C."""
-
-    @property
-    def unit(self) -> str:
-        """What the recorded numbers are: pixels of 8 bits, or signed 1/127ths of a Unit."""
-        return "pixel" if self.kind in ("input", "previous", "stage") else "level"
 
 
 class LutNet(nn.Module):
@@ -62,7 +57,6 @@ class LutNet(nn.Module):
         name: str = "lut",
         task: str = "sr",
         network_rounding: Rounding = "A",
-        table_rounding: Rounding = "C",
     ) -> None:
         super().__init__()
         if not stages:
@@ -70,7 +64,7 @@ class LutNet(nn.Module):
         self.net_name, self.task = name, task
         self.stage_names = tuple(stages)
         self.network_rounding: Rounding = rounding(network_rounding)
-        self.table_rounding: Rounding = rounding(table_rounding)
+        self.table_rounding: Rounding = "C"
         self._scales = {INPUT: 1}
         for stage_name, stage in stages.items():
             if stage_name in (INPUT, *self._scales) or hasattr(self, stage_name):
@@ -147,28 +141,29 @@ class LutNet(nn.Module):
                 if isinstance(module, AdaRL):
                     module.project()
         registers = {INPUT: planes}
-        for name, stage in self.stages():
-            last = name == self.stage_names[-1]
-            pixels = self._stage(
-                name, stage, registers, as_table, how, record, clip=not (last and self.training)
-            )
-            registers[name] = _note(record, name, pixels if as_table else pixels / 255)
+        for name in self.stage_names:
+            clip = not self.training or name != self.stage_names[-1]
+            registers[name] = self._stage(name, registers, as_table, how, record, clip)
         out = registers[self.stage_names[-1]]
         out = (out / 255).to(x.dtype) if as_table else out
         return out.reshape(batch, -1, *out.shape[-2:])
 
     def run_stage(self, name: str, registers: dict[str, Tensor], record: Record | None = None) -> Tensor:
         """One stage alone, on what earlier ones left in `registers`; what it writes, in the same units."""
-        as_table = self.mode == "table"
-        stage = dict(self.stages())[name]
-        pixels = self._stage(name, stage, registers, as_table, self.rounding, record, clip=True)
-        return _note(record, name, pixels if as_table else pixels / 255)
+        return self._stage(name, registers, self.mode == "table", self.rounding, record, clip=True)
 
     def _stage(
-        self, name: str, stage: LookupStage, registers: dict[str, Tensor], as_table: bool, how: Rounding,
-        record: Record | None, clip: bool,
-    ) -> Tensor:  # fmt: skip
-        """The stage's register in pixel units."""
+        self,
+        name: str,
+        registers: dict[str, Tensor],
+        as_table: bool,
+        how: Rounding,
+        record: Record | None,
+        clip: bool,
+    ) -> Tensor:
+        """The stage's register: pixel values 0..255 in table mode, else 0..1."""
+        stage = self.get_submodule(name)
+        assert isinstance(stage, LookupStage)
         exact = as_table and how == "C"
         common = self.denominator(stage) if exact else 1
         total: Tensor | None = None
@@ -207,7 +202,8 @@ class LutNet(nn.Module):
         pixels = total / common if exact else total
         # Without any rounding (C as a network) the last image stays continuous, too: that is how SR-LUT
         # trains.
-        return requantise(pixels, stage.requant, clip=clip, round_=as_table or how != "C")
+        pixels = requantise(pixels, stage.requant, clip=clip, round_=as_table or how != "C")
+        return _note(record, name, pixels if as_table else pixels / 255)
 
     @staticmethod
     def denominator(stage: LookupStage) -> int:
@@ -258,7 +254,6 @@ class LutNet(nn.Module):
         return pixels[0] if array.ndim == 2 else np.moveaxis(pixels, 0, -1)
 
     def extra_repr(self) -> str:
-        """What `print(net)` shows."""
         how = self.rounding
         return (
             f"{self.net_name}, {self.task} x{self.scale}, {self.mode} mode, rounding {how} ({ROUNDINGS[how]})"

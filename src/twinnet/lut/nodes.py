@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from twinnet.errors import UsageError
 from twinnet.lut.fixed import GAIN_BITS, WEIGHT_BITS, fixed_gains, fixed_weights, window_offsets
 from twinnet.lut.patterns import Offsets, pattern
-from twinnet.lut.plan import INPUT, Padding, Plane, Requant
+from twinnet.lut.plan import INPUT, Padding, Plane, Requant, turn
 from twinnet.lut.unit import Unit
 
 __all__ = ["AdaRL", "AutoSample", "Branch", "LookupStage", "Taps", "gather", "outside", "place"]
@@ -36,12 +36,11 @@ def gather(planes: Sequence[Tensor], offsets: Offsets, r: int, cell: int, paddin
 
     `planes` has one [batch, rows, columns] per offset, or a single one for all.
     """
-    e = cell - 1
     taps = []
-    for p, (dy, dx) in enumerate(offsets):
+    for p, offset in enumerate(offsets):
         plane = planes[0] if len(planes) == 1 else planes[p]
         h, w = plane.shape[-2:]
-        ty, tx = ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[r]
+        ty, tx = turn(offset, r, cell)
         rows = outside(torch.arange(0, h, cell, device=plane.device) + ty, h, padding)
         columns = outside(torch.arange(0, w, cell, device=plane.device) + tx, w, padding)
         taps.append(plane.index_select(-2, rows).index_select(-1, columns))
@@ -81,7 +80,6 @@ class Taps(nn.Module):
         return pixels * (1 << self.value_bits)
 
     def extra_repr(self) -> str:
-        """What `print(net)` shows."""
         return str(self.offsets)
 
 
@@ -128,13 +126,14 @@ class AutoSample(nn.Module):
 
 
 class AdaRL(nn.Module):
-    """Adaptive residual: each axis mixes the sample with the same sample of an earlier image.
+    """Adaptive residual: each axis mixes the sample with the same sample of earlier planes.
 
     The weights live in [0, 1]: used clamped, and put back there by `project` before every training step.
     """
 
-    def __init__(self, axes: int = 4) -> None:
+    def __init__(self, planes: Sequence[Plane], axes: int = 4) -> None:
         super().__init__()
+        self.planes = tuple(planes)
         self.weight = nn.Parameter(torch.zeros(axes))
 
     def project(self) -> None:
@@ -171,7 +170,6 @@ class Branch(nn.Module):
         sample: Taps | AutoSample,
         unit: Unit,
         planes: Sequence[Plane] = (Plane(INPUT),),
-        previous: Sequence[Plane] = (),
         padding: Padding = "edge",
         rotations: Sequence[int] = (0, 1, 2, 3),
         residual: AdaRL | None = None,
@@ -179,10 +177,9 @@ class Branch(nn.Module):
         super().__init__()
         if sample.axes != unit.axes:
             raise UsageError(f"the sampler gives {sample.axes} values, the Unit takes {unit.axes}")
-        if bool(previous) != (residual is not None):
-            raise UsageError("an adaptive residual needs earlier planes, and the other way round")
         self.sample, self.unit, self.residual = sample, unit, residual
-        self.planes, self.previous = tuple(planes), tuple(previous)
+        self.planes = tuple(planes)
+        self.previous = residual.planes if residual is not None else ()
         self.padding: Padding = padding
         self.rotations = tuple(rotations)
 
@@ -200,12 +197,16 @@ class Branch(nn.Module):
 
     def table(self, registers: dict[str, Tensor], r: int, cell: int) -> Tensor:
         """Exact numerators over `denominator`: [batch, payload, site row, site column]."""
+        values = self.values(registers, r, cell).movedim(1, -1)
+        return self.unit.numerators(values, self.sample.value_bits).movedim(-1, 1)
+
+    def values(self, registers: dict[str, Tensor], r: int, cell: int) -> Tensor:
+        """Fixed-point values of the table's axes: [batch, axis, site row, site column]."""
         values = self.sample.fixed(self.pixels(registers, self.planes, r, cell))
-        if self.residual is not None:
-            values = self.residual.fixed(
-                values, self.sample.fixed(self.pixels(registers, self.previous, r, cell))
-            )
-        return self.unit.numerators(values.movedim(1, -1), self.sample.value_bits).movedim(-1, 1)
+        if self.residual is None:
+            return values
+        other = self.sample.fixed(self.pixels(registers, self.previous, r, cell))
+        return self.residual.fixed(values, other)
 
     @property
     def denominator(self) -> int:

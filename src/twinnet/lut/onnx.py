@@ -3,13 +3,11 @@
 The graph takes `image`, uint8 [planes, rows, columns], and gives `result`, uint8 [planes, channels, rows',
 columns']. Values are int64 throughout, tables stay int8, and each requantisation is done in double, step
 by step. Tensors that hold a site's numbers carry its name (`PAYLOAD_LAST` after it where the payload is the last axis),
-so that whoever taps the graph sees the sites.
+so that sites can be tapped by name.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,8 @@ import numpy as np
 from twinnet.errors import MissingExtra, UsageError
 from twinnet.lut._onnx_graph import GraphWriter
 from twinnet.lut._onnx_lookup import lookup
-from twinnet.lut.plan import INPUT, Plan, Plane, Stage, Term
+from twinnet.lut.plan import INPUT, Plan, Plane, Stage, Term, turn
+from twinnet.store import atomic_write
 
 if TYPE_CHECKING:
     from twinnet.lut.net import LutNet
@@ -57,17 +56,9 @@ def to_onnx(network: LutNet | Plan, path: str | Path | None = None, record: bool
     model = _Writer(plan, record).model()
     onnx.checker.check_model(model)
     if path is not None:
-        target = Path(path)
-        if not target.parent.is_dir():
-            raise UsageError(f"no such folder: {target.parent}")
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-        os.close(handle)
-        try:
-            onnx.save_model(model, temporary)
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(target)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
+        if not Path(path).parent.is_dir():
+            raise UsageError(f"no such folder: {Path(path).parent}")
+        atomic_write(path, [model.SerializeToString()])
     return model
 
 
@@ -203,11 +194,11 @@ class _Writer(GraphWriter):
         self, term: Term, planes: Sequence[Plane], cell: int, registers: dict[str, str], r: int
     ) -> str:
         """[planes, site rows, site columns, offsets]."""
-        e, taps = cell - 1, []
-        for p, (dy, dx) in enumerate(term.sample.offsets):
+        taps = []
+        for p, offset in enumerate(term.sample.offsets):
             plane = planes[0] if len(planes) == 1 else planes[p]
             name = self.plane(plane, registers)
-            ty, tx = ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[r]
+            ty, tx = turn(offset, r, cell)
             rows = self.coordinates(plane, name, 1, ty, cell, term.sample.padding)
             columns = self.coordinates(plane, name, 2, tx, cell, term.sample.padding)
             tap = self.op("Gather", self.op("Gather", name, rows, axis=1), columns, axis=2)

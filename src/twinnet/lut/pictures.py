@@ -102,7 +102,7 @@ def _picture(image: Any) -> Picture:
     gray = image.mode in ("1", "L", "LA", "La")
     clear = image.has_transparency_data
     mode = ("L" if gray else "RGB") + ("A" if clear else "")
-    # A large image is not copied once more only to stay what it is.
+    # Convert only if needed: a copy of a large image costs memory.
     full = np.asarray(image if image.mode == mode else image.convert(mode))
     if not clear:
         return Picture(full)
@@ -110,7 +110,7 @@ def _picture(image: Any) -> Picture:
 
 
 def _alpha(alpha: np.ndarray, scale: int) -> np.ndarray:
-    """Transparency is no image content: it is resized, not run through the network."""
+    """Resize the alpha channel, which does not go through the network."""
     from PIL import Image
 
     size = (alpha.shape[1] * scale, alpha.shape[0] * scale)

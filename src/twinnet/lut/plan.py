@@ -104,6 +104,7 @@ __all__ = [
     "Table",
     "Term",
     "sites",
+    "turn",
 ]  # fmt: skip
 
 INPUT = "input"
@@ -111,6 +112,16 @@ INPUT = "input"
 
 Padding = Literal["edge", "reflect"]
 Interpolation = Literal["simplex", "multilinear"]
+
+
+def turn(offset: tuple[int, int], r: int, cell: int) -> tuple[int, int]:
+    """An offset turned by `r` quarter turns about the centre of its cell.
+
+    >>> turn((0, 1), 1, cell=1), turn((-1, 0), 2, cell=2)
+    ((1, 0), (2, 1))
+    """
+    (dy, dx), e = offset, cell - 1
+    return ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[r]
 
 
 @dataclass(frozen=True)
@@ -160,7 +171,7 @@ class Table:
     """A table of int8 rows on a regular grid, dense or banded; see the module text.
 
     `last` is the pixel value the last node was evaluated at when the table was made (255 or 256 with step
-    16). It is a fact about the entries and does not enter the arithmetic.
+    16). It describes the entries and plays no part in the arithmetic.
     """
 
     values: np.ndarray
@@ -257,7 +268,7 @@ class Term:
 
     @property
     def registers(self) -> tuple[str, ...]:
-        """What it reads from."""
+        """The registers it reads."""
         blended = () if self.blend is None else self.blend.planes
         return tuple(dict.fromkeys(p.register for p in (*self.sample.planes, *blended)))
 
@@ -296,10 +307,6 @@ class Requant:
                 case _:
                     raise UsageError(f"requantisation {self.name!r}: unknown step {step!r}")
         return x.astype(np.uint8)
-
-    def table(self, bound: int, denominator: int) -> np.ndarray:
-        """The uint8 results for N = -bound .. bound."""
-        return self(np.arange(-bound, bound + 1, dtype=np.int64), denominator)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Readers for the published table layouts: SR-LUT, MuLUT, DFC, SPF-LUT and AutoLUT.
 
-Those files carry no description. What a name says is used, what it contradicts is inferred from shapes,
-what neither tells is assumed as the publishers' code does it, and every assumption is listed in the notes
-of the result.
+These files carry no description. Their names are used where they are unambiguous, their shapes where names
+contradict them, and the conventions of the publishers' code for the rest. Every assumption is listed in the
+notes of the result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SRLUT = re.compile(r"^Model_(?P<kind>[SFV])_x(?P<scale>\d+)_(?P<bits>\d+)bit_in
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller states outright; None means: infer or assume, and say so."""
+    """What the caller states; None means infer or assume it, and note so."""
 
     last: int | None = None
     compat: str = ""
@@ -54,7 +54,7 @@ class Piece:
 
     @property
     def where(self) -> Path:
-        """Any file of it, for messages."""
+        """One of its files, for messages."""
         return next(p for p in (self.dense, self.compress1, self.compress2, self.sampler, self.residual) if p)
 
 

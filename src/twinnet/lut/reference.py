@@ -1,6 +1,6 @@
 """A small slow interpreter of plans in plain numpy: the meaning of `twinnet.lut.plan`, executable.
 
-It follows that page sentence by sentence and is meant to be read and to be compared against, not to be fast.
+It follows that text sentence by sentence. It is meant to be read and to be compared against, not to be fast.
 """
 
 from __future__ import annotations
@@ -11,9 +11,18 @@ from itertools import product
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.lut.plan import INPUT, Blend, Plan, Plane, Sample, Stage, Table, Term
+from twinnet.lut.plan import INPUT, Blend, Plan, Plane, Sample, Stage, Table, Term, turn
 
-__all__ = ["Record", "Visits", "group_inputs", "lookup_term", "place_block", "run_reference", "run_stage"]
+__all__ = [
+    "Record",
+    "Visits",
+    "group_inputs",
+    "lookup_term",
+    "outside",
+    "place_block",
+    "run_reference",
+    "run_stage",
+]
 
 Record = Callable[[str, np.ndarray], None]
 """Called with a site's name and its integers, in the order of `twinnet.lut.plan.sites`."""
@@ -101,11 +110,8 @@ def _stack(planes: tuple[Plane, ...], registers: Registers) -> np.ndarray:
     return np.stack([registers[p.register][p.channel] for p in dict.fromkeys(planes)])
 
 
-def _turn(dy: int, dx: int, r: int, e: int) -> tuple[int, int]:
-    return ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[r]
-
-
-def _outside(coordinate: np.ndarray, n: int, padding: str) -> np.ndarray:
+def outside(coordinate: np.ndarray, n: int, padding: str) -> np.ndarray:
+    """Coordinates along an axis of `n` pixels, mapped back inside."""
     if padding == "edge":
         return np.clip(coordinate, 0, n - 1)
     if n == 1:
@@ -117,12 +123,12 @@ def _outside(coordinate: np.ndarray, n: int, padding: str) -> np.ndarray:
 def _pixels(sample: Sample, planes: tuple[Plane, ...], cell: int, registers: Registers, r: int) -> np.ndarray:
     """Pixels of all offsets at all sites: [offset, site row, site column]."""
     pixels = []
-    for p, (dy, dx) in enumerate(sample.offsets):
+    for p, offset in enumerate(sample.offsets):
         plane = sample.plane(p, planes)
         image = registers[plane.register][plane.channel]
-        turned_y, turned_x = _turn(dy, dx, r, cell - 1)
-        rows = _outside(np.arange(0, image.shape[0], cell) + turned_y, image.shape[0], sample.padding)
-        columns = _outside(np.arange(0, image.shape[1], cell) + turned_x, image.shape[1], sample.padding)
+        dy, dx = turn(offset, r, cell)
+        rows = outside(np.arange(0, image.shape[0], cell) + dy, image.shape[0], sample.padding)
+        columns = outside(np.arange(0, image.shape[1], cell) + dx, image.shape[1], sample.padding)
         pixels.append(image[rows[:, None], columns[None, :]])
     return np.stack(pixels)
 
@@ -250,9 +256,8 @@ def _lookup(term: Term, table: Table, values: np.ndarray, visits: Visits | None)
 def place_block(numerator: np.ndarray, stage: Stage, r: int) -> np.ndarray:
     """Pixel shuffle with the block turned back: [channel, row, column] of the register."""
     n = stage.upscale
-    blocks = numerator.reshape(stage.channels, n, n, *numerator.shape[1:])
-    out = np.empty((stage.channels, numerator.shape[1] * n, numerator.shape[2] * n), np.int64)
-    for row, col in product(range(n), repeat=2):
-        u, v = ((row, col), (n - 1 - col, row), (n - 1 - row, n - 1 - col), (col, n - 1 - row))[r]
-        out[:, row::n, col::n] = blocks[:, u, v]
-    return out
+    rows, columns = numerator.shape[1:]
+    blocks = numerator.reshape(stage.channels, n, n, rows, columns)
+    # rot90 by -r of the (u, v) axes puts element (u, v) of rotation r where the plan wants it.
+    turned = np.rot90(blocks, -r, axes=(1, 2)) if n > 1 else blocks
+    return turned.transpose(0, 3, 1, 4, 2).reshape(stage.channels, rows * n, columns * n)

@@ -8,7 +8,7 @@ __all__ = ["centred", "direct", "srlut_2021"]
 
 
 def centred(count: int, grey: int = 127) -> Requant:
-    """A mean of `count` lookups around a grey, 127 if published: tables hold signed values.
+    """A mean of `count` lookups around a grey (127 in published tables): tables hold signed values.
 
     >>> centred(12).steps
     (('div', 12), ('add', 127), ('clip', 0, 255), ('round',))

@@ -9,8 +9,8 @@ from twinnet.lut import plan, reference, serial
 __all__ = ["SOURCES"]
 
 SOURCES: tuple[Any, ...] = (
-    plan.Plane, plan.Sample, plan.Blend, plan.Table, plan.Term, plan.Requant,
-    serial._planes, serial._sample, serial.term_from_dict, reference._turn, reference._outside, reference._pixels,
+    plan.turn, plan.Plane, plan.Sample, plan.Blend, plan.Table, plan.Term, plan.Requant,
+    serial._planes, serial._sample, serial.term_from_dict, reference.outside, reference._pixels,
     reference._fixed_point, reference._values, reference._interpolate, reference._count, reference._dense_rows,
     reference._band_rows, reference._lookup, reference.lookup_term, reference.place_block,
 )  # fmt: skip

@@ -36,7 +36,6 @@ class Unit(nn.Module):
         outputs: int,
         grid: Grid | None = None,
         interpolation: Interpolation = "simplex",
-        value_bits: int | None = None,
         compat: str = "",
     ) -> None:
         super().__init__()
@@ -46,8 +45,7 @@ class Unit(nn.Module):
         self.axes, self.outputs = axes, outputs
         self.grid = grid if grid is not None else Grid()
         self.interpolation: Interpolation = interpolation
-        bits = default_value_bits(self.grid, axes, interpolation)
-        self.value_bits = bits if value_bits is None else value_bits
+        self.value_bits = default_value_bits(self.grid, axes, interpolation)
         self.compat = compat
         self.near = self.width = 0
         self.thin = 1
@@ -108,7 +106,7 @@ class Unit(nn.Module):
         )
 
     def denominator(self, value_bits: int) -> int:
-        """What the numerators of `numerators` are over."""
+        """The denominator of what `numerators` returns."""
         units = (self.grid.step << value_bits) * self.thin
         return units if self.interpolation == "simplex" else units**self.axes
 
@@ -162,7 +160,6 @@ class Unit(nn.Module):
         return (exact / (127 * self.denominator(self.value_bits))).to(x.dtype)
 
     def extra_repr(self) -> str:
-        """What `print(net)` shows."""
         band = f", band {self.near}/{self.width}/{self.thin}" if self.near else ""
         return f"{self.axes} -> {self.outputs}, {self.mode}, {self.grid}, {self.interpolation}{band}"
 

@@ -1,4 +1,4 @@
-"""The steps of a plan, one site each, with every way in which an engine may do them otherwise.
+"""The steps of a plan, one site each, with the ways in which an engine may deviate from them.
 
 `twinnet.lut.plan` says what each step means; a step here with its default `Way` is exactly that. A `Way` names a
 deviation that a plan cannot express (zero padding, a bin off by one, nearest entry), so that a hypothesis about a
@@ -7,14 +7,15 @@ faulty twin can be evaluated. Arrays have a leading axis for the planes of an im
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from twinnet.lut.plan import Plane, Requant, Sample, Table, Term
+from twinnet.lut.plan import Plane, Requant, Sample, Table, Term, turn
+from twinnet.lut.reference import outside
 
 __all__ = ["Lookup", "Place", "Requantise", "Sum", "Walk", "Way", "rounded"]
 
@@ -64,25 +65,21 @@ class Walk:
 
 
 def rounded(x: np.ndarray, how: str) -> np.ndarray:
-    """Whole numbers: even (half to even), up (half up), away (half away from zero), trunc, floor, ceil.
+    """Round to whole numbers: even (half to even), up (half up), trunc, floor, ceil.
 
     >>> [rounded(np.array([-0.5, 0.5, 1.5]), how).tolist() for how in ("even", "up", "trunc")]
     [[-0.0, 0.0, 2.0], [0.0, 1.0, 2.0], [-0.0, 0.0, 1.0]]
     """
-    match how:
-        case "even":
-            return np.rint(x)
-        case "up":
-            return np.floor(x + 0.5)
-        case "away":
-            return np.sign(x) * np.floor(np.abs(x) + 0.5)
-        case "trunc":
-            return np.trunc(x)
-        case "floor":
-            return np.floor(x)
-        case "ceil":
-            return np.ceil(x)
-    raise ValueError(how)
+    return _ROUNDINGS[how](x)
+
+
+_ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "even": np.rint,
+    "up": lambda x: np.floor(x + 0.5),
+    "trunc": np.trunc,
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +101,7 @@ class Lookup:
 
     @property
     def denominator(self) -> int:
-        """What numerators are over."""
+        """The denominator of its numerators."""
         return self.term.denominator(self.table)
 
     @property
@@ -144,12 +141,12 @@ class Lookup:
 
     def _pixels(self, sample: Sample, planes: Sequence[Plane], registers: Registers) -> np.ndarray:
         padding = self.way.padding or sample.padding
-        e, pixels = self.cell - 1, []
-        for p, (dy, dx) in enumerate(sample.offsets):
+        pixels = []
+        for p, offset in enumerate(sample.offsets):
             plane = planes[0] if len(planes) == 1 else planes[p]
             image = registers[plane.register][:, plane.channel]
-            y, x = ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[self.rotation]
-            at = [np.arange(0, n, self.cell) + d for n, d in zip(image.shape[1:], (y, x), strict=True)]
+            turned = turn(offset, self.rotation, self.cell)
+            at = [np.arange(0, n, self.cell) + d for n, d in zip(image.shape[1:], turned, strict=True)]
             rows, columns = (_outside(c, n, padding) for c, n in zip(at, image.shape[1:], strict=True))
             taken = image[:, np.maximum(rows, 0)[:, None], np.maximum(columns, 0)[None, :]]
             if padding == "zero":
@@ -274,10 +271,7 @@ def _outside(at: np.ndarray, n: int, padding: str) -> np.ndarray:
         case "symmetric":
             folded = np.mod(at, 2 * n)
             return np.where(folded < n, folded, 2 * n - 1 - folded)
-        case "reflect" if n > 1:
-            folded = np.mod(at, 2 * (n - 1))
-            return np.where(folded < n, folded, 2 * (n - 1) - folded)
-    return np.clip(at, 0, n - 1)
+    return outside(at, n, padding)
 
 
 def _vertices(

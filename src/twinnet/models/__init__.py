@@ -14,7 +14,7 @@ from pathlib import Path
 
 from twinnet.errors import UsageError
 
-__all__ = ["QUALITIES", "TASKS", "available", "file_of", "find", "name_of", "named"]
+__all__ = ["QUALITIES", "TASKS", "available", "file_of", "name_of", "named"]
 
 QUALITIES = ("fast", "strong", "best")
 SCALES = (2, 3, 4)
@@ -79,13 +79,8 @@ def named(task: str, **given: object) -> str:
     return name_of(task, **words)  # type: ignore[arg-type]
 
 
-def find(task: str, *, scale: int = 4, quality: str = "strong", level: int | None = None) -> Path:
-    """The file of a model; a `UsageError` that lists what there is, if there is none."""
-    return file_of(name_of(task, scale=scale, quality=quality, level=level))
-
-
 def file_of(name: str) -> Path:
-    """The file of a model by its name."""
+    """The file of a model by its name; a `UsageError` that lists the models there are, if it is not one of them."""
     path = Path(__file__).parent / name / f"{name}.lut.safetensors"
     if not path.is_file():
         same = [n for n in available() if n.partition("-")[0] == name.partition("-")[0]]

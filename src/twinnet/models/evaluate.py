@@ -7,13 +7,13 @@ from pathlib import Path
 
 from twinnet.errors import UsageError
 from twinnet.models import available
+from twinnet.progress import progress
 from twinnet.restore.benchmarks import benchmarks_in
 from twinnet.restore.candidates import Candidate, tables_candidate
 from twinnet.restore.comparing import comparisons
 from twinnet.restore.evaluate import Evaluation, score
 from twinnet.restore.filters import classical
 from twinnet.restore.results import write_results
-from twinnet.restore.screen import watching
 from twinnet.restore.tasks import Task
 from twinnet.restore.tasks.deblock import Deblock
 from twinnet.restore.tasks.denoise import Denoise
@@ -32,7 +32,7 @@ def board_of(name: str) -> str:
 
 
 def task_of_board(board: str) -> Task:
-    """What is done there.
+    """The task of a board.
 
     >>> task_of_board("sr-x3").describe(), task_of_board("deblock-40").describe()
     ('sr x3, bicubic matlab', 'deblock JPEG quality 40')
@@ -66,7 +66,7 @@ def evaluate_shipped(
     for own in available():
         if board_of(own) == board:
             models.append(tables_candidate(here / own / f"{own}.lut.safetensors", own, what))
-    with watching(quiet=quiet) as watch:
+    with progress(quiet=quiet) as watch:
         rows, shown = score(what, found, models, watch)
     result = Evaluation(what.describe(), rows, missing, "", shown)
     if out is not None:

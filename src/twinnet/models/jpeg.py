@@ -27,7 +27,7 @@ def quality_of(path: str | Path) -> int | None:
                 return None
             table = list(tables[min(tables)])
     except (UnidentifiedImageError, OSError):
-        return None  # whoever reads the picture says what is wrong with it
+        return None  # reading the picture reports what is wrong with it
     # Entries end at 255, so low qualities show in the small ones only. The order does not matter: both are sorted.
     shares = [100 * q / s for q, s in zip(sorted(table), sorted(_STANDARD)) if 1 < q < 255]
     if not shares:

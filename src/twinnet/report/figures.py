@@ -1,7 +1,6 @@
-"""Numbers and names as they are shown, everywhere in the same form.
+"""Format numbers and names, everywhere in the same form.
 
-Inside a number, and between a number and its unit, stands a no-break space (U+00A0); whoever lays the text
-out may turn it into a plain one afterwards.
+Numbers contain no-break spaces (U+00A0), between digits and before the unit; the layout may turn them into plain ones.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ NBSP = "\u00a0"
 
 
 def clean(text: object) -> str:
-    """Text from outside, safe to print: control and direction characters are shown as escapes.
+    """Make foreign text safe to print: control and direction characters are escaped.
 
     >>> clean("a\\x1b[31mb")
     'a\\\\x1b[31mb'
@@ -31,7 +30,7 @@ def _printable(char: str) -> bool:
 
 
 def grouped(number: float) -> str:
-    """Thousands apart.
+    """Format a number with its thousands separated.
 
     >>> grouped(9400).replace("\\u00a0", " ")
     '9 400'
@@ -40,7 +39,7 @@ def grouped(number: float) -> str:
 
 
 def figure(value: float | None) -> str:
-    """A measured size with two digits: plain where that is short, scientific where it is not.
+    """Format a measured size with two digits, in scientific notation where that is shorter.
 
     >>> [figure(v) for v in (0.021, 3.14e-7, 0.5, 12.3, 0.0, float("inf"))]
     ['2.1e-2', '3.1e-7', '0.50', '12', '0', 'Inf']
@@ -63,7 +62,7 @@ def figure(value: float | None) -> str:
 
 
 def times(ratio: float | None) -> str:
-    """A ratio in words.
+    """Format a ratio.
 
     >>> [times(r).replace("\\u00a0", " ") for r in (9412.0, 0.42, 0.0031, 3.2e9)]
     ['9 400 x', '0.4 x', '3.1e-3 x', '3.2e9 x']
@@ -82,7 +81,7 @@ def times(ratio: float | None) -> str:
 
 
 def percent(share: float | None, digits: int = 0) -> str:
-    """A share, never rounded up to everything.
+    """Format a share, never rounded up to 100 %.
 
     >>> percent(0.9996).replace("\\u00a0", " "), percent(1.0).replace("\\u00a0", " ")
     ('99 %', '100 %')
@@ -99,7 +98,7 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """A number of things.
+    """Format a number of things.
 
     >>> count(1, "site"), count(3, "site").replace("\\u00a0", " ")
     ('1\\xa0site', '3 sites')

@@ -1,4 +1,4 @@
-"""The files of a run folder, each written to a temporary name first: no reader ever meets half a file."""
+"""Write the files of a run folder, each under a temporary name first, so that no reader sees half a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """report.html: one self-contained page that works offline, and its small form for notebooks.
 
-Names in networks are written by strangers: every text is escaped by the templates, and the page's own policy
-forbids any script but ours and any request to the network.
+Names in networks are untrusted: the templates escape every text, and the page's content policy forbids any other script
+and any request.
 """
 
 from __future__ import annotations
@@ -102,16 +102,13 @@ def _environment() -> jinja2.Environment:
 
 
 def _render(template: str, **context: Any) -> str:
-    css, script = (
-        (_TEMPLATES / "report.css").read_text("utf-8"),
-        (_TEMPLATES / "report.js").read_text("utf-8"),
-    )
+    css, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("report.css", "report.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return _environment().get_template(template).render(css=css, script=script, script_hash=digest, **context)
 
 
 def _base(result: Result) -> dict[str, Any]:
-    """What both the page and the fragment say: the one screen in pieces."""
+    """The parts that page and fragment share: the one screen in pieces."""
     command, does = words.next_command(result)
     return {
         "verdict": result.verdict,

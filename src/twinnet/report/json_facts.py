@@ -1,4 +1,4 @@
-"""Facts in result.json: the words as a string, `code` and `params` beside it. Files with words only are read too."""
+"""Facts in result.json: the words as a string, with `code` and `params`. Older files with words only are read too."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ODD = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def keys(kind: type) -> tuple[str, ...]:
-    """What the fields of an object of this class are called in the file.
+    """The keys of an object of this class in the file.
 
     >>> keys(Guard)
     ('name', 'message', 'code', 'params', 'weakens')
@@ -40,7 +40,7 @@ def keys(kind: type) -> tuple[str, ...]:
 
 
 def written(value: Any, plain: Callable[[Any], Any]) -> dict[str, Any]:
-    """An object that holds facts, in JSON's types."""
+    """Convert an object that holds facts to JSON types."""
     named = FACTS[type(value)]
     data: dict[str, Any] = {}
     for f in fields(value):
@@ -64,7 +64,7 @@ def _keys(named: Mapping[str, str], field: str) -> tuple[str, str]:
 
 
 def with_facts(data: Any) -> Any:
-    """The data of a result, or of several, with facts in place of their three fields. What does not fit is left."""
+    """Replace the three fields of each fact in a result's data by the fact; malformed data is left unchanged."""
     if not isinstance(data, dict):
         return data
     if isinstance(several := data.get("results"), list):
@@ -94,7 +94,7 @@ def _finding(data: Any) -> Any:
 
 
 def _read(kind: type, data: Any) -> Any:
-    """The facts of one object of this class."""
+    """Read the facts of one object of this class."""
     if not isinstance(data, dict):
         return data
     made = dict(data)

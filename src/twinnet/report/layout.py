@@ -1,4 +1,4 @@
-"""How labelled paragraphs are laid out on a screen of any width."""
+"""Lay out labelled paragraphs on a screen of any width."""
 
 from __future__ import annotations
 

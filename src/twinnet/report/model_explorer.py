@@ -31,16 +31,11 @@ def render_overlay(result: Result | ResultSet) -> str:
                     if name and results.get(name, data)["value"] <= data["value"]:
                         results[name] = data
     first = result.results[0] if isinstance(result, ResultSet) and result.results else result
-    name = (
-        f"twinnet: error created here, x noise floor ({first.twin.name})"
-        if isinstance(first, Result)
-        else "twinnet"
-    )
+    created = "twinnet: error created here, x noise floor"
+    name = f"{created} ({first.twin.name})" if isinstance(first, Result) else "twinnet"
     thresholds = [{"value": value, "bgColor": colour} for value, colour in _COLOURS]
-    return (
-        json.dumps({"name": name, "results": results, "thresholds": thresholds}, indent=1, allow_nan=False)
-        + "\n"
-    )
+    data = {"name": name, "results": results, "thresholds": thresholds}
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"
 
 
 def _node(pair: PairResult) -> dict[str, Any]:
@@ -50,8 +45,5 @@ def _node(pair: PairResult) -> dict[str, Any]:
     value = _LARGEST if not math.isfinite(ratio) or abs(ratio) > _LARGEST else float(f"{ratio:.4g}")
     if pair.status == "fail":
         return {"value": value, "bgColor": _FAIL, "textColor": "#ffffff"}
-    return (
-        {"value": value, "bgColor": _UNTESTED}
-        if pair.status in ("untested", "not judged")
-        else {"value": value}
-    )
+    untested = pair.status in ("untested", "not judged")
+    return {"value": value, "bgColor": _UNTESTED} if untested else {"value": value}

@@ -1,4 +1,4 @@
-"""Looking at a finished run: the report in a browser, one site in the terminal."""
+"""Show a finished run: the report in a browser, one site in the terminal."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def save_tensors(folder: Path, tensors: Mapping[str, tuple[np.ndarray, np.ndarra
 
 
 def find_pair(pairs: Sequence[PairResult], asked: str) -> PairResult:
-    """The pair a person means: by tensor, module or label, exactly, as a pattern, or as the only one that contains it.
+    """Find a pair by tensor, module or label: exactly, by pattern, or by a part of the name.
 
-    Of several calls or tensors of one module the worst is meant.
+    If several match, the worst one is returned.
     """
     asked = asked.lstrip(".")
 
@@ -86,7 +86,7 @@ def draw_site(run: str | Path, asked: str, *, ascii_only: bool = False) -> str:
 
 
 def open_report(run: str | Path) -> str:
-    """Open report.html in the default browser; returns what to say."""
+    """Open report.html in the default browser; returns a message."""
     path = (Path(run) / "report.html").resolve()
     if not path.exists():
         raise UsageError(f"{run} holds no report.html")

@@ -1,4 +1,4 @@
-"""Two tensors made ready to be looked at: their difference, its worst plane, reductions that hide nothing.
+"""Prepare two tensors for display: their difference, its worst plane, and reductions that keep outliers.
 
 Shared by the terminal drawing and the pictures of the HTML report.
 """
@@ -69,7 +69,7 @@ class Compared:
                 return found
             same = (a == b) | (np.isnan(a) & np.isnan(b))
             odd = ~same & ~(np.isfinite(a) & np.isfinite(b))
-        # Two finite values can lie further apart than any number: the largest stands for that.
+        # The difference of two finite values can overflow: the largest number is used instead.
         largest = np.finfo(found.dtype).max
         return np.where(odd, np.nan, np.where(same, 0, np.clip(found, -largest, largest))).astype(found.dtype)
 
@@ -81,7 +81,7 @@ class Compared:
 
     @cached_property
     def odd(self) -> int:
-        """How many elements are NaN or infinite on one side only, or in another way."""
+        """How many elements differ in being NaN or infinite."""
         return int(np.isnan(self.difference).sum())
 
     @property

@@ -1,4 +1,4 @@
-"""The lines of the user's own file around a place."""
+"""Source lines around a place in the user's file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Excerpt:
 
 
 def excerpt_at(source: str, around: int = 3) -> Excerpt | None:
-    """The lines around "path/model.py:71"; None where there is no such readable Python file or line.
+    """The lines around "path/model.py:71"; None if there is no such readable Python file or line.
 
-    The place may come from a network file that a stranger made, so nothing but Python source is ever shown.
+    The place may come from an untrusted network file, so only Python source is ever shown.
     """
     name, _, number = source.rpartition(":")
     if not name.endswith(".py") or not number.isascii() or not number.isdecimal() or len(number) > 7:

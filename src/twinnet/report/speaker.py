@@ -1,4 +1,4 @@
-"""The one who speaks for results: loaded with the package, so everything it needs is imported when it is asked."""
+"""The speaker for results: loaded with the package, so it imports what it needs only when called."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Reporter"]
 
 
 class Reporter:
-    """Says facts, shows results, writes and reads them."""
+    """Puts facts into words; shows, writes and reads results."""
 
     def words(self, fact: Fact) -> str:
         from twinnet.report.sentences import words

@@ -25,15 +25,8 @@ def dump_diff(found: StructureDiff) -> str:
 
 
 def _change(change: Change) -> dict[str, object]:
-    code, params = plain(change.fact.code), plain(change.fact.params)
-    told = {
-        "kind": change.kind,
-        "place": change.place,
-        "sentence": change.sentence,
-        "a": change.a,
-        "b": change.b,
-    }
-    return {**plain(told), "code": code, "params": params}
+    told = {name: getattr(change, name) for name in ("kind", "place", "sentence", "a", "b")}
+    return plain({**told, "code": change.fact.code, "params": change.fact.params})
 
 
 def render_diff(found: StructureDiff) -> str:

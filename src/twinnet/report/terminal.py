@@ -46,7 +46,7 @@ def print_result(result: Result | ResultSet, console: Console, verbose: bool = F
 
 
 def render_unmatched(result: Result | ResultSet) -> str:
-    """The sites of either side that have no counterpart, one per line (`--unmatched`).
+    """List the sites of either side that have no counterpart, one per line (`--unmatched`).
 
     >>> from twinnet.result import Coverage, InputsInfo, Result, SideInfo
     >>> print(render_unmatched(Result("PASS", SideInfo("net", "torch"), SideInfo("ort", "onnxruntime"),

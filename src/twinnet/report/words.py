@@ -1,4 +1,4 @@
-"""Sentences of a result: every way of showing it says the same thing in the same words."""
+"""Sentences of a result, shared by all ways of showing it."""
 
 from __future__ import annotations
 

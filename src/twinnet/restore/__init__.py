@@ -1,1 +1,1 @@
-"""Image restoration with lookup-table networks: nets, metrics, resampling."""
+"""Image restoration with lookup-table networks: networks, training, fits, evaluation."""

@@ -39,28 +39,22 @@ def _cubic(x: np.ndarray) -> np.ndarray:
     return np.where(x <= 1, near, np.where(x <= 2, far, 0.0))
 
 
-def _weights(size: int, scale: int) -> tuple[np.ndarray, np.ndarray]:
-    """Source positions and weights of every output position along one axis."""
-    out = math.ceil(size / scale)
-    centre = (np.arange(1, out + 1) - 0.5) * scale + 0.5
-    width = 4 * scale
-    left = np.floor(centre - width / 2)
-    position = left[:, None] + np.arange(width + 2)
-    weight = _cubic((centre[:, None] - position) / scale) / scale
+def _weights(size: int, centre: np.ndarray, stretch: int) -> tuple[np.ndarray, np.ndarray]:
+    """Source positions and weights around every centre along one axis, the kernel `stretch` times as wide."""
+    position = np.floor(centre - 2 * stretch)[:, None] + np.arange(4 * stretch + 2)
+    weight = _cubic((centre[:, None] - position) / stretch) / stretch
     weight /= weight.sum(axis=1, keepdims=True)
     # Symmetric border: ... 1 0 | 0 1 2 ... n-1 | n-1 n-2 ...
     index = np.mod(position.astype(np.int64) - 1, 2 * size)
     return np.where(index < size, index, 2 * size - 1 - index), weight
 
 
+def _coarser(size: int, scale: int) -> tuple[np.ndarray, np.ndarray]:
+    return _weights(size, (np.arange(1, math.ceil(size / scale) + 1) - 0.5) * scale + 0.5, scale)
+
+
 def _finer(size: int, scale: int) -> tuple[np.ndarray, np.ndarray]:
-    """The same for `scale` times more positions; the kernel is not stretched."""
-    centre = (np.arange(1, size * scale + 1) - 0.5) / scale + 0.5
-    position = np.floor(centre)[:, None] + np.arange(-2, 4)
-    weight = _cubic(centre[:, None] - position)
-    weight /= weight.sum(axis=1, keepdims=True)
-    index = np.mod(position.astype(np.int64) - 1, 2 * size)
-    return np.where(index < size, index, 2 * size - 1 - index), weight
+    return _weights(size, (np.arange(1, size * scale + 1) - 0.5) / scale + 0.5, 1)
 
 
 def _pass(image: np.ndarray, taps: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -82,7 +76,7 @@ def shrink(image: np.ndarray, scale: int, recipe: Recipe = "matlab") -> np.ndarr
     >>> shrink(np.full((8, 9, 3), 77, np.uint8), 4).tolist()[0][0]
     [77, 77, 77]
     """
-    return _resample(image, scale, recipe, _weights)
+    return _resample(image, scale, recipe, _coarser)
 
 
 def enlarge(image: np.ndarray, scale: int, recipe: Recipe = "matlab") -> np.ndarray:

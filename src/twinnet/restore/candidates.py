@@ -1,4 +1,4 @@
-"""What is evaluated: doing nothing, the network, its tables, and files of others, all as one kind of thing."""
+"""The candidates of an evaluation: no restoration, the network, its tables, and models of other projects."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Candidate:
     parameters: int | None = None
     """Of networks."""
     unit: bool = False
-    """Whether its running time is what that of all others is divided by."""
+    """Whether the running times of all others are divided by its own."""
     why_not: str = ""
     """Why it cannot run; empty if it can."""
 
 
 def unable(name: str, why: str, size: int | None = None) -> Candidate:
-    """Something that cannot run here: it stays in the table, with the reason.
+    """A candidate that cannot run here; it stays in the results with the reason.
 
     >>> unable("IMDN", "onnxruntime is not installed").why_not
     'onnxruntime is not installed'
@@ -52,7 +52,7 @@ def unable(name: str, why: str, size: int | None = None) -> Candidate:
 
 
 def candidates(experiment: Experiment, task: Task, *, network: bool = True) -> Iterator[Candidate]:
-    """Everything an experiment has made so far, after what needs no network."""
+    """The baselines without a network, then everything the experiment has made so far."""
     from twinnet.restore.filters import classical
 
     yield Candidate(task.plain_name, task.plain)
@@ -103,5 +103,6 @@ def compared(spec: str, task: Task) -> Candidate:
     if path.suffix in (".onnx", ".pb"):
         return open_peer(spec, task)
     raise UsageError(
-        f"--compare: {path} is not known", hint="tables (.safetensors, .npy, a folder), .onnx or .pb"
+        f"--compare: {path} is not a model that can be compared",
+        hint="tables (.safetensors, .npy, a folder), .onnx or .pb",
     )

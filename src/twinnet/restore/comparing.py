@@ -1,4 +1,4 @@
-"""What `--compare` names: files, or folders to look through. What cannot run is a row that says why."""
+"""Open the files and folders named with `--compare`. A model that cannot run becomes a row with the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TABLES = re.compile(r".*\.lut\.safetensors|Model_[SFV]_x\d_\d+bit_int8\.npy")
 
 
 def comparisons(specs: Sequence[str], task: Task) -> list[Candidate]:
-    """Everything to compare with. A file that is not there is an error; one that does not run is not."""
+    """Everything to compare with. A missing file is an error; a model that does not run is not."""
     found = []
     for spec in specs:
         path, _ = colour_of(spec)
@@ -35,8 +35,8 @@ def comparisons(specs: Sequence[str], task: Task) -> list[Candidate]:
 
 
 def models_in(folder: Path, scale: int) -> Iterator[str]:
-    """Models in a folder and below: those whose names tell no scale, or this one."""
-    if any(_stage_tables(folder)):
+    """Models in a folder and below whose names state this scale or none."""
+    if any(folder.glob("*_s[0-9]_*.npy")):  # published tables that make one network together
         yield str(folder)
         return
     for path in sorted(folder.iterdir()):
@@ -46,11 +46,6 @@ def models_in(folder: Path, scale: int) -> Iterator[str]:
             told = _SCALE.search(path.name)
             if told is None or int(told[1]) == scale:
                 yield str(path)
-
-
-def _stage_tables(folder: Path) -> Iterator[Path]:
-    """Published tables that make one network together."""
-    return folder.glob("*_s[0-9]_*.npy")
 
 
 def _opened(spec: str, task: Task) -> Candidate:

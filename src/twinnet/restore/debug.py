@@ -1,4 +1,4 @@
-"""`twinnet lut debug -e DIR`: one image through the network and through its tables, every site of both at hand."""
+"""`twinnet lut debug -e DIR`: one image through the network and through its tables, with the tensors of every site."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ class Row:
     benchmark: str
     model: str
     scores: dict[str, float]
-    """Means over the images; none if it could not run."""
+    """Means over the images; empty if it could not run."""
     seconds_per_megapixel: float
-    """CPU time on one thread, by megapixels of output. Clocks of shared machines differ from minute to minute: compare
+    """CPU time on one thread per megapixel of output. Clocks of shared machines differ from minute to minute: compare
     `ratio`."""
     bytes: int | None
     images: dict[str, dict[str, float]]
@@ -41,7 +41,7 @@ class Row:
     lookups: int | None = None
     parameters: int | None = None
     ratio: float | None = None
-    """Running time by that of OpenCV's cubic resampling or bilateral filter, on the same images in the same run."""
+    """Running time divided by that of OpenCV's cubic resampling or bilateral filter, on the same images in this run."""
     failed: str = ""
     """Why it has no scores."""
 
@@ -57,10 +57,6 @@ class Evaluation:
     shown: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     """By test set and image: every candidate's result, and `target`."""
 
-    def best(self, benchmark: str, metric: str) -> float:
-        """The best score of all candidates."""
-        return max(row.scores[metric] for row in self.rows if row.benchmark == benchmark and row.scores)
-
 
 def evaluate(
     folder: str | Path,
@@ -72,13 +68,14 @@ def evaluate(
 ) -> Evaluation:
     """Score all candidates on all test sets that are there; writes `eval/` and returns the numbers.
 
-    `compare` names files of others, or folders with them; `network=False` leaves the slow network out.
+    `compare` names models of other projects, or folders of them; `network=False` leaves the slow network out.
     """
+    from twinnet.progress import progress
     from twinnet.restore.benchmarks import find_benchmarks
     from twinnet.restore.candidates import candidates
     from twinnet.restore.comparing import comparisons
     from twinnet.restore.results import write_results
-    from twinnet.restore.screen import first_process, watching
+    from twinnet.restore.screen import first_process
     from twinnet.restore.tasks import task_of
 
     experiment = open_experiment(folder)
@@ -92,7 +89,7 @@ def evaluate(
     if not first_process():
         return Evaluation(task.describe(), [], missing, experiment.text)
     models = [*candidates(experiment, task, network=network), *comparisons(compare, task)]
-    with watching(quiet=quiet) as watch:
+    with progress(quiet=quiet) as watch:
         rows, shown = score(task, found, models, watch)
     result = Evaluation(task.describe(), rows, missing, experiment.text, shown)
     write_results(result, experiment.folder / "eval" if out is None else Path(out))
@@ -100,7 +97,7 @@ def evaluate(
 
 
 def told_apart(models: Sequence[Candidate]) -> list[Candidate]:
-    """Names that come again get a number."""
+    """Number repeated names."""
     seen: Counter[str] = Counter()
     found = []
     for model in models:
@@ -113,8 +110,8 @@ def told_apart(models: Sequence[Candidate]) -> list[Candidate]:
 def score(
     task: Task, benchmarks: Iterable[Benchmark], models: Sequence[Candidate], watch: Watch | None = None
 ) -> tuple[list[Row], dict[str, dict[str, np.ndarray]]]:
-    """Every model on every image; one that fails is out of that test set. The hardest image of each test set is kept
-    for the eye."""
+    """Score every model on every image; one that fails has no scores on that test set. The hardest image of each test
+    set is kept to be shown."""
     models = told_apart(models)
     rows: list[Row] = []
     shown: dict[str, dict[str, np.ndarray]] = {}

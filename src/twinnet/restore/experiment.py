@@ -50,7 +50,7 @@ def open_experiment(folder: str | Path) -> Experiment:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all; what stood there before stays until the new one is on the disk."""
+    """Write a file atomically: the previous one stays until the new one is on the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary: Path | None = None
     try:
@@ -66,7 +66,7 @@ def write_whole(path: Path, data: bytes) -> None:
         raise EngineError(
             f"{path} cannot be written: {error.strerror or error}",
             stage="write",
-            hint="what was there before is intact; make room and start again",
+            hint="the previous file is intact; free some disk space and run again",
         ) from error
     finally:
         if temporary is not None:

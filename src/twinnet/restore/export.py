@@ -5,13 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from twinnet.errors import UsageError
 from twinnet.restore.experiment import Experiment, open_experiment
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["compress", "export", "main", "read_tables"]
 
@@ -51,7 +47,7 @@ def compress(folder: str | Path) -> Path:
 
 
 def read_tables(experiment: Experiment, kind: str):
-    """Tables of an experiment; the message says what makes them."""
+    """Tables of an experiment; if there are none, the error names the command that makes them."""
     from twinnet.lut.file import read
 
     path = experiment.tables(kind)

@@ -1,4 +1,4 @@
-"""What needs neither tables nor a network: the resampling and the filters of OpenCV, to stand beside them.
+"""Classical baselines: the resampling and the filters of OpenCV.
 
 The settings of the filters are those with the best PSNR on the validation images (CID22), found by
 `tools/shipped_tables/filter_tuning.py`; no test set was looked at. Between the levels listed they are interpolated.
@@ -15,7 +15,7 @@ from twinnet.restore.tasks import Image, Task, pixels
 from twinnet.restore.tasks.deblock import Deblock
 from twinnet.restore.tasks.denoise import Denoise
 
-__all__ = ["FILTERS", "TUNED", "classical", "level_of", "settings_at"]
+__all__ = ["FILTERS", "LEVELS", "TUNED", "classical", "level_of", "settings_at"]
 
 Filter = Callable[..., np.ndarray]
 
@@ -41,43 +41,22 @@ def _means(image: np.ndarray, h: float) -> np.ndarray:
 FILTERS: dict[str, Filter] = {"Gaussian": _gaussian, "bilateral": _bilateral, "non-local means": _means}
 """By name; parameters by keyword. `sigma` and `space` are pixels, `range` and `h` grey levels."""
 
-TUNED: dict[str, dict[int, dict[str, dict[str, float]]]] = {
+LEVELS = {"denoise": (15, 25, 50), "deblock": (10, 20, 40)}
+"""Sigmas and JPEG qualities that the filters were tuned at."""
+
+TUNED: dict[str, dict[str, dict[str, tuple[float, ...]]]] = {
     "denoise": {
-        15: {
-            "Gaussian": {"sigma": 0.7},
-            "bilateral": {"range": 35, "space": 1.8},
-            "non-local means": {"h": 16},
-        },
-        25: {
-            "Gaussian": {"sigma": 0.9},
-            "bilateral": {"range": 65, "space": 1.8},
-            "non-local means": {"h": 25},
-        },
-        50: {
-            "Gaussian": {"sigma": 1.4},
-            "bilateral": {"range": 160, "space": 2.4},
-            "non-local means": {"h": 42},
-        },
+        "Gaussian": {"sigma": (0.7, 0.9, 1.4)},
+        "bilateral": {"range": (35, 65, 160), "space": (1.8, 1.8, 2.4)},
+        "non-local means": {"h": (16, 25, 42)},
     },
     "deblock": {
-        10: {
-            "Gaussian": {"sigma": 0.5},
-            "bilateral": {"range": 18, "space": 2.4},
-            "non-local means": {"h": 10},
-        },
-        20: {
-            "Gaussian": {"sigma": 0.5},
-            "bilateral": {"range": 18, "space": 1.4},
-            "non-local means": {"h": 6},
-        },
-        40: {
-            "Gaussian": {"sigma": 0.4},
-            "bilateral": {"range": 25, "space": 0.7},
-            "non-local means": {"h": 4},
-        },
+        "Gaussian": {"sigma": (0.5, 0.5, 0.4)},
+        "bilateral": {"range": (18, 18, 25), "space": (2.4, 1.4, 0.7)},
+        "non-local means": {"h": (10, 6, 4)},
     },
 }
-"""By task, level (sigma or JPEG quality) and filter."""
+"""By task, filter and setting: the best values at the levels of the task."""
 
 
 def level_of(task: Task) -> float | None:
@@ -94,17 +73,12 @@ def level_of(task: Task) -> float | None:
 def settings_at(task: str, level: float) -> dict[str, dict[str, float]]:
     """The settings of all filters at a level.
 
-    >>> settings_at("denoise", 25)["Gaussian"] == TUNED["denoise"][25]["Gaussian"]
-    True
+    >>> settings_at("denoise", 20)["Gaussian"]
+    {'sigma': 0.8}
     """
-    known = TUNED[task]
-    levels = sorted(known)
     return {
-        name: {
-            key: float(np.interp(level, levels, [known[k][name][key] for k in levels]))
-            for key in known[levels[0]][name]
-        }
-        for name in FILTERS
+        name: {key: float(np.interp(level, LEVELS[task], values)) for key, values in settings.items()}
+        for name, settings in TUNED[task].items()
     }
 
 

@@ -22,12 +22,12 @@ __all__ = ["finetune", "main"]
 def finetune(folder: str | Path, *, quiet: bool = False) -> Path:
     """Fine-tune the tables that `[finetune_lut] table` names; the best by validation are written."""
     from twinnet.lut.file import LutFile, write
+    from twinnet.progress import progress
     from twinnet.restore import state
     from twinnet.restore.benchmarks import hashes_of_tests
     from twinnet.restore.data import training_crops, training_data
     from twinnet.restore.export import read_tables
     from twinnet.restore.loop import Work, accelerator, run
-    from twinnet.restore.screen import watching
     from twinnet.restore.steps import TableStep
     from twinnet.restore.validate import Validation
 
@@ -35,7 +35,7 @@ def finetune(folder: str | Path, *, quiet: bool = False) -> Path:
     config, s = experiment.config, experiment.config.finetune_lut
     source = read_tables(experiment, s.table)
     processes = accelerator()
-    with watching(quiet=quiet or not processes.is_main_process) as watch:
+    with progress(quiet=quiet or not processes.is_main_process) as watch:
         # Tables are tuned on what they were fitted to.
         half = s.table == "fitted" and config.fit.half
         data = training_data(experiment, hashes_of_tests(experiment, watch), watch, half=half)

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on: a bar or lines on the terminal, a CSV file, TensorBoard."""
+"""Progress of a run: a bar or lines on the terminal, a CSV file, TensorBoard."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Silence:
 
 
 class Journal(Silence):
-    """The journal of the first process. Entries after `start` belong to a run that was cut off and are dropped."""
+    """The journal of the first process. Entries after `start` are from an interrupted run and are dropped."""
 
     def __init__(
         self, name: str, folder: Path, start: int, stop: int, *, tensorboard: bool, quiet: bool = False

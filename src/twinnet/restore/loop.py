@@ -50,7 +50,7 @@ class Work:
     predictor: Callable[[LutNet], Callable[[np.ndarray], np.ndarray]] = _as_network
     """Makes what restores validation images: the network, or its tables as they deploy."""
     source: str = ""
-    """Hash of the tables that are tuned; a checkpoint of other ones is not continued."""
+    """Hash of the tables that are tuned; a checkpoint of other tables cannot be resumed."""
     notes: tuple[str, ...] = ()
 
 
@@ -63,7 +63,7 @@ def accelerator(precision: str = "no") -> Any:
         raise MissingExtra("accelerate", "train") from error
     # An earlier run of this process may have had another precision.
     AcceleratorState._reset_state()
-    # Started as several processes on a machine without accelerators, they must still know of each other.
+    # Several processes on a machine without accelerators must still find each other.
     several = os.environ.get("WORLD_SIZE", "1") != "1"
     return Accelerator(mixed_precision=precision, cpu=several and not torch.accelerator.is_available())
 
@@ -110,7 +110,7 @@ class _Run:
                 state.restore_random(found.randoms[processes.process_index])
             else:
                 self.journal.say(
-                    f"{work.name}: {len(found.randoms)} processes stopped, {processes.num_processes} go on"
+                    f"{work.name}: resumed with {processes.num_processes} processes, after {len(found.randoms)} before"
                 )
 
     def go(self) -> None:
@@ -121,10 +121,10 @@ class _Run:
             self.journal.say(f"{work.name}: {s.iterations} iterations are done")
             return
         if self.iteration:
-            self.journal.say(f"{work.name}: goes on after iteration {self.iteration}")
+            self.journal.say(f"{work.name}: resuming after iteration {self.iteration}")
         loss_of = LOSSES[s.loss]
         data = batches(
-            work.crops, self.iteration, s.iterations, work.batch_size,
+            work.crops, range(self.iteration, s.iterations), work.batch_size,
             rank=self.processes.process_index, ranks=self.processes.num_processes,
             workers=self.experiment.config.data.workers,
         )  # fmt: skip
@@ -216,7 +216,7 @@ class _Run:
 
 
 def _same_network(found: Checkpoint, experiment: Experiment, work: Work) -> None:
-    """A checkpoint of another network cannot be continued, and other settings are worth a sentence."""
+    """Refuse a checkpoint of another network; note settings that have changed."""
     before = parse(found.config, f"the config in {work.folder}")
     now = experiment.config
     changed = [
@@ -226,7 +226,7 @@ def _same_network(found: Checkpoint, experiment: Experiment, work: Work) -> None
     ]
     if changed:
         raise UsageError(
-            f"{experiment.config_file} describes another network than its checkpoints: {'; '.join(changed)}",
+            f"{experiment.config_file} describes a different network from its checkpoints: {'; '.join(changed)}",
             hint=f"make a new experiment, or remove {work.folder}",
         )
     if found.source != work.source:

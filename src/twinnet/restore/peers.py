@@ -1,6 +1,6 @@
-"""Super-resolution models of others, run on the same images: ONNX files, and TensorFlow graphs through OpenCV.
+"""Super-resolution models of other projects, run on the same images: ONNX files, and TensorFlow graphs through OpenCV.
 
-What a model wants to see is told by its channels, one (luma) or three (RGB), or stated: `model.onnx?colour=ycbcr`.
+A model takes luma if it has one channel and RGB if it has three, unless stated: `model.onnx?colour=ycbcr`.
 All run on one thread, so that their times compare.
 """
 
@@ -29,7 +29,7 @@ _TO_YCBCR = np.array(
 )
 _TO_RGB = np.linalg.inv(_TO_YCBCR)
 _GRAY = np.array([0, 128, 128], np.float32)
-# Models known to take something else than their channels suggest. Those named NT are fed with an image smoothed by a
+# Models known to take other colours than their channels suggest. Those named NT are fed with an image smoothed by a
 # Gaussian of 0.2 pixels by their authors; its neighbours weigh 4e-6, which is left out here.
 _KNOWN = ((re.compile(r"-NT_x\d"), "ycbcr"),)
 

@@ -43,7 +43,7 @@ def count(lookups: int | None, parameters: int | None) -> str:
 
 
 def ratio(value: float | None) -> str:
-    """Two digits are all that a shared machine's clock gives.
+    """A ratio of running times to two digits: clocks of shared machines are no more precise.
 
     >>> ratio(None), ratio(0.834), ratio(12.34), ratio(542.1)
     ('', '0.83', '12', '540')
@@ -135,7 +135,7 @@ def _csv(result: Evaluation) -> str:
 
 
 def _plain(data: Any) -> Any:
-    """Infinite scores (of identical images) are no JSON numbers: they become null."""
+    """JSON has no infinity: infinite scores (of identical images) become null."""
     if isinstance(data, dict):
         return {key: _plain(value) for key, value in data.items()}
     if isinstance(data, list):

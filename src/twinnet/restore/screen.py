@@ -1,31 +1,21 @@
-"""What the verbs of experiments share on the terminal: a bar while data is prepared, and arguments as a module."""
+"""What the verbs of experiments share when they run as modules, alone or under `accelerate launch`."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from twinnet.errors import TwinnetError
-from twinnet.progress import progress
-from twinnet.restore.data.images import Watch
 
-__all__ = ["first_process", "module", "watching"]
+__all__ = ["first_process", "module"]
 
 
 def first_process() -> bool:
     """Whether this is the only process, or the first of those that `accelerate launch` started."""
     return os.environ.get("RANK", "0") == "0"
-
-
-@contextmanager
-def watching(*, quiet: bool = False) -> Iterator[Watch]:
-    """A progress bar for `watch(what, share)`; nothing unless standard error is a terminal."""
-    with progress(quiet=quiet) as report:
-        yield report
 
 
 def module(name: str, summary: str, verb: Callable[..., Any], add: Callable[..., None] | None = None) -> None:

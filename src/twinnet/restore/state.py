@@ -1,4 +1,4 @@
-"""Checkpoints: everything a run needs to go on as if nothing had happened, written whole or not at all."""
+"""Checkpoints: everything needed to resume a run exactly, written atomically."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def best_of(scores: Iterable[dict[str, float]]) -> int | None:
 
 
 def write(folder: Path, checkpoint: Checkpoint) -> Path:
-    """Write `iter_NNNNNNNN.pt`; on any failure, also a full disk, no file of that name is left half done."""
+    """Write `iter_NNNNNNNN.pt`; no failure, not even a full disk, leaves a partial file of that name."""
     path = folder / f"iter_{checkpoint.iteration:08d}.pt"
     buffer = io.BytesIO()
     torch.save({"format": _FORMAT, "version": _VERSION, **vars(checkpoint)}, buffer)

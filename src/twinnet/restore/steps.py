@@ -1,5 +1,6 @@
-"""One step of training: losses, the learning rate, and what computes a network of tables. The only place that
-chooses the kernel of fine-tuning."""
+"""One step of training: losses, the learning rate, and what computes a network of tables.
+
+The kernel of fine-tuning is chosen here."""
 
 from __future__ import annotations
 

@@ -11,17 +11,17 @@ __all__ = ["main", "train"]
 
 def train(folder: str | Path, *, quiet: bool = False) -> list[dict[str, float]]:
     """Train the network of an experiment, from its last checkpoint on; returns its validations."""
+    from twinnet.progress import progress
     from twinnet.restore.benchmarks import hashes_of_tests
     from twinnet.restore.building import build
     from twinnet.restore.data import training_crops, training_data
     from twinnet.restore.loop import Work, accelerator, run
-    from twinnet.restore.screen import watching
     from twinnet.restore.validate import Validation
 
     experiment = open_experiment(folder)
     config = experiment.config
     processes = accelerator(config.train.precision)
-    with watching(quiet=quiet or not processes.is_main_process) as watch:
+    with progress(quiet=quiet or not processes.is_main_process) as watch:
         data = training_data(experiment, hashes_of_tests(experiment, watch), watch)
     crops, notes = training_crops(experiment, data, config.train.seed)
     net = build(config)

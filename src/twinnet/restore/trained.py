@@ -41,7 +41,7 @@ def trained_network(experiment: Experiment) -> tuple[LutNet, state.Checkpoint]:
     made = parse(found.config, f"the config in {experiment.folder / 'checkpoints'}")
     if made.model != experiment.config.model:
         raise UsageError(
-            f"{experiment.config_file} describes another network than its checkpoints",
+            f"{experiment.config_file} describes a different network from its checkpoints",
             hint="put [model] back, or make a new experiment",
         )
     net = build(experiment.config)

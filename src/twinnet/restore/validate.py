@@ -1,4 +1,4 @@
-"""Scores on the held-out images while a run goes on."""
+"""Scores on the held-out images during a run."""
 
 from __future__ import annotations
 

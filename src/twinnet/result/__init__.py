@@ -1,7 +1,7 @@
-"""What a check found: the one form that terminal, report, JSON, pytest and the debugger all read.
+"""The result of a check, as terminal, report, JSON, pytest and the debugger all read it.
 
-`result.json` in a run folder is exactly this, versioned by `SCHEMA`. Everything here is plain data; who fills it
-lives in `twinnet.judge`, who shows it in `twinnet.report`.
+`result.json` in a run folder holds the same, versioned by `SCHEMA`. Everything here is plain data, made by
+`twinnet.judge` and shown by `twinnet.report`.
 """
 
 from __future__ import annotations

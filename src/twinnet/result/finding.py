@@ -1,4 +1,4 @@
-"""What is at fault, why, and what to do about it."""
+"""Findings, their causes, and advice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Advice", "AdviceStep", "Cause", "Finding"]
 class Cause:
     """Why a finding differs; `kind` from one documented enumeration, `explains` the share of the born error.
 
-    `fact` says what the twin does instead. `layer` is the one that does it, None where the cause does not tell which.
+    `fact` says what the twin does instead. `layer` is the layer that does it; None if the cause does not say which.
     """
 
     kind: str
@@ -30,12 +30,12 @@ class Cause:
 
     @property
     def network_value(self) -> Any:
-        """What the network has, where that is one value."""
+        """The network's value, if there is a single one."""
         return self.fact.network_value
 
     @property
     def twin_value(self) -> Any:
-        """What the twin has instead."""
+        """The twin's value, if there is a single one."""
         return self.fact.twin_value
 
 
@@ -74,12 +74,12 @@ class Finding:
 
     @property
     def guilty(self) -> Site | None:
-        """The layer that does it, where the cause tells which one of the segment."""
+        """The layer of the segment that causes the error, if known."""
         return None if self.cause is None else self.cause.layer
 
     @property
     def place(self) -> Site:
-        """Where to look: the guilty layer, or else the site where the segment ends."""
+        """Where to look: the guilty layer if known, else the site where the segment ends."""
         layer = self.guilty
         return self.site if layer is None or layer.tensor == self.site.tensor else layer
 
@@ -101,7 +101,7 @@ class AdviceStep:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Which segments to keep in float, and what that was seen to give.
+    """Which segments to keep in float, and the measured gain.
 
     `steps` begin with the twin as it is. `best` is the number of segments advised, one of the steps. `how` tells
     whether the twin was run that way or only simulated with the network's layers, and `note` why. `file` is the
@@ -119,5 +119,5 @@ class Advice:
 
     @property
     def chosen(self) -> AdviceStep:
-        """The step that is advised."""
+        """The advised step."""
         return next((s for s in self.steps if s.kept == self.best), AdviceStep(0, (), (), 0.0, 0.0, 0.0))

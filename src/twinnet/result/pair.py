@@ -1,4 +1,4 @@
-"""One pair of sites: how far its tensors are apart, and how that was judged."""
+"""One pair of sites: the difference of its tensors, and its judgement."""
 
 from __future__ import annotations
 
@@ -85,4 +85,4 @@ class PairResult:
     sample: int = 0
     difference: Difference = field(default_factory=Difference)
     automatic: Judged | None = None
-    """What holds without stated tolerances, where these decided; None where the status is that already."""
+    """The judgement without stated tolerances, if these decided; else None."""

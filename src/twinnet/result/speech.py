@@ -1,4 +1,4 @@
-"""Who puts results into words. `twinnet.report` does, and says so here when it is imported."""
+"""The registered speaker that puts results into words; `twinnet.report` registers itself when imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Speaker", "speaker", "use"]
 
 
 class Speaker(Protocol):
-    """What results ask for when they are shown, written or read."""
+    """Used by results when they are shown, written or read."""
 
     def words(self, fact: Fact) -> str:
         """A fact as a sentence."""
@@ -39,10 +39,10 @@ _IN_USE: list[Speaker] = []
 
 
 def use(speaker: Speaker) -> None:
-    """Make this one speak from now on."""
+    """Register the speaker."""
     _IN_USE[:] = [speaker]
 
 
 def speaker() -> Speaker:
-    """Who speaks; `import twinnet` provides for one."""
+    """The registered speaker; `import twinnet` registers one."""
     return _IN_USE[0]

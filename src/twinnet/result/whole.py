@@ -1,4 +1,4 @@
-"""The answer of a check, and of several at once."""
+"""The result of one check, and of several."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def worst(verdicts: list[Verdict]) -> Verdict:
 
 @dataclass(frozen=True)
 class Result:
-    """The answer of one check. Its `repr` is the one-screen report.
+    """The result of one check. Its `repr` is the one-screen report.
 
     `evidence` is "weak" when the data could not have shown a fault (the guard says why). `error` is set for the
     verdict ERROR only: what could not run, in the engine's words, and at which `stage`. `argv` are the words of
-    the command line that asked for the check, `command` the same as one text.
+    the command line that started the check, `command` the same as one string.
     """
 
     verdict: Verdict
@@ -68,7 +68,7 @@ class Result:
     """What the sites were judged by: canonical layers, or a network's own meaning ("tables")."""
     argv: tuple[str, ...] = ()
     seeds: tuple[Any, ...] = field(default=(), compare=False)
-    """What repros of the findings start from, in memory; a run folder keeps them in files of their own."""
+    """What repros of the findings start from, in memory; a run folder keeps them in separate files."""
 
     @property
     def exit_code(self) -> int:
@@ -93,7 +93,7 @@ class Result:
 
 @dataclass(frozen=True)
 class ResultSet:
-    """Several twins of one network, checked in one go."""
+    """The results of several twins of one network."""
 
     results: tuple[Result, ...]
     schema: int = SCHEMA

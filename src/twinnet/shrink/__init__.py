@@ -12,7 +12,7 @@ __all__ = ["Repro", "repro"]
 
 
 def __getattr__(name: str) -> Any:
-    # A check takes seeds from here without loading what makes repros of them.
+    # Checks take seeds from this package; the code that turns them into repros is loaded on demand.
     if name in __all__:
         return getattr(import_module("twinnet.shrink.make"), name)
     raise AttributeError(f"module 'twinnet.shrink' has no attribute {name!r}")

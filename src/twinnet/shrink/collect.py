@@ -1,6 +1,6 @@
-"""What the repros of a check's findings start from, taken sample by sample before the tensors are freed.
+"""Collects the seeds of repros sample by sample, before the tensors are freed.
 
-What makes seeds loads only when something fails.
+The code that makes seeds is imported only when something fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Seeds", "Source", "save", "seeds_of_error"]
 
 @dataclass(frozen=True)
 class Source:
-    """Where the two sides came from: what a repro must say and start. `derived`: the twin is made of the network."""
+    """Where the two sides come from, for the repro to start them. `derived`: the twin is made from the network."""
 
     network: Network
     reference: Spec | Session
@@ -37,7 +37,7 @@ class Source:
 
 
 class Seeds:
-    """The seeds of one check: a worse sample takes the place of an earlier one."""
+    """The seeds of one check; a worse sample replaces an earlier one."""
 
     def __init__(self, plan: Plan, source: Source, *, wanted: bool = True) -> None:
         self._plan = plan
@@ -46,7 +46,7 @@ class Seeds:
         self._found: dict[str, Seed] = {}
 
     def add(self, seen: Seen, judged: Sequence[PairResult]) -> None:
-        """Take seeds from what fails in one sample."""
+        """Take seeds of the failing pairs of one sample."""
         if not self._wanted or not any(p.status == "fail" for p in judged):
             return
         try:
@@ -58,13 +58,13 @@ class Seeds:
             Gatherer(self._plan, self._source, seen).add(judged, self._found)
 
     def of(self, result: Result) -> tuple[Seed, ...]:
-        """All of them, in the order of the findings they belong to."""
+        """All seeds, in the order of their findings."""
         order = {f.site.tensor: i for i, f in enumerate(result.findings)}
         return tuple(self._found[n] for n in sorted(self._found, key=lambda n: order.get(n, len(order))))
 
 
 def seeds_of_error(source: Source, error: EngineError, *, opened: bool) -> tuple[Seed, ...]:
-    """The network that an engine refused; `opened` says that the network's own side was open by then."""
+    """The seed of an engine's refusal, if there is one; `opened`: the network's own side had been opened by then."""
     try:
         from twinnet.shrink.gather import error_seed
     except ImportError:  # without onnx there is nothing to cut
@@ -74,7 +74,7 @@ def seeds_of_error(source: Source, error: EngineError, *, opened: bool) -> tuple
 
 
 def save(folder: Path, seeds: Sequence[Seed]) -> None:
-    """Keep seeds in a run folder; those of an earlier run there go."""
+    """Save seeds in a run folder and remove those of an earlier run."""
     from twinnet.shrink.seed import FOLDER, save_seeds
 
     if seeds or (folder / FOLDER).exists():

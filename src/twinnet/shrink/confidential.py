@@ -1,4 +1,4 @@
-"""A repro that tells nothing about the network it came from: other weights, other data, no names."""
+"""Repros that reveal nothing about the original network: random weights and data, no names."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _TRIES = 4
 
 @dataclass(frozen=True)
 class Hidden:
-    """A candidate with random data, and the names of what had to stay as it was."""
+    """A candidate with random data, and the names of tensors that had to keep their values."""
 
     candidate: Candidate
     kept: tuple[str, ...]
 
 
 def hide(bench: Bench, candidate: Candidate, seed: int = 0) -> Hidden:
-    """Replace weights and inputs by random ones of the same shape, dtype and spread, while the fault shows.
+    """Replace weights and inputs by random ones of the same shape, dtype and spread, as long as the fault still shows.
 
-    Two files are changed alike: a weight that one of them alone holds, or that several differences tie to others,
-    keeps its values, so that no difference is shown that was not there.
+    Two files are changed alike. A weight that only one of them holds, or whose counterpart is not certain, keeps its
+    values, so that hiding adds no difference.
     """
     partners = {} if candidate.same_file else _partners(candidate)
     secret = [name for name, w in weights_of(candidate.network).items() if is_data(w)]
@@ -45,7 +45,7 @@ def hide(bench: Bench, candidate: Candidate, seed: int = 0) -> Hidden:
         changed = _randomised(candidate, names, partners, np.random.default_rng(seed + number))
         if bench.shows(changed):
             return Hidden(changed, tuple(kept))
-    # Not all at once: then one after the other, keeping what the fault needs.
+    # All at once hides the fault: try one by one, and keep what the fault needs.
     for name in names:
         for number in range(_TRIES):
             changed = _randomised(candidate, [name], partners, np.random.default_rng(seed + number))
@@ -59,14 +59,14 @@ def hide(bench: Bench, candidate: Candidate, seed: int = 0) -> Hidden:
 
 @dataclass(frozen=True)
 class _Partner:
-    """The network's weight that a weight of the twin is, and how it is laid out there."""
+    """The network's weight that corresponds to a weight of the twin, and whether the twin holds it transposed."""
 
     network: str
     transposed: bool = False
 
 
 def _partners(candidate: Candidate) -> dict[str, _Partner]:
-    """For weights of the twin: the same values in the network; and the one pair that differs, if it is only one."""
+    """Match the twin's weights to the network's by value; a single one left over is matched by name."""
     ours = {n: w for n, w in weights_of(candidate.network).items() if is_data(w)}
     found: dict[str, _Partner] = {}
     differing: list[str] = []
@@ -117,7 +117,7 @@ def _randomised(
 
 
 def _alike(old: np.ndarray, twin: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """The twin's weights beside the new ones, differing as they did beside the old: by factor, else by amount."""
+    """New weights for the twin that differ from `new` as its own differed from `old`: by factor, else by amount."""
     if np.array_equal(old, twin):
         return new
     if old.dtype.kind != "f":
@@ -131,7 +131,7 @@ def _alike(old: np.ndarray, twin: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 
 def is_data(array: np.ndarray) -> bool:
-    """Whether a constant is data; short lists of large integers are axes, shapes and bounds."""
+    """Whether a constant is data; short lists of wide integers are axes, shapes and bounds."""
     return array.dtype.kind == "f" or (array.dtype.kind in "iu" and array.itemsize == 1) or array.size > 64
 
 
@@ -151,7 +151,7 @@ def random_like(array: np.ndarray, generator: np.random.Generator) -> np.ndarray
         return array
     low, high, spread = float(finite.min()), float(finite.max()), float(finite.std())
     if spread == 0:
-        # One value everywhere: a draw around it, of its own size.
+        # A constant tensor: draw around its value.
         values = finite[0] * generator.uniform(0.5, 1.5, array.shape)
     else:
         values = np.clip(generator.normal(float(finite.mean()), spread, array.shape), low, high)
@@ -162,15 +162,15 @@ def random_like(array: np.ndarray, generator: np.random.Generator) -> np.ndarray
 
 
 def anonymous(candidate: Candidate) -> tuple[Candidate, dict[str, str]]:
-    """The candidate with values t0, t1... and nodes n0, n1...; and the network's old names to the new ones."""
-    # Inputs first: one that only the twin reads has no place in the network's file.
+    """The candidate with values named t0, t1... and nodes n0, n1..., and the new name of each of the network's."""
+    # Inputs first: the network's file does not hold one that only the twin reads.
     names: dict[str, str] = {name: f"t{i}" for i, name in enumerate(candidate.feeds)}
     twins: dict[str, str] = {}
     network = hide_model(candidate.network, names)
     if candidate.same_file:
         twin, twins = network, names
     else:
-        # What both sides share has one name.
+        # Values that both sides share get one name.
         for name, link in candidate.links.items():
             if name in names:
                 twins[link.twin] = names[name]
@@ -246,7 +246,7 @@ def _rename(
 
 
 def _rename_sizes(kind: onnx.TypeProto, sizes: dict[str, str]) -> None:
-    """Sizes that have a name get another one, the same for the same."""
+    """Rename symbolic sizes consistently."""
     kind.denotation = ""
     for size in kind.tensor_type.shape.dim if kind.HasField("tensor_type") else ():
         size.denotation = ""

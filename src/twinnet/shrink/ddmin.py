@@ -11,10 +11,10 @@ Item = TypeVar("Item")
 
 
 def ddmin(items: Sequence[Item], shows: Callable[[tuple[Item, ...]], bool]) -> tuple[Item, ...]:
-    """A part of `items`, in order, that still shows it and from which no single item can be left out.
+    """A part of `items`, in order, for which `shows` holds and from which no single item can be removed.
 
-    `items` as a whole must show it. Any subset is tried, not only prefixes; the cost is about the square of the
-    size of the answer times the logarithm of the list's length.
+    `shows` must hold for `items` as a whole. Any subset may be tried, not only prefixes; the cost is about the square
+    of the size of the answer times the logarithm of the list's length.
 
     >>> ddmin(range(20), lambda part: {3, 17} <= set(part))
     (3, 17)

@@ -20,6 +20,7 @@ Progress = Callable[[str, float | None], None]
 
 
 def refused_network(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str, Any], Contents]:
+    """Make the refused network smaller while the message stays the same, and describe it for its folder."""
     progress("leaving out nodes", None)
     found = smallest_refusal(seed)
     kept: tuple[str, ...] = ()
@@ -46,7 +47,7 @@ def refused_network(seed: Seed, confidential: bool, progress: Progress) -> tuple
         ("The network", networks(model, None)),
         ("What was hidden", hidden_words(kept, seed.network_side, seed.twin_side) if confidential else ""),
     ]
-    what = f"A network of {counted(count, 'node')} ({ops}) cannot be loaded or run; expected is that it runs."
+    what = f"A network of {counted(count, 'node')} ({ops}) cannot be loaded or run. It should run."
     contents = Contents(
         title,
         write_issue(title, what, [seed.twin_side], sections),

@@ -33,7 +33,7 @@ _OURS = {
 
 @dataclass
 class Contents:
-    """What goes into the folder. `spec` is what `repro.py` is told; `body` the function it calls."""
+    """The contents of the folder. `spec` is the data that `repro.py` works on, `body` the function it calls."""
 
     title: str
     issue: str
@@ -46,11 +46,11 @@ class Contents:
     arrays: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     engines: Sequence[str] = ()
     sources: Sequence[Any] = ()
-    """Further functions and classes whose source goes into `repro.py`, instead of the usual helpers."""
+    """Functions and classes whose source goes into `repro.py` instead of the usual helpers."""
 
 
 def check_target(folder: Path) -> None:
-    """Refuse a folder that holds something else: nothing of the user's is overwritten."""
+    """Raise if the folder holds other files: those of the user are never overwritten."""
     if folder.is_file():
         raise UsageError(f"{folder} is a file", hint="choose another folder with -o")
     strange = sorted({p.name for p in folder.iterdir()} - _OURS - {"__pycache__"}) if folder.is_dir() else []
@@ -135,10 +135,10 @@ def _program(contents: Contents) -> str:
 
 
 def start(folder: Path) -> tuple[int, str]:
-    """Run the `repro.py` of a folder as anyone would: its exit code and what it says."""
+    """Run the `repro.py` of a folder in a fresh Python; return its exit code and its output."""
     command = [sys.executable, "-I", str(folder / "repro.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    # A file that does not even load ends with 1 as well, and shows nothing.
+    # A file that fails to load also exits with 1, but shows no fault.
     broken = done.returncode == 1 and "Traceback (most recent call last)" in done.stderr
     return 3 if broken else done.returncode, (done.stdout + done.stderr).strip()
 

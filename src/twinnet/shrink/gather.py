@@ -1,4 +1,4 @@
-"""Taking seeds from a check while its tensors are there."""
+"""Takes seeds from a check while its tensors are in memory."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _PATIENCE = 5.0
 
 
 class Gatherer:
-    """Makes seeds of the failing pairs of one sample. `seeds` of earlier samples give way to worse ones."""
+    """Makes seeds of the failing pairs of one sample; worse ones replace those of earlier samples."""
 
     def __init__(self, plan: Plan, source: Source, seen: Seen) -> None:
         self._source = source
         self._net, self._twin = plan.net, plan.twin
         self._graph = plan.graph
-        # A network with a judge of its own has steps of its own.
+        # A network with its own judge also has its own steps.
         self._test = plan.test if isinstance(plan.test, BornTest) else None
         self._own = plan.test if isinstance(plan.test, OwnJudge) else None
         self._pairs = {p.site.tensor: p for p in plan.pairing.pairs}
@@ -66,7 +66,7 @@ class Gatherer:
                 continue
             try:
                 seed = self._seed(pair)
-            except TwinnetError:  # a repro is an extra: the verdict stands without it
+            except TwinnetError:  # a repro is optional: the verdict does not need it
                 continue
             held = sum(s.nbytes for s in seeds.values())
             if seed is not None and held + seed.nbytes <= LARGEST:
@@ -114,7 +114,7 @@ class Gatherer:
         return ({"threads": str(threads)} if threads else {}) | _options(spec, self._source.job)
 
     def _network_artefact(self) -> OnnxArtefact | None:
-        """The network as ONNX: itself, or what it is exported to."""
+        """The network as ONNX: its own file, or an export."""
         if self._net.artefact is not None:
             return self._net.artefact
         if isinstance(self._source.twin, Spec) and self._source.derived and self._twin.artefact is not None:
@@ -127,7 +127,7 @@ class Gatherer:
             return None
 
     def _value(self, name: str) -> np.ndarray:
-        """A value as the twin had it, in the network's form."""
+        """A value as the twin computed it, in the network's layout."""
         assert self._test is not None
         if name in self._test.inputs:
             return np.asarray(self._sample[self._test.inputs[name]])
@@ -148,14 +148,14 @@ class Gatherer:
     # -- both sides as ONNX --------------------------------------------------------------------------------------
 
     def _links(self, network: OnnxArtefact) -> dict[str, tuple[str, Link]]:
-        """For each known value of the network's graph: its name as ONNX, and the twin's value beside it."""
+        """For each known value of the network's graph: its ONNX name, and the link to the twin's value."""
         assert self._test is not None
         as_onnx: Mapping[str, str] | None = None
         if network is not self._net.artefact and network is not self._twin.artefact:
             as_onnx = {ours: theirs for theirs, ours in reversed(list((network.provenance or {}).items()))}
         found: dict[str, tuple[str, Link]] = {}
         for tensor, pair in self._pairs.items():
-            if pair.transform.pairs:  # no ONNX model takes complex numbers: its part goes on to real ones
+            if pair.transform.pairs:  # ONNX models take no complex inputs: the part extends to real values
                 continue
             if network is self._net.artefact:
                 name = tensor
@@ -197,7 +197,7 @@ class Gatherer:
         for step in range(_WIDER + 1):
             if step and time.monotonic() - begun > _PATIENCE:
                 return None
-            if step == _WIDER:  # from the very inputs
+            if step == _WIDER:  # start from the network's inputs
                 fed = {n: link for n, link in fed.items() if n in self._test.inputs}
             made = self._candidate(target[1], fed, ours, theirs, network, twin)
             bench = Bench(base.network_side, base.twin_side, base.unit, base.limit)
@@ -246,7 +246,7 @@ class Gatherer:
         return Candidate.of(model, twin_model, feeds, links)
 
     def _faithful(self, made: Candidate, base: Seed, expected: np.ndarray, allowed: np.ndarray) -> bool:
-        """Whether the exported part is the network's own: in float64 it gives what the network's layers give."""
+        """Whether the exported part computes in float64 what the network's layers compute."""
         from twinnet.onnx.read import read_onnx
 
         found, _ = exact_values(read_onnx(made.network), made.feeds, base.output, base.unit, base.limit)
@@ -269,7 +269,7 @@ class Gatherer:
         expected: np.ndarray,
         allowed: np.ndarray,
     ) -> Seed | None:
-        """The twin's part alone, compared with what the network's layers give."""
+        """The twin's part, run alone and compared with what the network's layers compute."""
         assert self._test is not None
         known = {p.twin_site.tensor: p for p in self._pairs.values() if p is not pair}
         theirs = OnnxGraph(twin.model)
@@ -307,7 +307,7 @@ class Gatherer:
     def _with_network(
         self, seed: Seed, network: OnnxArtefact | None, values: Mapping[str, np.ndarray]
     ) -> Seed:
-        """With the network's part beside the stored values, where it is ONNX."""
+        """The seed with the network's part added, if the network is ONNX."""
         if network is None or network is not self._net.artefact or standalone_of(self._net.engine) is None:
             return replace(seed, network_side=Runner())
         graph = OnnxGraph(network.model)
@@ -321,23 +321,23 @@ class Gatherer:
         return replace(seed, network=model)
 
     def _recorded(self, base: Seed, result: PairResult) -> Seed:
-        """Two recordings and no layers: the network's tensor is what is expected, judged by its range."""
+        """The seed if no layers are known: expected is the network's own tensor, within a share of its range."""
         ours = np.array(self._trace[result.site.tensor])
         wide = ours.astype(np.float64) if np.issubdtype(ours.dtype, np.floating) else ours
         finite = wide[np.isfinite(wide)] if wide.size else wide
         scale = float(np.abs(finite).max()) if finite.size else 0.0
         allowed = np.full(ours.shape, VISIBLE * 16 * self._unit * scale if wide is not ours else 0.0)
-        note = "expected is what the network's side itself gave there, not an evaluation in float64"
+        note = "the expected values are the network's own output here, not an evaluation in float64"
         return replace(base, network_side=Runner(), expected=wide, allowed=allowed, note=note)
 
 
 def _in_parts(pair: Pair) -> Pair:
-    """A pair of complex numbers by their two parts, as the twin holds them."""
+    """A complex pair compared by real and imaginary parts, as the twin stores them."""
     return replace(pair, transform=IDENTITY) if pair.transform == Transform(pairs=True) else pair
 
 
 def error_seed(source: Source, error: EngineError, *, opened: bool) -> Seed | None:
-    """The ONNX network that an engine refused, as a seed; None where the refusal came from elsewhere."""
+    """The ONNX network that an engine refused, as a seed; None if the error has another origin."""
     spec: Any = source.twin if opened else source.reference
     refused = bool(error.log) and error.stage.startswith(("load", "import", "compile", "run"))
     if not refused or not isinstance(spec, Spec) or standalone_of(spec.engine) is None:

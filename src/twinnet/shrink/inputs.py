@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import onnx
@@ -16,7 +16,7 @@ _LARGE = 4096
 
 
 def smaller_input(bench: Bench, candidate: Candidate) -> Candidate:
-    """Crop: fewer samples, channels, rows and columns, first on every tensor that shares a size, then alone."""
+    """Crop samples, channels, rows and columns: first all axes of one size together, then axis by axis."""
     found = bench.shows(candidate)
     changed = found is not None and candidate.alike
     with_channels = _same_weights(candidate)
@@ -42,10 +42,8 @@ def _same_weights(candidate: Candidate) -> bool:
     ours, theirs = weights_of(candidate.network), weights_of(candidate.twin)
     if ours.keys() != theirs.keys() or any(ours[n].shape != theirs[n].shape for n in ours):
         return False
-    return (
-        sum(not np.array_equal(ours[n], theirs[n], equal_nan=True) for n in ours if ours[n].dtype.kind == "f")
-        <= 1
-    )
+    floats = (n for n in ours if ours[n].dtype.kind == "f")
+    return sum(not np.array_equal(ours[n], theirs[n], equal_nan=True) for n in floats) <= 1
 
 
 def _sizes(candidate: Candidate) -> set[int]:
@@ -59,7 +57,7 @@ def _axes(candidate: Candidate) -> list[tuple[str, int]]:
 
 
 def _windows(n: int, at: int) -> Iterator[slice]:
-    """Parts of an axis of `n`, the smallest first: around the worst place, at the beginning, at the end."""
+    """Windows of an axis of length `n`, the smallest first: around position `at`, at the start, at the end."""
     size = 1
     while size < n:
         starts = dict.fromkeys((min(max(at - size // 2, 0), n - size), 0, n - size))
@@ -69,7 +67,7 @@ def _windows(n: int, at: int) -> Iterator[slice]:
 
 
 def _worst_index(bench: Bench, candidate: Candidate, found: Outcome, n: int) -> int:
-    """Where along an axis of `n` the output differs most; the middle where no axis of the output has that size."""
+    """Where along an axis of length `n` the output differs most; the middle if no output axis has that length."""
     from twinnet.onnx.read import read_onnx
     from twinnet.shrink.trial import exact_values
 
@@ -85,22 +83,32 @@ def _worst_index(bench: Bench, candidate: Candidate, found: Outcome, n: int) -> 
     return next((int(i) for i, size in zip(where, off.shape, strict=True) if size == n), n // 2)
 
 
-def _crop_size(
-    bench: Bench, candidate: Candidate, found: Outcome, n: int
+def _first_shown(
+    bench: Bench, windows: Iterator[slice], cut: Callable[[slice], Candidate]
 ) -> tuple[Candidate, Outcome] | None:
-    """Cut every axis of size `n`, of inputs and weights alike: channels that several tensors share go together."""
-    at = _worst_index(bench, candidate, found, n)
-    for window in _windows(n, at):
+    """The first cut that still shows the fault."""
+    for window in windows:
         if bench.spent:
             return None
-        feeds = {name: _cut(a, n, window) for name, a in candidate.feeds.items()}
-        network = _cut_model(candidate.network, n, window)
-        twin = network if candidate.same_file else _cut_model(candidate.twin, n, window)
-        smaller = Candidate.of(network, twin, feeds, candidate.links)
+        smaller = cut(window)
         shown = bench.shows(smaller)
         if shown is not None:
             return smaller, shown
     return None
+
+
+def _crop_size(
+    bench: Bench, candidate: Candidate, found: Outcome, n: int
+) -> tuple[Candidate, Outcome] | None:
+    """Cut every axis of size `n`, of inputs and weights alike: channels that several tensors share go together."""
+
+    def cut(window: slice) -> Candidate:
+        feeds = {name: _cut(a, n, window) for name, a in candidate.feeds.items()}
+        network = _cut_model(candidate.network, n, window)
+        twin = network if candidate.same_file else _cut_model(candidate.twin, n, window)
+        return Candidate.of(network, twin, feeds, candidate.links)
+
+    return _first_shown(bench, _windows(n, _worst_index(bench, candidate, found, n)), cut)
 
 
 def _cut(array: np.ndarray, n: int, window: slice) -> np.ndarray:
@@ -133,19 +141,16 @@ def _crop_axis(
     if array is None or axis >= array.ndim or array.shape[axis] < 2:
         return None
     n = array.shape[axis]
-    for window in _windows(n, _worst_index(bench, candidate, found, n)):
-        if bench.spent:
-            return None
-        index = tuple(window if i == axis else slice(None) for i in range(array.ndim))
-        smaller = candidate.fed({**candidate.feeds, name: np.ascontiguousarray(array[index])})
-        shown = bench.shows(smaller)
-        if shown is not None:
-            return smaller, shown
-    return None
+
+    def cut(window: slice) -> Candidate:
+        part = np.take(array, range(window.start, window.stop), axis)
+        return candidate.fed({**candidate.feeds, name: part})
+
+    return _first_shown(bench, _windows(n, _worst_index(bench, candidate, found, n)), cut)
 
 
 def simpler_values(bench: Bench, candidate: Candidate) -> Candidate:
-    """Zeros, ones, whole numbers, few digits: the plainest values that still show it."""
+    """Replace inputs by the simplest values that still show the fault: zeros, ones, integers, few digits."""
     for name in list(candidate.feeds):
         array = candidate.feeds[name]
         if array.dtype.kind != "f" or not array.size:

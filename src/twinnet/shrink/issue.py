@@ -19,7 +19,7 @@ _ROWS = 5
 
 
 def write_issue(title: str, what: str, sides: Sequence[Runner], sections: Sequence[tuple[str, str]]) -> str:
-    """The text: what, how to run, the given sections, versions."""
+    """The text of the issue: what happens, how to run it, the given sections, versions."""
     wanted = packages(sides)
     install = " ".join(f"{name}=={version}" if version else name for name, version in wanted.items())
     parts = [
@@ -52,7 +52,7 @@ def code(text: str, language: str = "") -> str:
 def numbers(observed: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> str:
     """The worst elements side by side."""
     if observed.shape != expected.shape:
-        return f"The shape is {dims(observed.shape)}, expected is {dims(expected.shape)}."
+        return f"The shape is {dims(observed.shape)}; it should be {dims(expected.shape)}."
     wrong = beyond(observed, expected, allowed)
     with np.errstate(invalid="ignore"):
         off = np.abs(observed.astype(np.float64) - expected.astype(np.float64))
@@ -67,7 +67,7 @@ def numbers(observed: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> 
 
 
 def networks(network: onnx.ModelProto | None, twin: onnx.ModelProto | None) -> str:
-    """The network as text, and the twin's where it is another file."""
+    """The network as text, and the twin if it is another file."""
     parts = []
     if network is not None:
         parts.append("`network.onnx`:\n" + code(describe(network)))

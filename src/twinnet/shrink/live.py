@@ -1,8 +1,9 @@
-"""A repro whose sides both run: made smaller, then written."""
+"""Repros of which both sides can be run: made smaller, then described."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -28,15 +29,14 @@ _MEASURED = 1e12
 
 
 def smallest_live(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str, Any], Contents]:
+    """Make both parts smaller while the difference shows, and describe them for their folder."""
     assert seed.network is not None and seed.twin is not None
     links = {k.network: k for k in seed.links}
-    candidate = Candidate.of(
-        seed.network, seed.network if seed.twin is seed.network else seed.twin, seed.inputs, links
-    )
+    candidate = Candidate.of(seed.network, seed.twin, seed.inputs, links)
     bench = Bench(seed.network_side, seed.twin_side, seed.unit, seed.limit)
     if bench.shows(candidate) is None:
         raise EngineError(
-            f"{seed.place.label}: the difference does not show any more",
+            f"{seed.place.label}: the difference no longer shows",
             hint=f"the run was made with {seed.twin_side}; run the check again",
         )
     progress("leaving out nodes", None)
@@ -47,7 +47,7 @@ def smallest_live(seed: Seed, confidential: bool, progress: Progress) -> tuple[d
     kept: tuple[str, ...] = ()
     if confidential:
         progress("randomising weights and data", None)
-        # An allowance of its own: what is hidden matters more than what is small.
+        # A fresh budget: hiding matters more than shrinking.
         fresh = Bench(seed.network_side, seed.twin_side, seed.unit, seed.limit, first=bench.first)
         hidden = hide(fresh, candidate)
         candidate, kept = hidden.candidate, hidden.kept
@@ -63,7 +63,7 @@ def _written_live(
 
     found = bench.judge(candidate)
     if found is None:
-        raise EngineError("the smallest part does not show the difference any more", stage="shrink")
+        raise EngineError("the smallest part no longer shows the difference", stage="shrink")
     output = found.output
     link = candidate.links.get(output, Link(output, output))
     expected, allowed = exact_values(
@@ -73,9 +73,7 @@ def _written_live(
     if seed.network_side.engine:
         own = np.asarray(run(seed.network_side, candidate.network, candidate.feeds)[output])
         if not np.issubdtype(expected.dtype, np.floating) and own.shape == expected.shape:
-            allowed = np.where(
-                own != expected, 1.0, allowed
-            )  # a tie that the network itself decides either way
+            allowed = np.where(own != expected, 1.0, allowed)  # a tie: the network may decide it either way
     network, twin = _typed(candidate, output, link, expected, found.observed)
     keys = {name: f"in{i}" for i, name in enumerate(candidate.feeds)}
     held = {i.name for i in network.graph.input}
@@ -98,9 +96,9 @@ def _written_live(
     ops = ", ".join(dict.fromkeys(n.op_type for n in network.graph.node))
     size = _size(found.born)
     subject = ops if count <= 4 else counted(count, "node")
-    title = f"{subject}: {seed.twin_side} gives other values than it should"
+    title = f"{subject}: {seed.twin_side} computes wrong values"
     if not candidate.same_file:
-        title = f"{subject}: the twin's file computes something else than the network"
+        title = f"{subject}: the twin's file computes something different from the network"
     what = (
         f"A network of {counted(count, 'node')} ({ops}) on {counted(candidate.size, 'input element')}: "
         f"the twin's result is {size}.\n\n" + _sides_words(seed, candidate)
@@ -119,8 +117,8 @@ def _written_live(
         + (
             f"The network's own engine ({seed.network_side}) runs beside it, to show that it agrees."
             if seed.network_side.engine
-            else "The network was not made with ONNX: network.onnx is what it exports to, and its side is these "
-            "stored values."
+            else "The network is not an ONNX model: network.onnx is its export, and these stored values stand for "
+            "its side."
         )
     )
     contents = Contents(
@@ -152,11 +150,10 @@ def _written_live(
 def _typed(
     candidate: Candidate, output: str, link: Link, expected: np.ndarray, observed: np.ndarray
 ) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """The models with the types of their outputs declared, as the specification asks."""
+    """The models with the types of their outputs declared, as ONNX requires."""
 
     def declared(model: onnx.ModelProto, name: str, shape: tuple[int, ...], dtype: Any) -> onnx.ModelProto:
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
+        copy = deepcopy(model)
         del copy.graph.output[:]
         kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         copy.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, shape))
@@ -189,7 +186,7 @@ def _file_difference(network: onnx.ModelProto, twin: onnx.ModelProto) -> str:
 
 
 def _size(born: Born) -> str:
-    """How far off, in words; next to operators that only move values rounding is no measure."""
+    """How far off, in words; without the ratio where operators only move values and do not round."""
     if born.born is None or born.ratio is None:
         return f"wrong: {born.reason}"
     times = f", {born.ratio:.3g} x what rounding can explain" if born.ratio < _MEASURED else ""

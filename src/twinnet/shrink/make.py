@@ -89,12 +89,12 @@ def repro(
     seeds, folder, causes = _seeds(run)
     target = Path(out) if out is not None else folder / "repro" if folder is not None else None
     if target is None:
-        raise UsageError("no folder for the repro is named", hint="repro(result, DIR)")
+        raise UsageError("no folder given for the repro", hint="repro(result, DIR)")
     check_target(target)
     if not 0 <= finding < len(seeds):
         raise UsageError(
-            f"this run has no finding {finding + 1} that a repro can be made of",
-            hint=f"it has {len(seeds)}, the first in the network first",
+            f"there is no finding {finding + 1} to make a repro of",
+            hint=f"this run has {len(seeds)} of them, in the order of the network",
         )
     seed = replace(seeds[finding], cause=causes.get(seeds[finding].place.tensor, ""))
     made, contents = _writer(seed.kind)(seed, confidential, progress)
@@ -102,7 +102,7 @@ def repro(
     write_folder(target, contents)
     exit_code, said = start(target)
     place = "" if confidential else seed.place.label
-    # A file that Python itself cannot run ends with 1 as well.
+    # A file that Python cannot run also exits with 1.
     shown = exit_code == 1 and "the fault exists" in said
     return Repro(target, seed.kind, place=place, said=said, confirmed=shown, **made)
 
@@ -113,7 +113,7 @@ def _writer(kind: str) -> Writer:
 
 
 def _entered(run: Any) -> Any:
-    """Of a network followed through its stages: the step where the difference enters, else the one that broke."""
+    """For a network followed through its stages: the stage where the difference enters, else the one that failed."""
     staged = run if isinstance(run, ResultSet) else None
     if not isinstance(run, (Result, ResultSet)):
         loaded = Result.load(run)
@@ -151,8 +151,6 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, str]]:
             if result.verdict == "ERROR"
             else "the tensors of its findings were not kept (--keep none, a stated tolerance, or a very large part)"
         )
-        raise UsageError(
-            f"this run holds nothing that a repro can be made of: {why}", hint="run the check again"
-        )
+        raise UsageError(f"nothing in this run can be made into a repro: {why}", hint="run the check again")
     causes = {f.site.tensor: f.cause.sentence for f in result.findings if f.cause is not None}
     return tuple(seeds), folder, causes

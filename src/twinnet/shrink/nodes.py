@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -21,7 +22,7 @@ __all__ = ["fewer_nodes", "fold_static"]
 
 
 def fewer_nodes(bench: Bench, candidate: Candidate) -> Candidate:
-    """Leave out nodes, feeding what they would have made, while the fault still shows."""
+    """Remove nodes, feeding the values they would have computed, as long as the fault still shows."""
     parts = _Parts(candidate)
     nodes = parts.nodes
     if len(nodes) > 1 and candidate.alike:
@@ -35,7 +36,7 @@ def fewer_nodes(bench: Bench, candidate: Candidate) -> Candidate:
 
 
 class _Parts:
-    """Candidates made of some of the nodes of another."""
+    """Candidates that consist of some nodes of another candidate."""
 
     def __init__(self, whole: Candidate) -> None:
         self._whole = whole
@@ -48,10 +49,10 @@ class _Parts:
         self.nodes = tuple(
             i for i, n in enumerate(self._graph.nodes) if any(o and o not in static for o in n.output)
         )
-        self._values = dict(whole.feeds) | _all_values(whole.network, self._graph, whole)
+        self._values = dict(whole.feeds) | _all_values(self._graph, whole)
 
     def candidate(self, nodes: Sequence[int]) -> Candidate | None:
-        """The part made of these nodes, each value it lacks fed; None where the twin cannot be cut alike."""
+        """The part with these nodes, fed the values it lacks; None if the twin cannot be cut the same way."""
         chosen = set(nodes)
         graph = self._graph
         made = {o for i in chosen for o in graph.nodes[i].output if o}
@@ -80,10 +81,9 @@ class _Parts:
             return None
 
 
-def _all_values(model: onnx.ModelProto, graph: OnnxGraph, whole: Candidate) -> dict[str, np.ndarray]:
-    """Every value of the network's part, run without optimisation on what is fed."""
-    names = [n for n in graph.observable if n not in graph.outputs]
-    tapped = graph.with_outputs(names)
+def _all_values(graph: OnnxGraph, whole: Candidate) -> dict[str, np.ndarray]:
+    """Every value of the network's part, run without optimisation on the candidate's inputs."""
+    tapped = graph.with_outputs([n for n in graph.observable if n not in graph.outputs])
     try:
         found = run_as_written(tapped, whole.feeds)
     except EngineError:  # an operator that only another engine knows: parts are then fed from the ends only
@@ -131,7 +131,7 @@ def _one_output(bench: Bench, candidate: Candidate) -> Candidate:
 
 
 def _folded(bench: Bench, candidate: Candidate) -> Candidate:
-    """With what depends on no input computed beforehand, if the fault is not in that."""
+    """Fold constants, unless the fault is in them."""
     try:
         network = fold_static(candidate.network)
         twin = network if candidate.same_file else fold_static(candidate.twin)
@@ -146,7 +146,7 @@ def _folded(bench: Bench, candidate: Candidate) -> Candidate:
 
 
 def fold_static(model: onnx.ModelProto) -> onnx.ModelProto | None:
-    """The model with what depends on no input computed beforehand; None where there is nothing of the kind."""
+    """The model with everything that depends on no input computed in advance; None if there is nothing to fold."""
     graph = OnnxGraph(model)
     fixed = [i for i, n in enumerate(graph.nodes) if any(o in graph.static for o in n.output if o)]
     if not fixed:
@@ -154,8 +154,7 @@ def fold_static(model: onnx.ModelProto) -> onnx.ModelProto | None:
     kept = [i for i in range(len(graph.nodes)) if i not in set(fixed)]
     wanted = {n for i in kept for n in graph.reads[i]} & {o for i in fixed for o in graph.nodes[i].output}
     values = run_as_written(build(graph, fixed, {}, sorted(wanted)), {})
-    folded = onnx.ModelProto()
-    folded.CopyFrom(model)
+    folded = deepcopy(model)
     del folded.graph.node[:]
     folded.graph.node.extend(graph.nodes[i] for i in kept)
     needed = {n for i in kept for n in graph.reads[i]}

@@ -1,9 +1,10 @@
-"""The smallest network that an engine still refuses with the same words."""
+"""The smallest network that an engine still refuses with the same message."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,7 +25,7 @@ __all__ = ["Refusal", "hidden_refusal", "names_of", "smallest_refusal"]
 
 @dataclass
 class Refusal:
-    """A network, what is fed to it, and what the engine says about it."""
+    """A network, its inputs, and the engine's error message."""
 
     model: onnx.ModelProto
     feeds: dict[str, np.ndarray]
@@ -33,20 +34,18 @@ class Refusal:
 
 
 def names_of(model: onnx.ModelProto) -> set[str]:
-    """Every name that an engine may repeat in a message."""
+    """Every name that an engine may quote in a message."""
     graph = model.graph
-    names = {n.name for n in graph.node} | {o for n in graph.node for o in (*n.output, *n.input)}
-    names |= (
-        {i.name for i in (*graph.input, *graph.output)} | {t.name for t in graph.initializer} | {graph.name}
-    )
-    return {n for n in names if n}
+    named = (graph, *graph.node, *graph.input, *graph.output, *graph.initializer)
+    values = {o for n in graph.node for o in (*n.output, *n.input)}
+    return ({n.name for n in named} | values) - {""}
 
 
 @dataclass
 class _Bench:
     side: Runner
     names: frozenset[str]
-    """Of the whole network, for every trial: a value called "a" must not turn the word into a name only sometimes."""
+    """Names in the whole network, so that every trial replaces the same words (a value may be called "a")."""
     trials: int = 400
     seconds: float = 0.0
     ran: int = 0
@@ -59,17 +58,17 @@ class _Bench:
         self.seconds = self.seconds or allowance(self.side.engine)
 
     def says(self, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> str:
-        """What the engine says when it refuses; empty when it runs."""
+        """The engine's error message; empty if it runs."""
         try:
             run(self.side, model, feeds)
-        except EngineError as error:  # this is what is looked for
+        except EngineError as error:  # the error is the answer
             said = error.__cause__ or error
             return str(said).strip() or type(said).__name__
         return ""
 
     def declared(self, model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-        """The model with its inputs declared as they are fed."""
-        copy = _declared(model, feeds)
+        """The model with inputs declared by the shapes and types that are fed."""
+        copy = set_inputs(deepcopy(model), feeds)
         for value in copy.graph.input if self.open_sizes else ():
             for axis, size in enumerate(value.type.tensor_type.shape.dim):
                 size.dim_param = f"{value.name}_{axis}"
@@ -84,18 +83,18 @@ class _Bench:
 
 
 def smallest_refusal(seed: Seed) -> Refusal:
-    """Leave out nodes, then crop the inputs, while the engine says the same."""
+    """Remove nodes, then crop the inputs, as long as the engine's message stays the same."""
     assert seed.twin is not None
     bench = _Bench(seed.twin_side, frozenset(names_of(seed.twin)))
     message = bench.says(seed.twin, seed.inputs)
     if not message:
         raise UsageError(
-            f"{seed.twin_side} runs this network now: there is nothing to show",
+            f"{seed.twin_side} now runs this network: there is nothing to reproduce",
             hint="run the check again",
         )
     bench.wanted = normalised(message, bench.names)
     graph = OnnxGraph(seed.twin)
-    values = _values(seed.twin, seed.inputs, seed.twin_side)
+    values = _values(seed.twin, seed.inputs)
 
     def part(nodes: Sequence[int]) -> tuple[onnx.ModelProto, dict[str, np.ndarray]] | None:
         made = {o for i in nodes for o in graph.nodes[i].output if o}
@@ -109,7 +108,7 @@ def smallest_refusal(seed: Seed) -> Refusal:
             made = build(graph, between(graph, outputs, set(inputs))[0], feeds, outputs)
         except TwinnetError:
             return None
-        # An engine that asks for the types of outputs would refuse the part for the lack of them.
+        # Some engines refuse outputs without a declared type.
         for info in made.graph.output:
             if info.name in values:
                 kind = helper.np_dtype_to_tensor_dtype(values[info.name].dtype)
@@ -126,7 +125,7 @@ def smallest_refusal(seed: Seed) -> Refusal:
     model, feeds = seed.twin, dict(seed.inputs)
     whole = part(nodes)
     if whole is not None and not bench.same(*whole):
-        # Some engines refuse a network only while the sizes of its inputs are left open.
+        # Some engines refuse a network only if its input sizes are symbolic.
         bench.open_sizes = True
         whole = part(nodes)
     if whole is not None and bench.same(*whole):
@@ -138,18 +137,12 @@ def smallest_refusal(seed: Seed) -> Refusal:
     return Refusal(final, feeds, bench.says(final, feeds), bench.ran)
 
 
-def _declared(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    return set_inputs(copy, feeds)
-
-
 def _cropped(bench: _Bench, model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Smaller inputs that are refused in the same way, as long as the network makes sense on them."""
+    """Smaller inputs that are refused with the same message although the network can process them."""
     outputs = {o.name for o in model.graph.output} & set(_evaluated(model, feeds))
 
     def refused(smaller: dict[str, np.ndarray]) -> bool:
-        # A weight that no longer fits its input is refused in similar words, and rightly so.
+        # A weight that no longer fits its input causes a similar message, and rightly so.
         sensible = outputs <= set(_evaluated(model, smaller))
         return sensible and bench.same(bench.declared(model, smaller), smaller)
 
@@ -170,12 +163,12 @@ def _cropped(bench: _Bench, model: onnx.ModelProto, feeds: dict[str, np.ndarray]
     return feeds
 
 
-def _values(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], side: Runner) -> dict[str, np.ndarray]:
-    """A tensor for every value: as far as the canonical layers go their own, else of the inferred shape."""
+def _values(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A tensor for every value: evaluated where the canonical layers allow, else ones of the inferred shape."""
     found = {n: np.asarray(a) for n, a in feeds.items()}
     found.update(_evaluated(model, feeds))
-    inferred = infer(_declared(model, feeds))
-    if inferred is None:  # a network that inference refuses: what was evaluated must do
+    inferred = infer(set_inputs(deepcopy(model), feeds))
+    if inferred is None:  # inference refuses the network: use what was evaluated
         return found
     for info in (*inferred.value_info, *inferred.output):
         tensor = info.type.tensor_type
@@ -202,7 +195,7 @@ def _evaluated(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[
     from twinnet.onnx.read import read_onnx
 
     try:
-        graph = read_onnx(_declared(model, feeds))
+        graph = read_onnx(set_inputs(deepcopy(model), feeds))
     except (TwinnetError, ValueError):
         return {}
     known: dict[str, torch.Tensor] = {n: wide(to_tensor(a)) for n, a in feeds.items()}
@@ -226,7 +219,7 @@ def _evaluated(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[
 
 
 def hidden_refusal(seed: Seed, found: Refusal) -> tuple[Refusal, tuple[str, ...]]:
-    """The refusal with random weights and data and without names, and what had to keep its values."""
+    """The refusal with random weights and data and without names, and the tensors that had to keep their values."""
     from twinnet.onnx.cut import weights_of, with_weights
     from twinnet.shrink.confidential import hide_model, is_data, random_like
 

@@ -1,4 +1,4 @@
-"""The body of `repro.py`. The source of these functions goes into the file as it stands: numpy only."""
+"""The body of `repro.py`: the source of these functions is copied into it unchanged, so they may use numpy only."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["beyond", "compare_sides", "expect_refusal", "normalised", "report", 
 
 
 def beyond(observed: Any, expected: Any, allowed: Any) -> Any:
-    """Where a tensor is further from what is expected than rounding can explain; NaN and Inf must match."""
+    """Where a tensor is further from the expected one than rounding can explain; NaN and Inf must match."""
     if not np.issubdtype(expected.dtype, np.floating):
         return (observed != expected) & (allowed == 0)
     largest = np.finfo(observed.dtype).max if np.issubdtype(observed.dtype, np.floating) else np.inf
     observed = observed.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
-        # What float64 still holds may lie beyond the largest number of the format that was computed in.
+        # A finite float64 value may overflow in the format that the tensor was computed in.
         expected = np.where(np.abs(expected) > largest, np.sign(expected) * np.inf, expected)
         settled = (np.isnan(observed) & np.isnan(expected)) | (observed == expected)
         finite = np.isfinite(observed) & np.isfinite(expected)
@@ -24,7 +24,7 @@ def beyond(observed: Any, expected: Any, allowed: Any) -> Any:
 
 
 def report(side: str, observed: Any, expected: Any, allowed: Any) -> bool:
-    """Say how far one side is from what is expected; whether that is more than rounding."""
+    """Print how far one side is from what is expected; True if it is more than rounding."""
     if observed.shape != expected.shape:
         print(f"{side:8} has shape {observed.shape}, expected {expected.shape}")
         return True
@@ -44,7 +44,7 @@ def report(side: str, observed: Any, expected: Any, allowed: Any) -> bool:
 
 
 def normalised(message: str, names: Any) -> str:
-    """An error message without what differs from one network to the next: names, numbers, paths."""
+    """An error message with names, numbers and paths replaced, to compare it between networks."""
     import re
 
     for name in sorted(names, key=len, reverse=True):
@@ -57,7 +57,7 @@ def normalised(message: str, names: Any) -> str:
 
 
 def turned(array: Any, spec: dict[str, Any], name: str) -> Any:
-    """A tensor in the form the other side has it: axes permuted, then reshaped."""
+    """A tensor in the layout of the other side: axes permuted, then reshaped."""
     perm, shape = spec.get(name, (None, None))
     array = array if perm is None else array.transpose(perm)
     return np.ascontiguousarray(array if shape is None else array.reshape(shape)).reshape(
@@ -66,7 +66,7 @@ def turned(array: Any, spec: dict[str, Any], name: str) -> Any:
 
 
 def compare_sides(spec: dict[str, Any], run: dict[str, Any], here: Any) -> int:
-    """Run what can be run and compare it with what is expected: 1 while the fault exists, 0 when it is gone."""
+    """Run both sides as far as possible and compare: 1 while the fault exists, 0 when it is gone."""
     with np.load(here / "inputs.npz", allow_pickle=False) as data:
         inputs = {key: data[key] for key in data.files}
     with np.load(here / "expected.npz", allow_pickle=False) as data:
@@ -92,7 +92,7 @@ def compare_sides(spec: dict[str, Any], run: dict[str, Any], here: Any) -> int:
 
 
 def expect_refusal(spec: dict[str, Any], run: dict[str, Any], here: Any) -> int:
-    """Run the network: 1 while the engine refuses it with these words, 0 when it runs, 3 for anything else."""
+    """Run the network: 1 while the engine refuses it with this message, 0 when it runs, 3 for anything else."""
     what = spec["twin"]
     with np.load(here / "inputs.npz", allow_pickle=False) as data:
         feeds = {name: data[key] for name, key in what["inputs"].items()}
@@ -101,7 +101,7 @@ def expect_refusal(spec: dict[str, Any], run: dict[str, Any], here: Any) -> int:
     __import__(what["package"])
     try:
         run[what["engine"]](str(here / what["file"]), what["options"], feeds)
-    except Exception as error:  # whatever this engine raises is the answer
+    except Exception as error:  # any exception of the engine is the answer
         print(error)
         if normalised(str(error).strip(), spec["names"]) == spec["message"]:
             print("the engine refuses it: the fault exists")

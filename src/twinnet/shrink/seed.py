@@ -24,7 +24,7 @@ FOLDER = "seeds"
 _KEYS = {"schema", "kind", "output", "unit", "limit", "ratio", "error", "note", "same_file", "place"}
 _KEYS |= {"network_side", "twin_side", "links"}
 LARGEST = 128 << 20
-"""Bytes the seeds of a run may have together; a finding in a larger part of a network gets none."""
+"""Limit for all seeds of a run together, in bytes; a finding that would exceed it gets no seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """What runs a side: an engine and its options. `engine` is empty where the side cannot be run alone."""
+    """The engine that runs a side, and its options. `engine` is empty if the side cannot be run alone."""
 
     engine: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Runner:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the finding is, in the network's words."""
+    """Where the finding is in the network."""
 
     tensor: str
     label: str = ""
@@ -66,8 +66,8 @@ class Seed:
 
     `kind` "live": both parts are ONNX models and the twin's can be run. "expected": the twin's part can be run, and
     is compared with stored values. "stored": neither can be run alone; the values are all there is. "table": steps of
-    a table network, said by `steps` and `arrays`. "error": an engine refuses `twin`. `inputs` are by the network's
-    names and in its form, as the twin itself had them.
+    a table network, described by `steps` and `arrays`. "error": an engine refuses `twin`. `inputs` are by the network's
+    names and in its layout, as the twin had them.
     `links` begin with the inputs; `output` is the value that differs, `observed` what the twin made of it.
     """
 
@@ -91,21 +91,21 @@ class Seed:
     steps: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
     cause: str = ""
-    """Why it differs, in the words of the finding; known after the check, so it is not kept here."""
+    """The sentence of the finding's cause; known only after the check, so it is not saved."""
 
     @property
     def nbytes(self) -> int:
-        """About how much memory or disk it takes."""
+        """Approximate size in bytes."""
         arrays = [*self.inputs.values(), *self.arrays.values(), self.observed, self.expected, self.allowed]
         models = [m for m in {id(m): m for m in (self.network, self.twin)}.values() if m is not None]
         return sum(a.nbytes for a in arrays if a is not None) + sum(m.ByteSize() for m in models)
 
 
 def save_seeds(folder: Path, seeds: Sequence[Seed]) -> None:
-    """Keep seeds in a run folder; those of an earlier run there are removed first.
+    """Save seeds in a run folder, after removing those of an earlier run.
 
-    A seed whose tensors no file of ours can hold (complex numbers in double precision) is left out: a missing repro
-    must not cost a check its verdict.
+    A seed with tensors that cannot be stored (complex numbers in double precision) is left out: a check must not fail
+    for lack of a repro.
     """
     home = folder / FOLDER
     if home.is_dir():
@@ -147,7 +147,7 @@ def _save(folder: Path, seed: Seed) -> None:
         "twin_side": asdict(seed.twin_side),
         "links": [asdict(link) for link in seed.links],
     }
-    # The index comes last: where it stands, the rest stands too.
+    # Written last: its presence means the seed is complete.
     atomic_write(folder / "seed.json", [json.dumps(index, indent=1).encode()])
 
 
@@ -200,15 +200,15 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, onnx.ModelProto | None]
             n: onnx.load(str(f), load_external_data=False) if f.exists() else None for n, f in files.items()
         }
     except (OSError, ValueError, DecodeError) as error:
-        raise UsageError(f"{path.parent} is not a readable seed of a repro: {error}") from None
+        raise UsageError(f"cannot read the seed of a repro in {path.parent}: {error}") from None
     if not isinstance(index, dict) or not set(index) >= _KEYS:
-        raise UsageError(f"{path.parent} is not a readable seed of a repro: {path.name} is incomplete")
+        raise UsageError(f"cannot read the seed of a repro in {path.parent}: {path.name} is incomplete")
     if index["schema"] > SCHEMA:
         raise UsageError(f"{path} was written by a newer twinnet (schema {index['schema']})")
     return index, models
 
 
 def _transform(fields: Mapping[str, Any]) -> Transform:
-    # JSON knows lists only.
+    # JSON has no tuples.
     known: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
     return Transform(**known)

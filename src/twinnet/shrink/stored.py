@@ -1,4 +1,4 @@
-"""A repro of stored values: what cannot be run apart from the user's code."""
+"""Repros of stored values, for twins that cannot be run without the user's code."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Progress = Callable[[str, float | None], None]
 
 
 def stored_values(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str, Any], Contents]:
-    """What cannot be made smaller without running the twin elsewhere: its values as they were.
+    """Describe the values as they were: without running the twin they cannot be made smaller.
 
-    They cannot be hidden. The values are the proof: nobody can tell what a twin that cannot be run here would give on
-    other data, so random ones would show a difference that was made up. Scaling, shifting or reordering both sides
-    alike would keep the difference and hide nothing, as it is undone in a moment.
+    Nor can they be hidden: they are the proof. Nobody can tell what the twin would compute from other data, so random
+    values would show a made-up difference. Scaling, shifting or reordering both sides alike would keep the difference
+    but hide nothing, since it is easily undone.
     """
     if confidential:
         raise UsageError(
             "this twin cannot be run apart from your code: its values are the only proof, so they cannot be replaced",
-            hint="leave out --confidential and look at what the folder holds before you pass it on",
+            hint="leave out --confidential and look at the folder before you pass it on",
         )
     assert seed.expected is not None and seed.allowed is not None and seed.observed is not None
     keys = {name: f"in{i}" for i, name in enumerate(seed.inputs)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,14 +31,14 @@ __all__ = ["Bench", "Candidate", "Outcome", "allowance", "exact_values", "run", 
 
 _TINY = 2.0**-126
 _CLEAR = 2.0
-"""A fault must be this much above the limit, so that the file shows it on other processors too."""
+"""A fault must exceed the limit by this factor, so that the file shows it on other processors too."""
 _FAINTER = 0.01
-"""Share of the finding's own size below which a smaller part shows something else than the finding."""
+"""A part whose ratio is below this share of the finding's shows something else."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A part of both sides and what is fed to it. `network` and `twin` are one object where the file is the same."""
+    """A part of both sides and its inputs. `network` and `twin` are one object if both sides run the same file."""
 
     network: onnx.ModelProto
     twin: onnx.ModelProto
@@ -61,8 +62,8 @@ class Candidate:
     def alike(self) -> bool:
         """Whether both sides have the same operators in the same order, but for at most one that was replaced.
 
-        Only then can both be cut in the same way without making a difference that was not there: one that folds a
-        batch norm or a size into its weights computes the same, but not in the same steps.
+        Only then can both be cut alike without creating a new difference: a twin that folds a batch norm or a size
+        into its weights computes the same result in other steps.
         """
         ours, theirs = (
             [n.op_type for n in m.graph.node if n.op_type not in ("Constant", "Identity")]
@@ -89,18 +90,13 @@ class Candidate:
         feeds: Mapping[str, np.ndarray],
         links: Mapping[str, Link],
     ) -> Candidate:
-        """A candidate whose models declare the inputs as they are fed."""
-        ours = onnx.ModelProto()
-        ours.CopyFrom(network)
-        set_inputs(ours, feeds)
+        """A candidate whose models declare inputs of the shapes and types that are fed."""
+        ours = set_inputs(deepcopy(network), feeds)
         held = {i.name for i in ours.graph.input}
         made = Candidate(ours, ours, {n: a for n, a in feeds.items() if n in held}, links)
         if twin is network:
             return made
-        theirs = onnx.ModelProto()
-        theirs.CopyFrom(twin)
-        full = replace(made, feeds=feeds)
-        set_inputs(theirs, full.twin_feeds())
+        theirs = set_inputs(deepcopy(twin), replace(made, feeds=feeds).twin_feeds())
         needed = {i.name for i in theirs.graph.input}
         kept = {n: a for n, a in feeds.items() if n in held or links.get(n, Link(n, n)).twin in needed}
         return Candidate(ours, theirs, kept, links)
@@ -108,7 +104,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial saw at the output that differs most."""
+    """The result of a trial at the output that differs most."""
 
     output: str
     born: Born
@@ -124,7 +120,7 @@ class Outcome:
 
 @dataclass
 class Bench:
-    """Runs trials. A trial that cannot run is counted and never taken for one that shows the fault."""
+    """Runs trials. One that cannot run is counted, and never taken as showing the fault."""
 
     network_side: Runner
     twin_side: Runner
@@ -142,7 +138,7 @@ class Bench:
 
     @property
     def spent(self) -> bool:
-        """Whether the allowance of trials or time is used up."""
+        """Whether the budget of trials or time is used up."""
         return self.ran >= self.trials or time.monotonic() - self._start > self.seconds
 
     def shows(self, candidate: Candidate | None) -> Outcome | None:
@@ -179,7 +175,7 @@ class Bench:
         found = self._worst(graph, candidate.feeds, theirs)
         if found is None or not self.network_side.engine:
             return found
-        # Both sides off by the same amount is no difference between them: the network's own run must agree.
+        # Two sides that are off by the same amount do not differ: the network's own run must agree.
         ours = run(self.network_side, candidate.network, candidate.feeds)
         own = self._worst(graph, candidate.feeds, {found.output: np.asarray(ours[found.output])})
         return found if own is None else None
@@ -218,7 +214,7 @@ def run_as_written(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> d
 
 
 def allowance(engine: str) -> float:
-    """Seconds that making a network smaller may take: a compiler needs some for every trial.
+    """Time budget for making a network smaller, in seconds; a compiler needs more for every trial.
 
     >>> allowance("onnxruntime"), allowance("iree")
     (60.0, 300.0)
@@ -230,7 +226,7 @@ def allowance(engine: str) -> float:
 def exact_values(
     graph: Graph, feeds: Mapping[str, np.ndarray], output: str, unit: float, limit: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What the network's layers give in float64, and how far rounding may move each element of it."""
+    """What the network's layers compute in float64, and how far rounding may move each element."""
     values = {name: to_tensor(a) for name, a in feeds.items()}
     layers, _ = graph.segment([output], values)
     value, bound = evaluate_with_error(graph, values, {}, unit=unit, layers=layers, keep=[output])[output]

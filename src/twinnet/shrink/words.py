@@ -1,4 +1,4 @@
-"""What the three kinds of repro say and store alike."""
+"""Texts and data that all kinds of repro share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def side_spec(
     input_form: Mapping[str, Any],
     output_form: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What `repro.py` is told about one side: its file, engine and options, and which input goes where."""
+    """One side as `repro.py` needs it: its file, engine and options, and which input goes where."""
     return {
         "file": file,
         "engine": side.engine,
@@ -51,22 +51,17 @@ def origin_words(seed: Seed) -> str:
 
 
 def hidden_words(kept: tuple[str, ...], *sides: Runner) -> str:
-    """What `--confidential` took away and what it left; `sides` may be started by paths and commands of the user's."""
-    said = _hidden(kept)
-    if any({"python", "description"} & set(side.options) for side in sides):
-        said += " How a side is started is as it was, too: look at the paths and commands in `repro.py`."
-    return said
-
-
-def _hidden(kept: tuple[str, ...]) -> str:
+    """What `--confidential` removed and kept; the options of `sides` may hold paths and commands of the user."""
     said = (
         "Names and metadata were removed; weights and inputs are random, of the same shape, type and spread"
     )
     if kept:
-        return f"{said}, except {', '.join(kept)}, which had to keep their values for the fault to show."
-    return (
-        f"{said}. Operators, attributes, shapes and the way in which the two files differ are as they were."
-    )
+        said += f", except {', '.join(kept)}, which had to keep their values for the fault to show."
+    else:
+        said += ". Operators, attributes, shapes and the way in which the two files differ are as they were."
+    if any({"python", "description"} & set(side.options) for side in sides):
+        said += " The way each side is started was kept: look at the paths and commands in `repro.py`."
+    return said
 
 
 def counted(n: int, word: str) -> str:

@@ -1,4 +1,4 @@
-"""A run of tables carried on from other values at some of its sites."""
+"""Continue a run of tables from changed values at some of its sites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VIEWS = (".input.x", ".input.prev_x")
 
 
 def refuse_views(names: Iterable[str]) -> None:
-    """What a group reads is a view of what earlier stages wrote: to change it, change those."""
+    """Refuse to change what a group reads: it is a view of what earlier stages wrote."""
     for name in names:
         if name.endswith(_VIEWS):
             raise UsageError(
@@ -28,7 +28,7 @@ def carried(
 ) -> dict[str, np.ndarray]:
     """The sites that depend on `given`, when those hold other values than a run `recorded`; in pixel units.
 
-    By the meaning of the plan (`twinnet.tables.read`), from the recorded values beside the way.
+    They are computed by the meaning of the plan (`twinnet.tables.read`); other inputs keep their recorded values.
 
     >>> from twinnet.tables.read import read_plan
     >>> from twinnet.lut import export, lower

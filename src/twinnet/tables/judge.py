@@ -58,7 +58,7 @@ class PlanJudge(OwnJudge):
         return self.graph.segment([tensor], [*self._pairs, self._image])
 
     def labels(self, tensor: str) -> tuple[str, ...]:
-        """The sites of a segment that nobody can see, and the one it ends in."""
+        """The sites of a segment that the twin does not show, and the one it ends in."""
         steps = [self.graph.layers[i].node for i in reversed(self.segment(tensor)[0])]
         return tuple(s for s in steps if s != INPUT)
 
@@ -125,7 +125,7 @@ class PlanJudge(OwnJudge):
         with np.errstate(invalid="ignore"):
             off = np.abs(got - expected)
             wrong = ~(off < slack + 0.5 * unit)
-        # No distance at all: as far off as can be.
+        # NaN counts as infinitely far off.
         off = np.where(np.isnan(off), np.inf, off)
         most, allowed = float(off.max(initial=0.0)), float(slack.max(initial=0.0))
         if not wrong.any():

@@ -17,7 +17,7 @@ __all__ = ["HoldsTables", "TableNetwork"]
 
 
 class HoldsTables:
-    """A network that was made into tables before; `tables` is their file, if there is one."""
+    """A network whose tables were made before; `tables` is their file, if there is one."""
 
     tables: Path | None = None
 

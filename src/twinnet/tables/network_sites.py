@@ -118,12 +118,8 @@ class NetworkSites(Session):
         return tabulate(unit, Grid(unit.grid.step, unit.grid.nodes, last))
 
     @cached_property
-    def _meaning(self) -> TableMeaning:
+    def meaning(self) -> TableMeaning:  # type: ignore[override]
+        """The exact interpolation of this network sampled at its nodes."""
         from twinnet.tables.meaning import TableMeaning
 
         return TableMeaning(self)
-
-    @property
-    def meaning(self) -> TableMeaning:
-        """The exact interpolation of this network sampled at its nodes."""
-        return self._meaning

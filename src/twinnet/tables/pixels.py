@@ -19,6 +19,8 @@ __all__ = ["explain_tables", "table_lines"]
 _ROTATION = re.compile(r"\.rot(\d)(?:\.sr)?$")
 
 Told = tuple[list[str], dict[str, Any]]
+Place = tuple[Stage, Term, int]
+"""Stage, term and rotation of a Unit's site."""
 
 
 def explain_tables(
@@ -29,12 +31,9 @@ def explain_tables(
     site, (plane, channel, y, x) = row.site.tensor, index
     place = _term_at(plan, site)
     if place is not None:
-        stage, term, rotation = place
-        if site.endswith(".sr"):
-            where = (y, x, channel)
-        else:
-            where = payload_at(stage, rotation, y, x, channel)
-        return _lookup(stopped, plans, stage, term, rotation, plane, where)
+        stage, _, rotation = place
+        where = (y, x, channel) if site.endswith(".sr") else payload_at(stage, rotation, y, x, channel)
+        return _lookup(stopped, plans, place, plane, where)
     if ".input." in site:
         return [f"what the group reads: plane {channel} of its sources, as it is"], {}
     return _sum(stopped, plans, _stage_at(plan, site), site, plane, (channel, y, x))
@@ -57,16 +56,15 @@ def _stage_at(plan: Plan, site: str) -> Stage:
     return max((s for s in plan.stages if f"{site}.".startswith(f"{s.name}.")), key=lambda s: len(s.name))
 
 
-def _term_at(plan: Plan, site: str) -> tuple[Stage, Term, int] | None:
-    """Stage, term and rotation of a Unit's site; None for sums, inputs and stages."""
+def _term_at(plan: Plan, site: str) -> Place | None:
+    """The lookup a site shows; None for sums, inputs and stages, and for a lookup this plan does not do."""
     turned = _ROTATION.search(site)
     if turned is None:
         return None
-    stage = _stage_at(plan, site)
-    name = site[len(stage.name) + 1 : turned.start()]
-    for term in stage.terms:
-        if term.name == name:
-            return stage, term, int(turned[1])
+    for stage in plan.stages:
+        for term in stage.terms:
+            if site[: turned.start()] == f"{stage.name}.{term.name}" and int(turned[1]) in term.rotations:
+                return stage, term, int(turned[1])
     return None
 
 
@@ -80,19 +78,15 @@ def _registers(stopped: Stopped, plan: Plan, plane: int) -> dict[str, np.ndarray
 
 
 def _lookup(
-    stopped: Stopped,
-    plans: tuple[Plan, Plan],
-    stage: Stage,
-    term: Term,
-    rotation: int,
-    plane: int,
-    where: tuple[int, int, int],
+    stopped: Stopped, plans: tuple[Plan, Plan], place: Place, plane: int, where: tuple[int, int, int]
 ) -> Told:
     reference, plan = plans
+    stage, term, rotation = place
     i, j, element = where
     registers = _registers(stopped, plan, plane)
-    found = explain_lookup(plan, stage, term, rotation, registers, i, j)
-    other = _own(reference, stage, term, rotation, registers, i, j)
+    found = explain_lookup(plan, stage, term, rotation, registers, (i, j))
+    own = _term_at(reference, f"{stage.name}.{term.name}.rot{rotation}")
+    other = None if own is None else explain_lookup(reference, *own, registers, (i, j))
     head = f"table {found.table}{' (off the band)' if found.part == 'coarse' else ''}, rotation {rotation}"
     lines = [f"{head}, lookup at row {i}, column {j}, element {element} of its payload"]
     lines += _taps(found, term)
@@ -110,23 +104,6 @@ def _lookup(
         data["expected"] = expected
         data["wrong"] = _wrong(found, other, element)
     return lines, data
-
-
-def _own(
-    reference: Plan,
-    stage: Stage,
-    term: Term,
-    rotation: int,
-    registers: dict[str, np.ndarray],
-    i: int,
-    j: int,
-) -> Lookup | None:
-    """The same lookup, on the same values, by the network's own tables."""
-    for own in reference.stages:
-        for candidate in own.terms:
-            if own.name == stage.name and candidate.name == term.name and rotation in candidate.rotations:
-                return explain_lookup(reference, own, candidate, rotation, registers, i, j)
-    return None
 
 
 def _taps(found: Lookup, term: Term) -> list[str]:

@@ -1,4 +1,4 @@
-"""The tables a network gives in the form of given ones: on their grids, compressed as they are."""
+"""Tables of a network on the grids and in the compression of given tables."""
 
 from __future__ import annotations
 

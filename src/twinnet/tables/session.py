@@ -19,6 +19,8 @@ from twinnet.tables.view import planes_of
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
+    import torch
+
     from twinnet.lut import LutNet
     from twinnet.tables.meaning import TableMeaning
 
@@ -59,7 +61,7 @@ class TableSession(Session):
         return {s.name: 1.0 / s.denominator for s in plan_sites(self.plan)}
 
     @cached_property
-    def _sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[Site, ...]:  # type: ignore[override]
         last = self.plan.stages[-1].name
         return tuple(
             Site(
@@ -71,10 +73,6 @@ class TableSession(Session):
             )
             for s in plan_sites(self.plan)
         )
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        return self._sites
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         with self._job.step("run"):
@@ -140,15 +138,11 @@ class TableSession(Session):
         return made[tensor]
 
     @cached_property
-    def _meaning(self) -> TableMeaning:
+    def meaning(self) -> TableMeaning:  # type: ignore[override]
+        """These tables, exactly."""
         from twinnet.tables.meaning import TableMeaning
 
         return TableMeaning(self)
-
-    @property
-    def meaning(self) -> TableMeaning:
-        """These tables, exactly."""
-        return self._meaning
 
 
 class TorchTables:
@@ -174,11 +168,9 @@ class TorchTables:
         """One plane, every site reported in integers."""
         import torch
 
-        def note(name: str, tensor: torch.Tensor) -> None:
-            record(name, np.rint(tensor[0].double().numpy()).astype(np.int64))
-
         with torch.no_grad():
-            out = self._net(torch.from_numpy(np.ascontiguousarray(plane))[None, None].double() / 255, note)
+            image = torch.from_numpy(np.ascontiguousarray(plane))[None, None].double() / 255
+            out = self._net(image, _in_integers(record))
         return torch.round(out * 255).to(torch.uint8).numpy()[0]
 
     def record_stage(
@@ -187,9 +179,10 @@ class TorchTables:
         """One stage alone, every site of it reported in integers."""
         import torch
 
-        def note(name: str, tensor: torch.Tensor) -> None:
-            record(name, np.rint(tensor[0].double().numpy()).astype(np.int64))
-
         with torch.no_grad():
             given = {name: torch.from_numpy(array)[None].double() for name, array in registers.items()}
-            return self._net.run_stage(stage.name, given, note)[0].to(torch.uint8).numpy()
+            return self._net.run_stage(stage.name, given, _in_integers(record))[0].to(torch.uint8).numpy()
+
+
+def _in_integers(record: Callable[[str, np.ndarray], None]) -> Callable[[str, torch.Tensor], None]:
+    return lambda name, tensor: record(name, np.rint(tensor[0].double().numpy()).astype(np.int64))

@@ -1,6 +1,6 @@
 """Any twin of a table network, seen as the network sees itself: its sites, in pixel units, one axis for the planes.
 
-Tables run elsewhere speak in their own numbers. Whole numbers at a site are numerators, as integer executors record
+Tables run elsewhere use their own units. Whole numbers at a site are numerators, as integer executors record
 them; floats are in pixel units. A whole-number output holds pixels, a float one is in [0, 1] like the image. A network
 that takes uint8 [planes, rows, columns] (`twinnet lut onnx`) is given that.
 """
@@ -66,7 +66,7 @@ class TableView(Session):
         return self.twin.random
 
     @cached_property
-    def _sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[Site, ...]:  # type: ignore[override]
         outputs = self.output_tensors
         return tuple(
             Site(
@@ -75,10 +75,6 @@ class TableView(Session):
             for s in self.twin.sites
             if s.tensor in outputs or self._site(s.tensor) in self.scales
         )
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        return self._sites
 
     @staticmethod
     def _site(tensor: str) -> str:

@@ -30,7 +30,7 @@ def test_a_cascade_gains_over_bicubic_and_deploys(
     scenes: tuple[FitImages, FitImages], tmp_path: Path
 ) -> None:
     train, valid = scenes
-    result = fit_cascade([FitStage("P1+P2", 2), FitStage("Q1", 4, 2)], train, valid, QUICK)
+    result = fit_cascade([FitStage("P1+P2", 2), FitStage("Q1", 4, 2)], (train, valid), QUICK)
     path = write(LutFile(result.plan, "tiny", "sr"), tmp_path / "t.lut.safetensors")
     model = lut.load(path)
     plain = error(valid, SuperResolution(4).plain)
@@ -48,18 +48,18 @@ def test_a_cascade_gains_over_bicubic_and_deploys(
 
 def test_a_second_stage_helps(scenes: tuple[FitImages, FitImages]) -> None:
     train, valid = scenes
-    first = fit_cascade([FitStage("P1", 4)], train, valid, QUICK)
-    second = fit_cascade([FitStage("P1", 2), FitStage("Q1", 4, 2)], train, valid, QUICK)
+    first = fit_cascade([FitStage("P1", 4)], (train, valid), QUICK)
+    second = fit_cascade([FitStage("P1", 2), FitStage("Q1", 4, 2)], (train, valid), QUICK)
     assert second.stages[-1].error < first.stages[-1].error
 
 
 def test_stages_can_be_added_to_a_fit(scenes: tuple[FitImages, FitImages]) -> None:
     train, valid = scenes
     stages = [FitStage("V", 2), FitStage("R3", 4, 2, interval=6)]
-    whole = fit_cascade(stages, train, valid, QUICK)
+    whole = fit_cascade(stages, (train, valid), QUICK)
     halves = [FitImages(i.inputs, tuple(i.targets(2)), 2) for i in (train, valid)]
-    begun = fit_cascade(stages[:1], *halves, QUICK)
-    grown = fit_cascade(stages[1:], train, valid, QUICK, begin=begun)
+    begun = fit_cascade(stages[:1], (halves[0], halves[1]), QUICK)
+    grown = fit_cascade(stages[1:], (train, valid), QUICK, begin=begun)
     for name, table in whole.plan.tables.items():
         np.testing.assert_array_equal(table.values, grown.plan.tables[name].values)
 
@@ -68,14 +68,14 @@ def test_noise_and_several_sources() -> None:
     images = FitImages.of_task(Denoise(25), [scene(k, 96, 96) for k in range(4)])
     mixed = [[[0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]]]
     stages = [FitStage("P1+P2", interval=6), FitStage(mixed, interval=6, sources=("stage1", "input"))]
-    result = fit_cascade(stages, images, images, QUICK)
+    result = fit_cascade(stages, (images, images), QUICK)
     assert result.stages[1].error < result.stages[0].error < 0.6 * error(images, lambda low: low)
     assert {plane.register for plane in result.plan.stages[1].terms[0].sample.planes} == {"stage1", "input"}
 
 
 def test_banded_tables_deploy(scenes: tuple[FitImages, FitImages]) -> None:
     train, valid = scenes
-    result = fit_cascade([FitStage("s", 4, interval=4, band=1)], train, valid, QUICK)
+    result = fit_cascade([FitStage("s", 4, interval=4, band=1)], (train, valid), QUICK)
     (table,) = result.plan.tables.values()
     assert table.banded
     assert result.stages[0].error == pytest.approx(

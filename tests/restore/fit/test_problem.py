@@ -9,7 +9,7 @@ from twinnet.errors import EngineError, UsageError
 from twinnet.lut.grid import Grid
 from twinnet.lut.patterns import PATTERNS
 from twinnet.restore import native
-from twinnet.restore.fit import SiteData, StageProblem, TableLayout
+from twinnet.restore.fit import Passes, SiteData, StageProblem, TableLayout
 
 CASES = {
     "s x4, 17 nodes": (["s"], 1, 4, Grid.bits(4), 0),
@@ -31,7 +31,7 @@ def make(case: str, random: np.random.Generator, **options: object) -> StageProb
     sources = [random.integers(0, 256, (h * cell, w * cell), dtype=np.uint8) for h, w in shapes]
     targets = [random.integers(0, 256, (h * upscale, w * upscale), dtype=np.uint8) for h, w in shapes]
     data = SiteData.prepare(sources, targets, cell=cell, upscale=upscale)
-    return StageProblem(layouts, data, 0.5, 3.0, **options)  # type: ignore[arg-type]
+    return StageProblem(layouts, data, 0.5, 3.0, Passes(**options))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("case", CASES)

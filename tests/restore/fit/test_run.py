@@ -21,7 +21,7 @@ from twinnet.restore.finetune import finetune
 from twinnet.restore.fit import fit
 from twinnet.restore.fit import run as running
 from twinnet.restore.fit.images import FitImages
-from twinnet.restore.fit.search import candidates
+from twinnet.restore.fit.search import Pool, candidates
 from twinnet.restore.new import new
 from twinnet.restore.sample import write_samples
 
@@ -65,13 +65,13 @@ def test_an_interrupted_fit_goes_on(experiment: Path, monkeypatch: pytest.Monkey
     whole.path.unlink()
     real, seen = running.fit_cascade, []
 
-    def stopped(stages, train, valid, settings, watch, begin, keep):
+    def stopped(stages, images, settings, watch, begin, keep):
         def then(result) -> None:
             keep(result)
             raise KeyboardInterrupt
 
         seen.append(len(stages))
-        return real(stages, train, valid, settings, watch, begin, then)
+        return real(stages, images, settings, watch, begin, then)
 
     monkeypatch.setattr(running, "fit_cascade", stopped)
     with pytest.raises(KeyboardInterrupt):
@@ -107,7 +107,7 @@ def test_patterns_are_found(experiment: Path) -> None:
 
 
 def test_candidates_differ_by_more_than_a_turn() -> None:
-    found = candidates(window=2, limit=10_000)
+    found = candidates(pool=Pool(10_000, window=2))
     assert all(taps[0] == (0, 0, 0) and len(set(taps)) == 4 for taps in found)
     turned = set()
     for taps in found:
@@ -117,7 +117,7 @@ def test_candidates_differ_by_more_than_a_turn() -> None:
             turned.add(image)
     lines = [frozenset({(0, 0), (-2, 0), (-1, 0), (1, 0)}), frozenset({(0, 0), (0, 1), (1, 0), (1, 1)})]
     assert all(line in turned for line in lines)
-    assert len(candidates(2, 2, 1, limit=30)) == 30
+    assert len(candidates(2, 2, Pool(30, window=1))) == 30
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_candidates_differ_by_more_than_a_turn() -> None:
         ({"preset": "own"}, "at least one stage"),
         ({"preset": "own", "stages": [{"patterns": "s", "upscale": 2}]}, "give x2"),
         ({"preset": "own", "stages": [{"patterns": "zz", "upscale": 4}]}, "no pattern"),
-        ({"stages": [{"patterns": "s", "upscale": 4}]}, "stages of its own"),
+        ({"stages": [{"patterns": "s", "upscale": 4}]}, "its own stages"),
         ({"iterations": [0]}, "iterations"),
         ({"shares": [1.5]}, "shares"),
     ],

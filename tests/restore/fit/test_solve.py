@@ -99,7 +99,8 @@ def test_fits_as_well_in_numpy(random: np.random.Generator) -> None:
     data = small(random)
     layouts = [TableLayout(PATTERNS["V"], Grid.bits(5), 2)]
     runs = [
-        fit_stage(layouts, data, data, 1.0, settings=Settings(executor=name)) for name in ("native", "numpy")
+        fit_stage(layouts, (data, data), 1.0, settings=Settings(executor=name))
+        for name in ("native", "numpy")
     ]
     assert runs[0].error == pytest.approx(runs[1].error, rel=1e-3)
     assert runs[0].tables[0].dtype == np.int8
@@ -111,7 +112,7 @@ def test_stops_when_validation_stops_gaining(random: np.random.Generator) -> Non
     seen: list[int] = []
     patient = Settings(iterations=(500,), check_every=1, patience=0)
     found = fit_stage(
-        layouts, data, data, 1.0, settings=patient, watch=lambda done, total, note: seen.append(done)
+        layouts, (data, data), 1.0, settings=patient, watch=lambda done, total, note: seen.append(done)
     )
     assert len(seen) < 400
     assert found.iterations <= len(seen)
@@ -131,5 +132,5 @@ def test_a_small_share_is_a_few_images_never_all(
 
     monkeypatch.setattr(solve, "StageProblem", problem)
     layout = TableLayout(((0, 0), (0, 1)), Grid.bits(5))
-    fit_stage([layout], data, None, 1.0, settings=Settings(iterations=(1,), shares=(0.01, 0.5, 1.0)))
+    fit_stage([layout], (data, None), 1.0, settings=Settings(iterations=(1,), shares=(0.01, 0.5, 1.0)))
     assert seen == [4, 10, 20]

@@ -9,13 +9,21 @@ import torch
 from twinnet import lut
 from twinnet.errors import UsageError
 from twinnet.lut.patterns import PATTERNS, pattern, patterns
-from twinnet.restore.nets import NETS, auto, mulut, spf, srlut
+from twinnet.restore.nets import auto, mulut, spf, srlut
+
+BUILDERS = {
+    "srlut": srlut.build,
+    "mulut": mulut.build,
+    "spf": spf.build,
+    "auto-mulut": auto.build_mulut,
+    "auto-spf": auto.build_spf,
+}
 
 
 @pytest.mark.parametrize("scale", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", ["srlut", "mulut", "spf", "auto-mulut", "auto-spf"])
 def test_every_scale_gray_and_colour(name, scale):
-    net = NETS[name](scale=scale, width=4)
+    net = BUILDERS[name](scale=scale, width=4)
     with torch.no_grad():
         assert net(torch.rand(2, 3, 5, 6)).shape == (2, 3, 5 * scale, 6 * scale)
     image = np.random.default_rng(0).integers(0, 256, (4, 5, 3), np.uint8)

@@ -8,7 +8,7 @@ def propose(problem):
             change = lambda p, i=i: p.change(i, approximate="tanh")
             yield Candidate(kind="activation", fact=found, change=change)
 
-The sentence of a fact is registered in `twinnet.report.sentences`. What does not fit raises `NotApplicable`.
+Register the sentence of a fact in `twinnet.report.sentences`. A hypothesis that does not fit raises `NotApplicable`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from twinnet.blame.causes.family import FAMILIES, Candidate, Family, NotApplicable, families, family
+from twinnet.blame.causes.family import FAMILIES, Candidate, Family, NotApplicable, changed, families, family
 from twinnet.blame.causes.kinds import KINDS
 
-__all__ = ["FAMILIES", "KINDS", "Candidate", "Family", "NotApplicable", "families", "family"]
+__all__ = ["FAMILIES", "KINDS", "Candidate", "Family", "NotApplicable", "changed", "families", "family"]
 
 for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_") and _module.name not in ("family", "kinds"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, changed, family
 from twinnet.blame.problem import Problem
 from twinnet.result import fact
 
@@ -17,38 +17,27 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         if layer.kind != "attention":
             continue
         causal = bool(layer.attrs.get("is_causal", False))
-        yield Candidate(
-            kind="attention",
-            fact=fact("attention.causal", network=causal, twin=not causal),
-            change=lambda p, i=i, c=causal: p.change(i, is_causal=not c),
-        )
+        found = fact("attention.causal", network=causal, twin=not causal)
+        yield changed("attention", found, i, is_causal=not causal)
         if len(layer.inputs) > 3 and layer.inputs[3] is not None:
-            names = layer.inputs[:3]
-            yield Candidate(
-                kind="attention",
-                fact=fact("attention.no_mask", network="mask", twin="nothing"),
-                change=lambda p, i=i, n=names: p.change(i, inputs=n),
-            )
+            found = fact("attention.no_mask", network="mask", twin="nothing")
+            yield changed("attention", found, i, inputs=layer.inputs[:3])
         width = problem.tensor(i, 0).shape[-1]
         ours = layer.attrs.get("scale")
         ours = width**-0.5 if ours is None else float(ours)
         for value in _scales(width, ours):
-            yield Candidate(
-                kind="attention",
-                fact=fact("attention.scale", network=ours, twin=value),
-                change=lambda p, i=i, v=value: p.change(i, scale=v),
-            )
+            yield changed("attention", fact("attention.scale", network=ours, twin=value), i, scale=value)
 
 
 def _scales(width: int, ours: float) -> list[float]:
-    """Factors that are met for heads of this width; also those for the width of several heads together."""
+    """Usual factors for heads of this width, and for the width of several heads together."""
     usual = [1.0, width**-0.5, 1.0 / width, width**-0.25, width**0.5]
     usual += [(heads * width) ** -0.5 for heads in (2, 3, 4, 6, 8, 12, 16, 32)]
     return [value for value in dict.fromkeys(usual) if abs(value - ours) > 1e-6 * ours]
 
 
 def _written_out(problem: Problem, i: int) -> Iterator[Candidate]:
-    """Scores that a layer of its own scales on their way from a product to the softmax."""
+    """Attention written out: a separate layer scales the scores between the product and the softmax."""
     layer = problem.layers[i]
     number = next((c for k in (0, 1) if (c := problem.constant(i, k)) is not None and c.numel() == 1), None)
     product = next((j for j in range(i - 1, -1, -1) if problem.layers[j].kind == "matmul"), None)

@@ -7,63 +7,39 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, changed, family
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds import ints
 from twinnet.result import fact
 
 _ONE = {
-    "softmax",
-    "log_softmax",
-    "hardmax",
-    "argmax",
-    "argmin",
-    "glu",
-    "concat",
-    "gather",
-    "lp_norm",
-    "topk",
-    "sort",
-    "stack",
-    "split",
-    "gather_elements",
-}
-_SEVERAL = "reduce_"
+    "softmax", "log_softmax", "hardmax", "argmax", "argmin", "glu", "concat", "gather", "lp_norm", "topk", "sort",
+    "stack", "split", "gather_elements",
+}  # fmt: skip
 _DEFAULT = {"gather": 0, "split": 0, "gather_elements": 0}
 
 
 @family
 def propose(problem: Problem) -> Iterator[Candidate]:
     for i, layer in enumerate(problem.layers):
-        rank = (
-            problem.operand(i, 0).dim()
-            if layer.inputs and isinstance(problem.operand(i, 0), torch.Tensor)
-            else 0
-        )
+        x = problem.operand(i, 0)
+        rank = x.dim() if isinstance(x, torch.Tensor) else 0
         if layer.kind in _ONE and rank > 1:
             ours = layer.attrs.get("axis", _DEFAULT.get(layer.kind, -1))
             if ours is None:
                 continue
             for axis in range(rank):
                 if axis != ours % rank:
-                    yield Candidate(
-                        kind="axis",
-                        fact=fact("axis.another", operator=layer.kind, network=ours % rank, twin=axis),
-                        change=lambda p, i=i, a=axis: p.change(i, axis=a),
-                    )
-        elif layer.kind.startswith(_SEVERAL) and rank:
+                    found = fact("axis.another", operator=layer.kind, network=ours % rank, twin=axis)
+                    yield changed("axis", found, i, axis=axis)
+        elif layer.kind.startswith("reduce_") and rank:
             yield from _reduced(problem, i, layer, rank)
         elif layer.kind in ("cumsum", "cumprod"):
             for name in ("exclusive", "reverse"):
                 ours = bool(layer.attrs.get(name, False))
-                yield Candidate(
-                    kind="axis",
-                    fact=fact(
-                        "axis.running", operator=layer.kind, attribute=name, network=ours, twin=not ours
-                    ),
-                    change=lambda p, i=i, n=name, o=ours: p.set(i, n, not o),
-                )
+                found = fact("axis.running", operator=layer.kind, attribute=name, network=ours, twin=not ours)
+                yield changed("axis", found, i, **{name: not ours})
 
 
 def _reduced(problem: Problem, i: int, layer: Layer, rank: int) -> Iterator[Candidate]:
@@ -80,11 +56,8 @@ def _reduced(problem: Problem, i: int, layer: Layer, rank: int) -> Iterator[Cand
                 )
     if layer.kind in ("reduce_var", "reduce_std"):
         c = layer.attrs.get("correction", 1)
-        yield Candidate(
-            kind="normalisation",
-            fact=fact("normalisation.correction", network=c, twin=1 - c),
-            change=lambda p: p.change(i, correction=1 - c),
-        )
+        found = fact("normalisation.correction", network=c, twin=1 - c)
+        yield changed("normalisation", found, i, correction=1 - c)
 
 
 def _with_axes(problem: Problem, i: int, axes: tuple[int, ...]) -> Patch:

@@ -119,7 +119,7 @@ def _down(value: torch.Tensor, shape: torch.Size) -> torch.Tensor:
 
 
 def _tidy(old: torch.Tensor, new: torch.Tensor) -> Iterator[tuple[torch.Tensor, float]]:
-    """What the fitted constant may really be: round, one entry, a factor on all, or as fitted."""
+    """What the fitted constant may really be: a round number, one changed entry, a factor on all, or as fitted."""
     if new.numel() == 1:
         value = nice(float(new))
         if value is not None:

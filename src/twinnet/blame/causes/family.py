@@ -1,4 +1,4 @@
-"""What a hypothesis is, and the registry of families."""
+"""The class of hypotheses, and the registry of their families."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from twinnet.blame.causes.kinds import KINDS
 from twinnet.blame.problem import NotApplicable, Patch, Problem
@@ -13,7 +14,7 @@ from twinnet.errors import UsageError, foreign_as
 from twinnet.plugins import Plugin, plugins
 from twinnet.result import Fact
 
-__all__ = ["FAMILIES", "Candidate", "Family", "NotApplicable", "families", "family"]
+__all__ = ["FAMILIES", "Candidate", "Family", "NotApplicable", "changed", "families", "family"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,11 @@ class Candidate:
         assert self.kind in KINDS, self.kind
 
 
+def changed(kind: str, found: Fact, index: int, /, **changes: Any) -> Candidate:
+    """The candidate that layer `index` has other attributes, operands or another kind; see `Problem.change`."""
+    return Candidate(kind=kind, fact=found, change=lambda problem: problem.change(index, **changes))
+
+
 Family = Callable[[Problem], Iterable[Candidate]]
 FAMILIES: dict[str, Family] = {}
 """twinnet's own families by the names of their files."""
@@ -53,7 +59,7 @@ FAMILIES: dict[str, Family] = {}
 
 @cache
 def families() -> Mapping[str, Family]:
-    """All families, those that other packages state as `twinnet.causes` last. One that does not load is a warning."""
+    """All families, those of other packages (`twinnet.causes`) last. One that fails to load is a warning."""
     found = dict(FAMILIES)
     for name, plugin in plugins("cause", FAMILIES).items():
         try:
@@ -64,7 +70,7 @@ def families() -> Mapping[str, Family]:
 
 
 def _of_package(plugin: Plugin, propose: Family) -> Family:
-    """A family whose mistakes name the package that brings it."""
+    """A family whose errors name the package that provides it."""
 
     def named(problem: Problem) -> Iterator[Candidate]:
         with foreign_as(lambda error: plugin.broken(f"failed: {type(error).__name__}: {error}")):

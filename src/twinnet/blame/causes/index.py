@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, changed, family
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds import ints
@@ -25,18 +25,10 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             ours = int(layer.attrs["index"])
             for other in {ours - 1, ours + 1, 0, -1, size - 1} - {ours}:
                 if -size <= other < size and (other - ours) % size:
-                    yield Candidate(
-                        kind="index",
-                        fact=fact("index.position", network=ours, twin=other),
-                        change=lambda p, i=i, o=other: p.change(i, index=o),
-                    )
+                    yield changed("index", fact("index.position", network=ours, twin=other), i, index=other)
         elif layer.kind == "trilu":
             up = bool(layer.attrs.get("upper", True))
-            yield Candidate(
-                kind="index",
-                fact=fact("index.triangle", network=up, twin=not up),
-                change=lambda p, i=i, u=up: p.change(i, upper=not u),
-            )
+            yield changed("index", fact("index.triangle", network=up, twin=not up), i, upper=not up)
     yield from _shifted(problem)
 
 
@@ -60,16 +52,11 @@ def _slice(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             b, e = begin + shift, end + shift
             if b < 0 or e > size or step < 1:
                 continue
-            new_starts, new_ends = list(starts), list(ends)
-            new_starts[k], new_ends[k] = b, e
-
-            def change(p: Problem, s=tuple(new_starts), t=tuple(new_ends)):
-                return _sliced(p, i, s, t)
-
+            moved = (*starts[:k], b, *starts[k + 1 :]), (*ends[:k], e, *ends[k + 1 :])
             yield Candidate(
                 kind="index",
                 fact=fact("index.slice", axis=axis, network=(begin, end), twin=(b, e)),
-                change=change,
+                change=lambda p, m=moved: _sliced(p, i, *m),
             )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, changed, family
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
-from twinnet.result import fact
+from twinnet.result import Fact, fact
 
 _NAMES = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 
@@ -25,11 +26,8 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         elif layer.kind in ("depth_to_space", "space_to_depth"):
             ours = layer.attrs.get("mode", "CRD" if layer.kind == "depth_to_space" else "DCR")
             other = "DCR" if ours == "CRD" else "CRD"
-            yield Candidate(
-                kind="layout",
-                fact=fact("layout.blocks", operator=layer.kind, network=ours, twin=other),
-                change=lambda p, i=i, o=other: p.change(i, mode=o),
-            )
+            found = fact("layout.blocks", operator=layer.kind, network=ours, twin=other)
+            yield changed("layout", found, i, mode=other)
     yield from _output(problem)
     yield from _inputs(problem)
 
@@ -41,11 +39,7 @@ def _transpose(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         return
     for perm in itertools.permutations(range(x.dim())):
         if perm != ours and tuple(x.shape[a] for a in perm) == tuple(x.shape[a] for a in ours):
-            yield Candidate(
-                kind="layout",
-                fact=fact("layout.permuted", network=ours, twin=perm),
-                change=lambda p, o=perm: p.change(i, perm=o),
-            )
+            yield changed("layout", fact("layout.permuted", network=ours, twin=perm), i, perm=perm)
     if not problem.same_shape and problem.wanted.shape == x.shape:
         yield Candidate(
             kind="layout",
@@ -114,26 +108,12 @@ def _inputs(problem: Problem) -> Iterator[Candidate]:
                 continue
             if x.shape[-1] == x.shape[-2] > 1:
                 perm = (*range(x.dim() - 2), x.dim() - 1, x.dim() - 2)
+                yield _moved(fact("layout.operand_swapped", operand=place), i, place, "transpose", perm=perm)
+            for axis in range(2, x.dim()) if layer.kind == "conv" else ():
+                if x.shape[axis] > 1:
+                    yield _moved(fact("layout.data_mirrored", axis=axis), i, place, "flip", axes=(axis,))
 
-                def swapped(p: Problem, i=i, place=place, perm=perm):
-                    return p.first(i, place, "transpose", perm=perm)
 
-                yield Candidate(
-                    kind="layout",
-                    fact=fact("layout.operand_swapped", operand=place),
-                    change=swapped,
-                    cost=1.25,
-                )
-            if layer.kind == "conv":
-                for axis in range(2, x.dim()):
-                    if x.shape[axis] > 1:
-
-                        def mirrored(p: Problem, i=i, place=place, axis=axis):
-                            return p.first(i, place, "flip", axes=(axis,))
-
-                        yield Candidate(
-                            kind="layout",
-                            fact=fact("layout.data_mirrored", axis=axis),
-                            change=mirrored,
-                            cost=1.25,
-                        )
+def _moved(found: Fact, i: int, place: int, how: str, **attrs: Any) -> Candidate:
+    """The operand of a layer at `place` moved by a layer of kind `how` before it is read."""
+    return Candidate(kind="layout", fact=found, change=lambda p: p.first(i, place, how, **attrs), cost=1.25)

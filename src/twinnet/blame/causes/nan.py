@@ -29,7 +29,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     yield Candidate(
         kind="nan",
         fact=fact("nan.bounded", network="inf", twin=_LARGEST),
-        change=lambda p: _bounded(p, last),
+        change=lambda p: p.then(last, "clip", min=-_LARGEST, max=_LARGEST),
     )
     lost = t.isnan() & y.isfinite()
     if not bool(lost.any()):
@@ -46,14 +46,10 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 ("negative", lambda v: v < 0),
             ):
                 if torch.equal(test(x) & y.isfinite(), lost):
-
-                    def change(p: Problem, n: str = str(name), f=test):
-                        return _where(p, last, n, f)
-
                     yield Candidate(
                         kind="nan",
                         fact=fact("nan.made", network="a number", twin="NaN", operand=place, value=value),
-                        change=change,
+                        change=lambda p, n=str(name), f=test: _where(p, last, n, f),
                         whole=True,
                     )
 
@@ -62,12 +58,5 @@ def _fill(problem: Problem, i: int, test, value: float) -> Patch:
     return problem.then(i, "opaque", run=by_cause(lambda x: (torch.where(test(x), value, x),)))
 
 
-def _bounded(problem: Problem, i: int) -> Patch:
-    return problem.then(i, "clip", min=-_LARGEST, max=_LARGEST)
-
-
 def _where(problem: Problem, i: int, name: str, test) -> Patch:
-    made = torch.where(test(problem.values[name]), float("nan"), problem.expected)
-    new = f"{problem.target}/made"
-    patch = problem.become(i, "identity", (new,))
-    return Patch(patch.start, patch.stop, patch.layers, {new: made})
+    return problem.made(i, torch.where(test(problem.values[name]), float("nan"), problem.expected))

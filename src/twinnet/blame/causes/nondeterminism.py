@@ -1,4 +1,4 @@
-"""The twin does not repeat itself: what is wrong is what changes from one equal run to the next."""
+"""Nondeterminism: the error lies where two equal runs of the twin differ."""
 
 from __future__ import annotations
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, changed, family
 from twinnet.blame.fitting import fit_number, nice
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
-from twinnet.result import Fact, fact
+from twinnet.result import fact
 
 _NORMS = {"batch_norm", "layer_norm", "instance_norm", "group_norm", "rms_norm"}
 _EPS = (0.0, 1e-3, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12, 1e-2, 0.1)
@@ -109,55 +109,47 @@ def _others(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     x = problem.tensor(i, 0)
     names = tuple(layer.inputs)
 
-    def otherwise(found: Fact, change: Callable[[Problem], Patch]) -> Candidate:
-        return Candidate(kind="normalisation", fact=found, change=change)
-
     for place, kind in ((1, "scale"), (2, "bias")):
         if place < len(names) and names[place] is not None:
-
-            def without(p: Problem, k=place):
-                return p.change(
-                    i, inputs=tuple(None if q == k else n for q, n in enumerate(p.layers[i].inputs))
-                )
-
             found = fact("operator.left_out", network=kind, twin="nothing")
-            yield Candidate(kind=kind, fact=found, change=without)
+            yield Candidate(kind=kind, fact=found, change=lambda p, k=place: _without(p, i, k))
     if layer.kind == "layer_norm":
         ours = int(layer.attrs.get("axis", -1)) % x.dim()
-        yield otherwise(
-            fact("normalisation.another", network="layer norm", twin="RMS norm"),
-            lambda p: p.change(i, kind="rms_norm", inputs=names[:2]),
-        )
+        found = fact("normalisation.another", network="layer norm", twin="RMS norm")
+        yield changed("normalisation", found, i, kind="rms_norm", inputs=names[:2])
         for axis in range(1, x.dim()):
             if axis != ours:
                 found = fact("normalisation.axis", network=ours, twin=axis)
-                yield otherwise(found, lambda p, a=axis: p.change(i, axis=a))
+                yield changed("normalisation", found, i, axis=axis)
         yield from _unbiased(problem, i, layer, ours)
     if layer.kind == "rms_norm":
-        yield otherwise(
-            fact("normalisation.another", network="RMS norm", twin="layer norm"),
-            lambda p: p.change(i, kind="layer_norm"),
-        )
+        found = fact("normalisation.another", network="RMS norm", twin="layer norm")
+        yield changed("normalisation", found, i, kind="layer_norm")
     if layer.kind == "group_norm":
         ours = int(layer.attrs["groups"])
         for groups in range(1, x.shape[1] + 1):
             if x.shape[1] % groups == 0 and groups != ours:
                 found = fact("normalisation.groups", network=ours, twin=groups)
-                yield otherwise(found, lambda p, g=groups: p.change(i, groups=g))
+                yield changed("normalisation", found, i, groups=groups)
     if layer.kind == "instance_norm" and x.dim() > 2:
-        yield otherwise(
-            fact("normalisation.together", network="each", twin="together"),
-            lambda p: p.become(i, "group_norm", names, groups=1, eps=layer.attrs.get("eps", 1e-5)),
+        yield Candidate(
+            kind="normalisation",
+            fact=fact("normalisation.together", network="each", twin="together"),
+            change=lambda p: p.become(i, "group_norm", names, groups=1, eps=layer.attrs.get("eps", 1e-5)),
         )
+
+
+def _without(problem: Problem, i: int, place: int) -> Patch:
+    """A layer without the operand at `place`; the others under the names they have in this problem."""
+    return problem.change(
+        i, inputs=[None if k == place else n for k, n in enumerate(problem.layers[i].inputs)]
+    )
 
 
 def _unbiased(problem: Problem, i: int, layer: Layer, axis: int) -> Iterator[Candidate]:
     """n - 1 in place of n is a slightly larger variance: the same as a factor before scale and bias."""
     x = problem.tensor(i, 0)
-    n = 1
-    for size in x.shape[axis:]:
-        n *= size
-    if n < 2:
+    if x.shape[axis:].numel() < 2:
         return
     scale, bias = problem.operand(i, 1), problem.operand(i, 2)
     axes = tuple(range(axis, x.dim()))
@@ -165,14 +157,9 @@ def _unbiased(problem: Problem, i: int, layer: Layer, axis: int) -> Iterator[Can
     made = (x - x.mean(axes, keepdim=True)) / (x.var(axes, correction=1, keepdim=True) + eps).sqrt()
     made = made * (1.0 if scale is None else scale) + (0.0 if bias is None else bias)
 
-    def change(p: Problem):
-        name = f"{layer.outputs[0]}/unbiased"
-        patch = p.become(i, "identity", (name,))
-        return Patch(patch.start, patch.stop, patch.layers, {name: made})
-
     yield Candidate(
         kind="normalisation",
         fact=fact("normalisation.unbiased", network="n", twin="n - 1"),
-        change=change,
+        change=lambda p: p.made(i, made),
         whole=True,
     )

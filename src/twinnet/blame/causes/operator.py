@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, changed, family
 from twinnet.blame.problem import Problem
 from twinnet.result import fact
 
@@ -19,8 +19,8 @@ _REDUCE = (
 )  # fmt: skip
 _COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 _LOGIC = ("and", "or", "xor")
-_GROUPS = (_BINARY, _UNARY, _REDUCE, _COMPARE, _LOGIC, ("argmax", "argmin"), ("cumsum", "cumprod"))
 _SOFT = ("softmax", "log_softmax", "hardmax")
+_GROUPS = (_BINARY, _UNARY, _REDUCE, _COMPARE, _LOGIC, _SOFT, ("argmax", "argmin"), ("cumsum", "cumprod"))
 
 
 @family
@@ -31,20 +31,9 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 continue
             for other in group:
                 if other != layer.kind:
-                    yield _replaced(i, layer.kind, other)
-        if layer.kind in _SOFT:
-            for other in _SOFT:
-                if other != layer.kind:
-                    yield _replaced(i, layer.kind, other)
+                    found = fact("operator.another", network=layer.kind, twin=other)
+                    yield changed("operator", found, i, kind=other)
         yield from _left_out(problem, i)
-
-
-def _replaced(i: int, ours: str, theirs: str) -> Candidate:
-    return Candidate(
-        kind="operator",
-        fact=fact("operator.another", network=ours, twin=theirs),
-        change=lambda p: p.change(i, kind=theirs),
-    )
 
 
 def _left_out(problem: Problem, i: int) -> Iterator[Candidate]:

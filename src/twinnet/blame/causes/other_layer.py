@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from twinnet.blame.causes.family import Candidate, family
-from twinnet.blame.causes.scale_bias import WEIGHT_PLACE
+from twinnet.blame.causes.scale_bias import WEIGHTED
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Graph, Layer
 from twinnet.result import fact
 
-_KINDS = {*WEIGHT_PLACE, "lstm", "gru", "rnn"}
+_KINDS = {*WEIGHTED, "lstm", "gru", "rnn"}
 _OPERANDS = 4  # of a recurrent layer: input weights, recurrent weights and biases; the others have fewer
 _MOST = 64
 _LEAST = 4

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, changed, family
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds import ints
@@ -53,11 +54,8 @@ def _window(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         if min(other) < 0 or other in tried:
             continue
         tried.add(other)
-        yield Candidate(
-            kind="padding",
-            fact=fact("padding.pads", network=by_axis(pads), twin=by_axis(other)),
-            change=lambda p, o=other: p.change(i, pads=o),
-        )
+        found = fact("padding.pads", network=by_axis(pads), twin=by_axis(other))
+        yield changed("padding", found, i, pads=other)
     if layer.kind == "conv" and any(pads):
         for mode in _MODES:
             yield Candidate(
@@ -68,24 +66,17 @@ def _window(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
 
 
 def _padded(problem: Problem, i: int, pads: tuple[int, ...], mode: str) -> Patch:
-    layer = problem.layers[i]
     k = len(pads) // 2
     full = (0, 0, *pads[:k], 0, 0, *pads[k:])
-    patch = problem.first(i, 0, "pad", pads=full, mode=mode)
-    before, after = patch.layers
-    unpadded = Layer(layer.kind, after.inputs, after.outputs, {**layer.attrs, "pads": (0,) * 2 * k})
-    return Patch(i, i + 1, (before, unpadded))
+    before, after = problem.first(i, 0, "pad", pads=full, mode=mode).layers
+    return Patch(i, i + 1, (before, replace(after, attrs={**after.attrs, "pads": (0,) * 2 * k})))
 
 
 def _pad(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     mode = layer.attrs.get("mode", "constant")
     for other in ("constant", *_MODES):
         if other != mode:
-            yield Candidate(
-                kind="padding",
-                fact=fact("padding.mode", network=mode, twin=other),
-                change=lambda p, m=other: p.change(i, mode=m),
-            )
+            yield changed("padding", fact("padding.mode", network=mode, twin=other), i, mode=other)
     given = layer.attrs.get("pads")
     pads = ints(problem.operand(i, 1) if given is None else given)
     if pads is None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 import torch
 
 from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.scale_bias import WEIGHTED
 from twinnet.blame.problem import Patch, Problem, by_cause
 from twinnet.layers.graph import Layer
 from twinnet.result import fact
 
-_WEIGHTED = {"conv", "conv_transpose", "matmul", "gemm", "linear"}
 _NETWORK = "float32"
 
 
@@ -40,7 +40,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         if name != "tf32":
             yield _narrow(name, "result", lambda p, f=to: _after(p, last, f), cost=1.5, close=True)
         for i, layer in enumerate(problem.layers):
-            if layer.kind not in _WEIGHTED:
+            if layer.kind not in WEIGHTED:
                 continue
             if name != "tf32" and problem.constant(i, 1) is not None:
                 for what, places, cost in (
@@ -55,7 +55,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 
 def _overflow(problem: Problem, last: int) -> Iterator[Candidate]:
-    """Infinite just where the number is too large for the twin's format. Any larger result would be as infinite."""
+    """Infinite exactly where the number is too large for the twin's format."""
     dtype, expected = problem.got.dtype, problem.expected
     narrow = expected.to(dtype).to(expected.dtype)
     beyond = narrow.isinf() & expected.isfinite()
@@ -75,7 +75,7 @@ def _overflow(problem: Problem, last: int) -> Iterator[Candidate]:
 
 
 def _read(problem: Problem) -> Iterator[Candidate]:
-    """Data that were made narrow on the way from one segment to the next."""
+    """Data rounded to a narrow format on the way from one segment to the next."""
     floats = [n for n, x in problem.inputs.items() if x.is_floating_point()]
     for name in floats:
         which = None if len(floats) == 1 else name

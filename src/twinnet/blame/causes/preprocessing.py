@@ -13,7 +13,7 @@ from twinnet.layers.graph import Layer
 from twinnet.result import fact
 
 _WAYS = ((2.0, -1.0), (0.5, 0.5), (1 / 255, 0.0), (255.0, 0.0), (1 / 127.5, -1.0), (1.0, -128.0))
-"""Factor and offset that are met: from [0,1] to [-1,1] and back, by 255, by 127.5 and less 1, less 128."""
+"""Usual factors and offsets: from [0,1] to [-1,1] and back, by 255, by 127.5 and minus 1, minus 128."""
 
 
 @family

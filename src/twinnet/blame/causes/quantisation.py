@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
 from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.scale_bias import WEIGHTED
+from twinnet.blame.constants import in_few_bits
 from twinnet.blame.fitting import nice
 from twinnet.blame.problem import Patch, Problem, by_cause
 from twinnet.layers.graph import Layer
+from twinnet.layers.kinds import along
 from twinnet.result import Fact, fact
 
-_WEIGHTED = {"conv", "conv_transpose", "matmul", "gemm", "linear"}
+WAYS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "half to even": torch.round,
+    "half away from zero": lambda v: torch.sign(v) * (v.abs() + 0.5).floor(),
+    "half up": lambda v: (v + 0.5).floor(),
+    "down": torch.floor,
+    "up": torch.ceil,
+    "towards zero": torch.trunc,
+}
+"""Ways to round to whole numbers."""
 
 
 @family
@@ -22,7 +33,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             yield from _quantize(problem, i, layer)
         elif layer.kind == "dequantize_linear":
             yield from _dequantize(problem, i, layer)
-        elif layer.kind in _WEIGHTED:
+        elif layer.kind in WEIGHTED:
             yield from _weights(problem, i, layer)
     yield from _grid(problem)
 
@@ -34,10 +45,8 @@ def _parts(problem: Problem, i: int, layer: Layer) -> tuple[torch.Tensor, torch.
         value = layer.attrs.get(name)
         value = problem.operand(i, place) if value is None else value
         t = torch.as_tensor(default if value is None else value).to(torch.float64)
-        shape = [1] * x.dim()
-        if t.numel() > 1:
-            shape[layer.attrs.get("axis", 1)] = -1
-        found.append(t.reshape(shape) if t.numel() > 1 else t.reshape(()))
+        axis = layer.attrs.get("axis", 1)
+        found.append(along(t, axis, x.dim()) if t.numel() > 1 else t.reshape(()))
     return x.to(torch.float64), found[0], found[1]
 
 
@@ -54,23 +63,16 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         return Candidate(
             kind="quantisation",
             fact=found,
-            change=lambda p: _become(p, i, held),
+            change=lambda p: p.made(i, held),
             cost=cost,
             whole=True,
             close=True,
         )
 
-    rounds = {
-        "half away from zero": lambda v: torch.sign(v) * (v.abs() + 0.5).floor(),
-        "down": torch.floor,
-        "towards zero": torch.trunc,
-        "up": torch.ceil,
-        "half up": lambda v: (v + 0.5).floor(),
-    }
-    for words, way in rounds.items():
-        yield made_of(
-            fact("quantisation.rounding", network="half to even", twin=words), way(x / scale) + zero
-        )
+    for words, way in WAYS.items():
+        if words != "half to even":
+            found = fact("quantisation.rounding", network="half to even", twin=words)
+            yield made_of(found, way(x / scale) + zero)
     wrapped = ((x / scale).round() + zero - info.min).remainder(info.max - info.min + 1) + info.min
     yield made_of(fact("quantisation.overflows", network="saturates", twin="overflows"), wrapped)
     if problem.same_shape and i == len(problem.layers) - 1:
@@ -95,12 +97,6 @@ def _quantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             yield made_of(found, ((x / scale).round() + zero).clamp(bottom, top), cost=1.5)
 
 
-def _become(problem: Problem, i: int, value: torch.Tensor) -> Patch:
-    name = f"{problem.layers[i].outputs[0]}/made"
-    patch = problem.become(i, "identity", (name,))
-    return Patch(patch.start, patch.stop, patch.layers, {name: value})
-
-
 def _dequantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     q, scale, zero = _parts(problem, i, layer)
     if i != len(problem.layers) - 1 or not problem.same_shape:
@@ -114,7 +110,7 @@ def _dequantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         yield Candidate(
             kind="quantisation",
             fact=fact("quantisation.read_zero_point", network=ours, twin=theirs),
-            change=lambda p: _become(p, i, made),
+            change=lambda p: p.made(i, made),
             whole=True,
         )
     ratio = float((t * y).sum() / (y * y).sum()) if bool(y.any()) else 1.0
@@ -123,7 +119,7 @@ def _dequantize(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             yield Candidate(
                 kind="quantisation",
                 fact=fact("quantisation.read_scale", network=1.0, twin=r),
-                change=lambda p, r=r: _become(p, i, y * r),
+                change=lambda p, r=r: p.made(i, y * r),
                 cost=cost,
                 whole=True,
             )
@@ -135,19 +131,14 @@ def _weights(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     if w is None or w.dim() < 2:
         return
     axis = 1 if layer.kind in ("matmul", "conv_transpose") else 0
-    others = [a for a in range(w.dim()) if a != axis]
-    for bits in (8, 4):
-        top = 2 ** (bits - 1) - 1
-        for per, size in (("channel", w.abs().amax(others, keepdim=True)), ("tensor", w.abs().max())):
-            scale = (size / top).clamp_min(1e-300)
-            few = (w / scale).round() * scale
-            yield Candidate(
-                kind="quantisation",
-                fact=fact("quantisation.weights", network="float", twin=f"int{bits}", bits=bits, per=per),
-                change=lambda p, v=few: p.give(i, 1, v),
-                cost=1.5,
-                whole=True,
-            )
+    for bits, per, few in in_few_bits(w, axis):
+        yield Candidate(
+            kind="quantisation",
+            fact=fact("quantisation.weights", network="float", twin=f"int{bits}", bits=bits, per=per),
+            change=lambda p, v=few: p.give(i, 1, v),
+            cost=1.5,
+            whole=True,
+        )
 
 
 def _grid(problem: Problem) -> Iterator[Candidate]:

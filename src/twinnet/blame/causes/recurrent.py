@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, changed, family
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.result import fact
@@ -33,25 +33,16 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             )
         if layer.kind == "gru":
             ours = bool(layer.attrs.get("linear_before_reset", False))
-            yield Candidate(
-                kind="recurrent",
-                fact=fact("recurrent.reset", network=ours, twin=not ours),
-                change=lambda p, i=i, o=ours: p.change(i, linear_before_reset=not o),
-            )
+            found = fact("recurrent.reset", network=ours, twin=not ours)
+            yield changed("recurrent", found, i, linear_before_reset=not ours)
         direction = layer.attrs.get("direction", "forward")
         if direction != "bidirectional":
             other = "reverse" if direction == "forward" else "forward"
-            yield Candidate(
-                kind="recurrent",
-                fact=fact("recurrent.direction", network=direction, twin=other),
-                change=lambda p, i=i, o=other: p.change(i, direction=o),
-            )
+            found = fact("recurrent.direction", network=direction, twin=other)
+            yield changed("recurrent", found, i, direction=other)
         if len(layer.inputs) > 3 and layer.inputs[3] is not None:
-            yield Candidate(
-                kind="bias",
-                fact=fact("operator.left_out", network="bias", twin="nothing"),
-                change=lambda p, i=i: _without(p, i, 3),
-            )
+            found = fact("operator.left_out", network="bias", twin="nothing")
+            yield changed("bias", found, i, inputs=_without(layer, 3))
             for keep, name in enumerate(("input", "recurrent")):
                 yield Candidate(
                     kind="bias",
@@ -60,17 +51,12 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 )
         for place, name in ((5, "initial state"), (6, "initial cell state")):
             if len(layer.inputs) > place and layer.inputs[place] is not None:
-                yield Candidate(
-                    kind="recurrent",
-                    fact=fact("recurrent.from_zero", network=name, twin="zero"),
-                    change=lambda p, i=i, k=place: _without(p, i, k),
-                )
+                found = fact("recurrent.from_zero", network=name, twin="zero")
+                yield changed("recurrent", found, i, inputs=_without(layer, place))
 
 
-def _without(problem: Problem, i: int, place: int) -> Patch:
-    inputs = list(problem.layers[i].inputs)
-    inputs[place] = None
-    return problem.change(i, inputs=inputs)
+def _without(layer: Layer, place: int) -> list[str | None]:
+    return [None if k == place else name for k, name in enumerate(layer.inputs)]
 
 
 def _half(problem: Problem, i: int, keep: int) -> Patch:
@@ -81,16 +67,15 @@ def _half(problem: Problem, i: int, keep: int) -> Patch:
 
 
 def _gates(problem: Problem, i: int, order: tuple[int, ...]) -> Patch:
-    layer: Layer = problem.layers[i]
+    layer = problem.layers[i]
     inputs, constants = list(layer.inputs), {}
     for place in (1, 2, 3):
         value = problem.operand(i, place)
         if value is None:
             continue
-        axis = 1
-        parts = list(value.chunk((2 if place == 3 else 1) * len(order), axis))
+        parts = list(value.chunk((2 if place == 3 else 1) * len(order), 1))
         halves = [parts[k : k + len(order)] for k in range(0, len(parts), len(order))]
         new = f"{layer.outputs[0]}/gates{place}"
-        constants[new] = torch.cat([half[k] for half in halves for k in order], axis)
+        constants[new] = torch.cat([half[k] for half in halves for k in order], 1)
         inputs[place] = new
     return Patch(i, i + 1, (replace(layer, inputs=tuple(inputs)),), constants)

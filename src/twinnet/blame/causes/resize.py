@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, changed, family
 from twinnet.blame.problem import Problem
 from twinnet.layers.graph import Layer
 from twinnet.result import fact
@@ -27,11 +28,8 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 ours = layer.attrs.get(name, values[0])
                 for other in values:
                     if other != ours:
-                        yield Candidate(
-                            kind="resize",
-                            fact=fact("resize.sampled", attribute=name, network=ours, twin=other),
-                            change=lambda p, i=i, n=name, o=other: p.set(i, n, o),
-                        )
+                        found = fact("resize.sampled", attribute=name, network=ours, twin=other)
+                        yield changed("resize", found, i, **{name: other})
 
 
 def _resize(i: int, layer: Layer) -> Iterator[Candidate]:
@@ -46,36 +44,22 @@ def _resize(i: int, layer: Layer) -> Iterator[Candidate]:
     ]
     # Ways that differ in one respect come first and are the simpler ones.
     for m, c, n in sorted(ways, key=lambda w: (w[0] != mode) + (w[1] != rule) + (w[2] != near)):
-        changed = {
+        apart = {
             name: (ours, theirs)
             for name, ours, theirs in (("mode", mode, m), ("coordinates", rule, c), ("rounding", near, n))
             if ours != theirs
         }
-        if not changed:
+        if not apart:
             continue
-        ours, theirs = ("/".join(v[k] for v in changed.values()) for k in (0, 1))
-
-        def change(p: Problem, m=m, c=c, n=n):
-            return p.change(i, mode=m, coordinates=c, nearest=n)
-
-        yield Candidate(
-            kind="resize",
-            fact=fact("resize.another", attributes=tuple(changed), network=ours, twin=theirs),
-            change=change,
-            cost=1.0 + 0.1 * (len(changed) - 1),
-        )
+        ours, theirs = ("/".join(v[k] for v in apart.values()) for k in (0, 1))
+        found = fact("resize.another", attributes=tuple(apart), network=ours, twin=theirs)
+        way = changed("resize", found, i, mode=m, coordinates=c, nearest=n)
+        yield replace(way, cost=1.0 + 0.1 * (len(apart) - 1))
     if mode == "cubic":
         for value in (-0.5, -0.75, -1.0):
             if value != (ours := a.get("cubic_a", -0.75)):
-                yield Candidate(
-                    kind="resize",
-                    fact=fact("resize.cubic", network=ours, twin=value),
-                    change=lambda p, v=value: p.change(i, cubic_a=v),
-                )
+                yield changed("resize", fact("resize.cubic", network=ours, twin=value), i, cubic_a=value)
     for name in ("antialias", "exclude_outside"):
         ours = bool(a.get(name, False))
-        yield Candidate(
-            kind="resize",
-            fact=fact("resize.switched", attribute=name, network=ours, twin=not ours),
-            change=lambda p, n=name, o=ours: p.set(i, n, not o),
-        )
+        found = fact("resize.switched", attribute=name, network=ours, twin=not ours)
+        yield changed("resize", found, i, **{name: not ours})

@@ -7,17 +7,10 @@ from collections.abc import Callable, Iterator
 import torch
 
 from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.quantisation import WAYS
 from twinnet.blame.problem import Patch, Problem, by_cause
 from twinnet.result import fact
 
-_WAYS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "half to even": torch.round,
-    "half away from zero": lambda v: torch.sign(v) * (v.abs() + 0.5).floor(),
-    "half up": lambda v: (v + 0.5).floor(),
-    "down": torch.floor,
-    "up": torch.ceil,
-    "towards zero": torch.trunc,
-}
 _OURS = {"round": "half to even", "floor": "down", "ceil": "up", "trunc": "towards zero"}
 
 
@@ -37,7 +30,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         if layer.kind not in _OURS and not whole:
             continue
         ours = "towards zero" if whole else _OURS[layer.kind]
-        for words, way in _WAYS.items():
+        for words, way in WAYS.items():
             if words != ours:
                 yield Candidate(
                     kind="rounding",

@@ -13,27 +13,20 @@ from twinnet.blame.fitting import Affine, fit_channels, nice
 from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.pullback import pull_back
 from twinnet.layers.graph import Layer
+from twinnet.layers.kinds import along
 from twinnet.result import Fact, fact
 
-BIAS_PLACE = {
-    "conv": 2,
-    "conv_transpose": 2,
-    "gemm": 2,
-    "linear": 2,
-    "batch_norm": 2,
-    "layer_norm": 2,
-    "instance_norm": 2,
-    "group_norm": 2,
-}
-WEIGHT_PLACE = {"conv": 1, "conv_transpose": 1, "gemm": 1, "linear": 1, "matmul": 1}
+WEIGHTED = {"conv", "conv_transpose", "gemm", "linear", "matmul"}
+"""Kinds that multiply by the weights at place 1."""
 NORMS = {"batch_norm", "layer_norm", "instance_norm", "group_norm", "rms_norm"}
 _LAST = {"matmul", "gemm", "linear", "layer_norm", "rms_norm"}
-_MADE_HERE = {*WEIGHT_PLACE, *NORMS}
+_MADE_HERE = {*WEIGHTED, *NORMS}
+_BIASED = _MADE_HERE - {"matmul", "rms_norm"}  # at place 2
 _ELSEWHERE = {"add": "bias", "sub": "bias", "mul": "scale", "div": "scale"}
 
 
 def channel_axis(problem: Problem, i: int) -> int:
-    """The axis of a layer's output that its weights, or custom, call the channels."""
+    """The channel axis of a layer's output, by its weights or by convention."""
     y = problem.out(i)
     return y.dim() - 1 if problem.layers[i].kind in _LAST or y.dim() < 3 else 1
 
@@ -68,7 +61,7 @@ def _layer(problem: Problem, i: int, t: torch.Tensor, mask: torch.Tensor) -> Ite
         yield from _offsets(i, axis, fit, bias)
     if skip != "scale":
         inner = fit if bias is None else fit_channels(core, aim, mask, axis, floor)
-        noun = "weights" if layer.kind in WEIGHT_PLACE else "values"
+        noun = "weights" if layer.kind in WEIGHTED else "values"
         yield from _factors(inner, noun, lambda v: _mul(i, axis, v, bias))
         if bias is not None:
             yield from _factors(fit, "values", lambda v: _mul(i, axis, v, None), extra=0.5)
@@ -76,26 +69,21 @@ def _layer(problem: Problem, i: int, t: torch.Tensor, mask: torch.Tensor) -> Ite
 
 def _bias(problem: Problem, i: int, axis: int) -> torch.Tensor | None:
     layer = problem.layers[i]
-    value = problem.constant(i, BIAS_PLACE[layer.kind]) if layer.kind in BIAS_PLACE else None
+    value = problem.constant(i, 2) if layer.kind in _BIASED else None
     if value is None or value.dim() > 1 or value.numel() not in (1, problem.out(i).shape[axis]):
         return None
     if layer.kind == "gemm":
         value = value * layer.attrs.get("beta", 1.0)
-    shape = [1] * problem.out(i).dim()
-    shape[axis] = value.numel()
-    return value.reshape(shape)
+    return along(value, axis, problem.out(i).dim())
 
 
 def _vector(problem: Problem, i: int, axis: int, values: torch.Tensor) -> torch.Tensor:
-    shape = [1] * problem.out(i).dim()
-    shape[axis] = len(values)
-    return values.reshape(shape)
+    return values if values.dim() == 0 else along(values, axis, problem.out(i).dim())
 
 
 def _add(i: int, axis: int, values: Any):
     def change(p: Problem) -> Patch:
-        value = values if values.dim() == 0 else _vector(p, i, axis, values)
-        return p.then(i, "add", {f"{p.layers[i].outputs[0]}/offset": value})
+        return p.then(i, "add", {f"{p.layers[i].outputs[0]}/offset": _vector(p, i, axis, values)})
 
     return change
 
@@ -105,10 +93,10 @@ def _mul(i: int, axis: int, values: torch.Tensor, around: torch.Tensor | None):
 
     def change(p: Problem) -> Patch:
         name = p.layers[i].outputs[0]
-        value = values if values.dim() == 0 else _vector(p, i, axis, values)
-        if around is None:
-            return p.then(i, "mul", {f"{name}/factor": value})
+        value = _vector(p, i, axis, values)
         once = p.then(i, "mul", {f"{name}/factor": value})
+        if around is None:
+            return once
         made, scaled = once.layers
         inner = replace(scaled, outputs=(f"{name}/scaled",))
         final = Layer("add", (f"{name}/scaled", f"{name}/rest"), (name,))
@@ -190,7 +178,7 @@ def _offsets(i: int, axis: int, fit: Affine, bias: torch.Tensor | None) -> Itera
 def _factors(
     fit: Affine, noun: str, by: Callable[[torch.Tensor], Callable[[Problem], Patch]], extra: float = 0.0
 ) -> Iterator[Candidate]:
-    """Factors on `noun`; `by` makes the patch that multiplies by a number, or by one for each channel."""
+    """Factors on `noun`; `by` makes the patch that multiplies by one number, or by one number per channel."""
 
     def scaled(found: Fact, value: torch.Tensor, cost: float, fitted: int) -> Candidate:
         return Candidate(

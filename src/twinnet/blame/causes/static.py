@@ -1,6 +1,4 @@
-"""What the two graphs themselves say: other attributes, other constants, another operator, one more or
-one less.
-"""
+"""What the two graphs say themselves: other attributes, other constants, another operator, one more or one fewer."""
 
 from __future__ import annotations
 
@@ -12,13 +10,13 @@ from typing import Any
 
 import torch
 
-from twinnet.blame.causes._linear import with_linear_layers
 from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.causes.other_layer import owner
 from twinnet.blame.causes.padding import by_axis
 from twinnet.blame.constants import other_constant
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
+from twinnet.layers.simplify import with_linear_layers
 from twinnet.result import Fact, fact
 
 _ATTRS = {
@@ -91,7 +89,7 @@ def _dropped(problem: Problem, i: int) -> Candidate:
 def _stated(
     kind: str, found: Fact, change: Callable[[Problem], Patch], cost: float, *, close: bool = False
 ) -> Candidate:
-    """What the twin's own graph says."""
+    """A candidate that the twin's own graph states."""
     return Candidate(kind=kind, fact=found, change=change, cost=cost, whole=True, static=True, close=close)
 
 
@@ -142,7 +140,7 @@ def _compare(
         yield _stated(kind, _attribute(our, name, a, b), lambda p, n=name, v=b: p.set(i, n, v), 0.5)
     varying = [n for n in our.inputs if n is not None and n not in problem.constants]
     theirs = [n for n in inputs if n is not None and n not in constants]
-    # Other operands are the cause where they are all that is different; their order may be besides.
+    # Other operands are a cause only if nothing else differs; another order of them may come on top.
     fixed = all(
         not _differs(problem.constants[a], constants[b])
         for a, b in zip(our.inputs, inputs)
@@ -190,7 +188,7 @@ def _constant(problem: Problem, i: int, place: int, old: Any, new: torch.Tensor)
 def _same_meaning(
     problem: Problem, i: int, their: Layer, inputs: tuple[str | None, ...]
 ) -> dict[int, torch.Tensor] | None:
-    """The twin's constants as our layer reads them, by place; None where its operator computes something else.
+    """The twin's constants as our layer reads them, by place; None if its operator computes something else.
 
     Two operators mean the same if the twin's makes what ours makes when it is given our constants: a matrix product
     has several names, and one of them takes its matrix the other way round.
@@ -229,9 +227,7 @@ def _moved(ours, theirs, problem: Problem, constants, fixed: bool) -> bool:
 def _inserted(
     problem: Problem, at: int, extra: tuple[Layer, ...], names: dict[str, str]
 ) -> Iterator[Candidate]:
-    """Layers that only the twin has: before the layer `at` on the operand they read, or after the last
-    one.
-    """
+    """Layers that only the twin has: before layer `at`, on the operand they read, or after the last layer."""
     assert problem.twin is not None
     constants = problem.twin.constants
     made = {n for layer in extra for n in layer.outputs}
@@ -274,7 +270,7 @@ def _inserted(
     else:
         return
     rounds = kind in ("quantisation", "precision")
-    # What several steps together mean is better said by a family that names it as one thing.
+    # Several steps are better explained by a family that names them as one change.
     plainly = len(extra) == 1 or kind != "operator"
     cost = 0.75 if plainly else 4.0
     yield replace(_stated(kind, found, lambda p: patch, cost, close=rounds), static=plainly)

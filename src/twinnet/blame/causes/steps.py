@@ -1,4 +1,4 @@
-"""What a quantised twin itself declares wrongly: weights beyond half a step, a range too small, steps that differ
+"""Wrong declarations of a quantised twin: weights off by more than half a step, a range too small, steps that differ
 between writing and reading."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _with(weight: KeptWeight) -> Callable[[Problem], Patch]:
 
 
 def _about(w: KeptWeight) -> Fact:
-    """What is wrong with a weight, with a number of each side."""
+    """What is wrong with a weight, with a value of each side."""
     beyond = (w.theirs - w.ours).abs() > _SLACK * w.half
     channels = _channels(beyond)
     one = None if len(channels) > 1 or beyond.dim() < 2 else channels[0]
@@ -91,7 +91,7 @@ def _channel(beyond: torch.Tensor, channel: int) -> torch.Tensor:
 
 
 def _range(problem: Problem) -> Iterator[Candidate]:
-    """A range that does not hold what the network itself has there."""
+    """A range too small for the network's own values."""
     kept = problem.kept
     if kept is None or kept.step is None or kept.own is None or not kept.own.size:
         return

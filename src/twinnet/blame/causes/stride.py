@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from twinnet.blame.causes.family import Candidate, family
+from twinnet.blame.causes.family import Candidate, changed, family
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.result import fact
@@ -41,17 +41,9 @@ def _dilation(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
         # The pads that keep the size, and the pads as they are.
         kept = (*(p + g // 2 for p, g in zip(pads, grow)), *(p + g - g // 2 for p, g in zip(pads[k:], grow)))
         for other in dict.fromkeys((pads, kept)):
-            if min(other) < 0:
-                continue
-
-            def change(p: Problem, d=theirs, o=other):
-                return p.change(i, dilations=d, pads=o)
-
-            yield Candidate(
-                kind="stride",
-                fact=fact("attribute.another", name="dilation", network=ours, twin=theirs),
-                change=change,
-            )
+            if min(other) >= 0:
+                found = fact("attribute.another", name="dilation", network=ours, twin=theirs)
+                yield changed("stride", found, i, dilations=theirs, pads=other)
 
 
 def _stride(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
@@ -62,11 +54,8 @@ def _stride(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     for new in (1, 2, 3, 4):
         theirs = (new,) * k
         if theirs != ours:
-            yield Candidate(
-                kind="stride",
-                fact=fact("attribute.another", name="strides", network=ours, twin=theirs),
-                change=lambda p, s=theirs: p.change(i, strides=s),
-            )
+            found = fact("attribute.another", name="strides", network=ours, twin=theirs)
+            yield changed("stride", found, i, strides=theirs)
 
 
 def _groups(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
@@ -84,14 +73,11 @@ def _groups(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     if group < outputs:
         dealt = torch.arange(outputs).reshape(-1, group).t().reshape(-1)
         for order in (dealt, torch.argsort(dealt)):
-
-            def change(p: Problem, o=order):
-                return p.then(i, "gather", {f"{layer.outputs[0]}/order": o}, axis=1)
-
+            constant = {f"{layer.outputs[0]}/order": order}
             yield Candidate(
                 kind="stride",
                 fact=fact("groups.interleaved", of="output", network="blocks", twin="interleaved"),
-                change=change,
+                change=lambda p, c=constant: p.then(i, "gather", c, axis=1),
                 whole=True,
             )
 

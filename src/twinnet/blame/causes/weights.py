@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from twinnet.blame.causes.family import Candidate, NotApplicable, family
-from twinnet.blame.causes.scale_bias import WEIGHT_PLACE, channel_axis
+from twinnet.blame.causes.scale_bias import WEIGHTED, channel_axis
 from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.pullback import pull_back
 from twinnet.layers.graph import Layer
@@ -19,7 +19,7 @@ from twinnet.result import Fact, fact
 @family
 def propose(problem: Problem) -> Iterator[Candidate]:
     for i, layer in enumerate(problem.layers):
-        if layer.kind not in WEIGHT_PLACE:
+        if layer.kind not in WEIGHTED:
             continue
         w = problem.constant(i, 1)
         if w is None:
@@ -131,7 +131,7 @@ def _gradients(layer: Layer, x: torch.Tensor, w: torch.Tensor, error: torch.Tens
 
 
 def _others(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator[Candidate]:
-    """Quite other weights: solved from some of the places, believed if they predict all the others too."""
+    """Entirely different weights: solved from some positions, believed if they predict all others too."""
     back = pull_back(problem, i)
     if back is None or not bool(back[1].all()) or layer.attrs.get("auto_pad"):
         return
@@ -164,8 +164,8 @@ def _others(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator
 def _solved(
     layer: Layer, x: torch.Tensor, aims: torch.Tensor, w: torch.Tensor, affected: torch.Tensor
 ) -> torch.Tensor | None:
-    """The weights that make `aims` (places x channels) of the data, for the affected channels; None if
-    not determined.
+    """The weights that turn the data into `aims` (positions x channels), for the affected channels; None if
+    undetermined.
     """
     made = w.clone()
     if layer.kind == "conv" and w.dim() == 4:
@@ -197,7 +197,7 @@ def _solved(
 
 
 def _least_squares(rows: torch.Tensor, aims: torch.Tensor) -> torch.Tensor:
-    """From at most three places per unknown, so that the others test the answer."""
+    """From at most three positions per unknown, so that the others test the answer."""
     if len(rows) > 3 * rows.shape[1]:
         order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[
             : max(3 * rows.shape[1], 64)

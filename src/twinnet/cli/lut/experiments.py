@@ -16,9 +16,9 @@ __all__ = ["VERBS"]
 
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to make.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take defaults and options.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: use defaults and options.")] = False,
     task: Annotated[
-        str | None, typer.Option(help="sr, denoise, deblock, deblur, or one of another package.")
+        str | None, typer.Option(help="sr, denoise, deblock, deblur, or one from a plug-in.")
     ] = None,
     type_: Annotated[str | None, typer.Option("--type", help="srlut, mulut, cascade, spf, auto-*.")] = None,
     scale: Annotated[int | None, typer.Option(help="2, 3 or 4 for sr.")] = None,
@@ -29,7 +29,7 @@ def new(
         typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any other setting; repeat it."),
     ] = None,
 ) -> None:
-    """Make an experiment: a folder with a config.toml that says everything.
+    """Make an experiment: a folder with a config.toml that holds all settings.
 
     Example: twinnet lut new models/mine --yes --scale 2 --train photos/
     """
@@ -45,7 +45,8 @@ def new(
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(
-                "there is no terminal to ask on", hint="use --yes, with options for what differs"
+                "cannot ask: standard input is not a terminal",
+                hint="use --yes, and options for non-default settings",
             )
         given["task"] = task or typer.prompt(f"Task ({', '.join(task_names())})", "sr")
         given["type"] = type_ or typer.prompt(
@@ -66,7 +67,7 @@ def new(
 
 
 def train(exp_dir: Experiment, quiet: Quiet = False) -> None:
-    """Train the network; goes on from the last checkpoint.
+    """Train the network; resumes from the last checkpoint.
 
     On many processes: accelerate launch -m twinnet.restore.train -e DIR
     """
@@ -91,7 +92,7 @@ def export(exp_dir: Experiment, quiet: Quiet = False) -> None:
 
 
 def finetune(exp_dir: Experiment, quiet: Quiet = False) -> None:
-    """Train the entries of the tables; goes on from the last checkpoint."""
+    """Train the entries of the tables; resumes from the last checkpoint."""
     from twinnet.restore.finetune import finetune as run
 
     typer.echo(f"written   {run(exp_dir, quiet=quiet)}\nnext      twinnet lut eval -e {exp_dir}")
@@ -122,7 +123,7 @@ def evaluate(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to write (DIR/eval).")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Score everything made so far on the test sets, beside doing nothing, classical filters and others.
+    """Score everything made so far on the test sets, next to classical filters and other models.
 
     Example: twinnet lut eval -e models/mine --compare others/
     Example: twinnet lut eval --task sr --scale 4 --bench testsets/ --compare IMDN_x4.onnx
@@ -131,9 +132,9 @@ def evaluate(
     from twinnet.restore.results import lines
 
     if more and not compare:
-        raise UsageError(f"what is {more[0]} for?", hint="files to compare with come after --compare")
+        raise UsageError(f"unexpected argument {more[0]}", hint="put files to compare with after --compare")
     if (exp_dir is None) == (task is None):
-        raise UsageError("what should be scored?", hint="an experiment with -e DIR, or --task sr --bench DIR")
+        raise UsageError("nothing to score", hint="give an experiment with -e DIR, or --task sr --bench DIR")
     files = [*(compare or ()), *(more or ())]
     if exp_dir is not None:
         from twinnet.restore.evaluate import evaluate as run
@@ -145,7 +146,7 @@ def evaluate(
         from twinnet.models.evaluate import evaluate_shipped
 
         if bench is None:
-            raise UsageError("where are the test sets?", hint="name their folder with --bench")
+            raise UsageError("no test sets given", hint="name their folder with --bench")
         given = {"scale": scale, "sigma": sigma, "jpeg_quality": jpeg_quality}
         name = named(str(task), **{key: value for key, value in given.items() if value is not None})
         result = evaluate_shipped(name, bench, compare=files, out=out, quiet=quiet)
@@ -171,7 +172,7 @@ def debug(
 ) -> None:
     """Run one image through the network and its tables; list the sites where they differ most.
 
-    With --serve also stop there and answer questions over HTTP until `quit`, as `twinnet debug` does.
+    With --serve also stop there and serve both over HTTP until `quit`, like `twinnet debug`.
     """
     from twinnet.errors import UsageError
 

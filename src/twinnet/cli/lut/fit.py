@@ -14,7 +14,7 @@ __all__ = ["VERBS"]
 def fit(exp_dir: Experiment, quiet: Quiet = False) -> None:
     """Fit tables to the images of an experiment by least squares, without training a network.
 
-    What is fitted stands in [fit] of its config.toml: a preset (tiny, small, default, best) or stages of your own.
+    [fit] in its config.toml says what to fit: a preset (tiny, small, default, best) or your own stages.
     """
     from twinnet.restore.fit import fit as run
 
@@ -43,11 +43,10 @@ def search(
 ) -> None:
     """Find sampling patterns for a stage, one table after the other, and print them for the config."""
     from twinnet.restore.fit.run import search as run
+    from twinnet.restore.fit.search import Pool
 
-    for number, choice in enumerate(
-        run(exp_dir, stage, tables, among=among, window=window, share=share, seed=seed, quiet=quiet),
-        start=1,
-    ):
+    found = run(exp_dir, stage, tables, pool=Pool(among, window, seed), share=share, quiet=quiet)
+    for number, choice in enumerate(found, start=1):
         taps = [list(tap[:2] if not any(t[2] for t in choice.taps) else tap) for tap in choice.taps]
         typer.echo(f"{number:>2}  error {choice.error:.4f}  {taps}")
 

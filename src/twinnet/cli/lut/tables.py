@@ -17,7 +17,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Plain data on standard outp
 
 
 def info(file: _Tables, json: _Json = False) -> None:
-    """Say what a file holds: network, scale, taps, grid, requantisation, compression, origin."""
+    """Describe a file of tables: network, scale, taps, grid, requantisation, compression, origin."""
     from twinnet.lut.describe import describe, lines
     from twinnet.lut.model import open_tables
 
@@ -92,9 +92,7 @@ def compress(
     ] = None,
     exp_dir: Annotated[
         Path | None,
-        typer.Option(
-            "-e", "--exp-dir", metavar="DIR", help="An experiment: its config says how, no other option."
-        ),
+        typer.Option("-e", "--exp-dir", metavar="DIR", help="An experiment; its config holds all settings."),
     ] = None,
 ) -> None:
     """Diagonal-first compression of every table in a file, or of an experiment's exported tables."""
@@ -105,9 +103,7 @@ def compress(
 
     if exp_dir is not None:
         if file is not None or out is not None or (axes, width, interval, thin) != ("xyzt", 2, 5, None):
-            raise UsageError(
-                "with -e the config of the experiment says how to compress", hint="[export_lut] dfc_*"
-            )
+            raise UsageError("-e takes all settings from the experiment's config", hint="[export_lut] dfc_*")
         from twinnet.restore.export import compress as compress_experiment
 
         typer.echo(f"written   {compress_experiment(exp_dir)}")
@@ -180,12 +176,12 @@ def run(
         table = file_of(named(str(task), **given))
     elif given:
         raise UsageError(
-            f"--{next(iter(given)).replace('_', '-')} chooses among the tables that come with twinnet",
+            f"--{next(iter(given)).replace('_', '-')} applies only to the tables that come with twinnet",
             hint="leave out --table, or this option",
         )
     if out is None:
-        # photo.jpg becomes photo-sr-x4-strong.png (a JPEG would lose again what was won), a folder of photos a
-        # folder of that name.
+        # photo.jpg becomes photo-sr-x4-strong.png (a JPEG would lose quality again), a folder of photos a folder of
+        # that name.
         suffix = ".png" if is_picture(source) and not source.is_dir() else source.suffix
         out = Path(f"{source.stem}-{table.name.partition('.')[0]}{suffix}")
     outcome = run_with_bar(load(table, executor=executor, threads=threads), source, out, quiet)

@@ -1,4 +1,4 @@
-"""What can be asked at the prompt; one idea per file. Importing this registers all of them."""
+"""The commands of the prompt, one idea per file. Importing this package registers all of them."""
 
 from twinnet.debugger.commands import (  # noqa: F401
     compare,

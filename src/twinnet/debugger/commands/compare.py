@@ -37,12 +37,12 @@ class Comparison(Answer):
 def cmp(stopped: Stopped, site: Any, *where: Any, size: int = 8) -> Comparison:
     """Largest and mean difference (twin minus network) at a site, and a corner of it.
 
-    `where` narrows it to index ranges, as text ("0, :, 10:20, 5:15"), slices or numbers; "worst" is the surroundings
-    of the worst element. `size` is the side of the corner. Two arrays can be compared, too: cmp(a, b).
+    `where` selects index ranges, as text ("0, :, 10:20, 5:15"), slices or numbers; "worst" selects the neighbourhood
+    of the worst element. `size` is the side of the corner. cmp(a, b) compares two arrays.
     """
     if not isinstance(site, str):
         if not where:
-            raise UsageError("cmp of an array needs a second one", hint="cmp(a, b), or cmp('site')")
+            raise UsageError("cmp of an array needs a second array", hint="cmp(a, b), or cmp('site')")
         ours, theirs = _array(site), _array(where[0])
         return _comparison("the two arrays", "", ours, theirs, where[1:], size)
     row = stopped.row(site)
@@ -69,10 +69,10 @@ def _comparison(
     if dtype_class(ours.dtype) != dtype_class(theirs.dtype):
         ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
     if size < 1:
-        raise UsageError(f"size={size} shows nothing")
+        raise UsageError(f"size must be at least 1, got {size}")
     whole = compare(ours, theirs)
     if where == ("worst",):
-        # The last two axes around it, the others at it.
+        # A window in the last two axes around the worst element, the other axes at its index.
         lead = whole.index[:-2]
         tail = [
             slice(max(0, min(i - size // 2, n - size)), max(0, min(i - size // 2, n - size)) + size)
@@ -84,7 +84,7 @@ def _comparison(
     a, b = (ours[index], theirs[index]) if narrowed else (ours, theirs)
     a, b = np.asarray(a), np.asarray(b)
     if narrowed and not a.size:
-        raise UsageError(f"{spell(index)} of {list(ours.shape)} holds nothing")
+        raise UsageError(f"{spell(index)} of {list(ours.shape)} is empty")
     found = compare(a, b) if narrowed else whole
     units = f" {unit}" if unit else ""
     shape = dims(a.shape)
@@ -126,7 +126,7 @@ def _comparison(
 
 
 def _whole_index(index: Index, inner: tuple[int, ...]) -> list[int]:
-    """An element of a part, counted in the whole tensor."""
+    """The index in the whole tensor of an element of a part."""
     rest = iter(inner)
     if not inner:
         return []
@@ -141,6 +141,6 @@ def _whole_index(index: Index, inner: tuple[int, ...]) -> list[int]:
 
 
 def _corner(a: np.ndarray, b: np.ndarray, size: int) -> tuple[np.ndarray, Index]:
-    """The first elements of the last two axes, at the beginning of all others."""
+    """The difference at the first elements of the last two axes, at index 0 of the others."""
     cut: Index = (*[0] * max(0, a.ndim - 2), *[slice(0, size)] * min(2, a.ndim))
     return np.asarray(Compared.of(np.asarray(a[cut]), np.asarray(b[cut])).difference), cut

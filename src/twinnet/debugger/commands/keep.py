@@ -1,4 +1,4 @@
-"""`save`, `png`, `repro`: what to take away."""
+"""`save`, `png`, `repro`: write tensors, pictures and repros."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def save(stopped: Stopped, site: str, path: str | None = None) -> Answer:
 
 @command()
 def png(stopped: Stopped, site: str) -> Answer:
-    """Heat maps of network, twin and difference side by side, asked for with `Accept: image/png`.
+    """Heat maps of network, twin and difference side by side; request them with `Accept: image/png`.
 
     The worst plane of the tensor; both sides on one colour scale, the difference logarithmic over four decades.
     """
@@ -44,7 +44,7 @@ def png(stopped: Stopped, site: str) -> Answer:
     ours, theirs = stopped.same_shape(row)
     if not ours.size:
         raise UsageError(f"{row.site.tensor} is empty")
-    hint = f"ask with -H 'Accept: image/png' -o FILE.png, or save('{row.site.tensor}', 'FILE.png') over there"
+    hint = f"use -H 'Accept: image/png' -o FILE.png, or save('{row.site.tensor}', 'FILE.png') on that machine"
     return Answer(f"{row.site.tensor}: {hint}", {"site": row.site.tensor}, lambda: picture(ours, theirs))
 
 
@@ -52,7 +52,7 @@ def png(stopped: Stopped, site: str) -> Answer:
 def repro(stopped: Stopped, path: str | None = None, finding: int = 1) -> Answer:
     """Write the smallest network and input that still show a finding, and one file that runs them."""
     if stopped.result is None:
-        raise UsageError("these traces come without a network: there is nothing to cut a repro from")
+        raise UsageError("these traces come without a network: no repro can be made from them")
     from twinnet.shrink.make import repro as make
 
     made = make(stopped.result, Path(path) if path else stopped.folder / "repro", finding=finding - 1)

@@ -1,4 +1,4 @@
-"""`inputs`, `born`, `cause`: what a site was computed from, what it creates itself, and why."""
+"""`inputs`, `born`, `cause`: what a site is computed from, the error it creates, and why."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def inputs_of(stopped: Stopped, site: str) -> Answer:
     """The sites from which a site is computed, each with its own difference."""
     row = stopped.row(site)
     if stopped.held is None or stopped.seen is None:
-        raise UsageError("these traces come without a network: what leads to a site is not known")
+        raise UsageError("these traces come without a network: the inputs of a site are unknown")
     test = None if stopped.held.plan is None else stopped.held.plan.test
     if test is None:
-        raise UsageError("the network's layers are not known, so what leads to a site is not, either")
+        raise UsageError("the network's layers are unknown, and so are the inputs of a site")
     names = test.segment(row.site.tensor)[1]
     rows = [stopped.by_tensor[n] for n in names if n in stopped.by_tensor]
     others = [n for n in names if n not in stopped.by_tensor]
@@ -45,7 +45,7 @@ def inputs_of(stopped: Stopped, site: str) -> Answer:
 
 @command()
 def born(stopped: Stopped, site: str) -> Answer:
-    """The error that a site creates from the inputs it was given, beside what it inherits, in noise floors."""
+    """The error that a site creates from its own inputs, in noise floors, and its total error."""
     row = _judged(stopped, stopped.row(site))
     lines = [f"{row.site.tensor}: {row.status}" + (f" ({row.reason})" if row.reason is not None else "")]
     unit = f" {stopped.unit}" if stopped.unit else ""
@@ -55,7 +55,7 @@ def born(stopped: Stopped, site: str) -> Answer:
         )
         lines.append(f"born     {number(row.born)}{unit} over a noise floor of {number(row.floor)}{times}")
     else:
-        lines.append("born     not known here")
+        lines.append("born     unknown")
     lines.append(f"in all   {number(row.difference.max_abs)}{unit}, with what it inherits")
     if row.segment:
         lines.append(f"segment  {', '.join(row.segment)}")
@@ -63,31 +63,23 @@ def born(stopped: Stopped, site: str) -> Answer:
 
 
 def _judged(stopped: Stopped, row: PairResult) -> PairResult:
-    """The row with a born test of the tensors as they are now."""
+    """The row with a born test of the current tensors."""
     if row.born is not None or stopped.held is None or stopped.seen is None or stopped.first is None:
         return row
     from dataclasses import replace
 
     assert stopped.now is not None
     found = stopped.held.born(stopped.now, stopped.pairs[row.site.tensor])
-    return replace(
-        row,
-        status=found.status,
-        born=found.born,
-        floor=found.floor,
-        ratio=found.ratio,
-        limit=found.limit,
-        reason=found.reason,
-        segment=found.segment,
-    )
+    same = ("status", "born", "floor", "ratio", "limit", "reason", "segment")
+    return replace(row, **{name: getattr(found, name) for name in same})
 
 
 @command()
 def cause(stopped: Stopped, site: str) -> Answer:
-    """Why the twin differs at a site: what it does instead, as far as that explains the error born there."""
+    """Why the twin differs at a site: what it does instead, and how much of the error that explains."""
     row = _judged(stopped, stopped.row(site))
     if stopped.held is None or stopped.seen is None:
-        raise UsageError("these traces come without a network: why they differ cannot be tried out")
+        raise UsageError("these traces come without a network: no cause can be searched for")
     if row.status != "fail":
         return Answer(
             f"{row.site.tensor}: {row.status}; nothing is born here that rounding does not explain",
@@ -98,7 +90,7 @@ def cause(stopped: Stopped, site: str) -> Answer:
         assert stopped.now is not None
         context = stopped.held.context(stopped.now)
         if context is None:
-            raise UsageError("the network's layers are not known: why it differs cannot be tried out")
+            raise UsageError("the network's layers are unknown: no cause can be searched for")
         from twinnet.blame.context import blame
 
         pair = stopped.pairs[row.site.tensor]

@@ -1,4 +1,4 @@
-"""`sites` and `worst`: what can be asked for, and where to look first."""
+"""`sites` and `worst`: all sites, and where to look first."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["sites", "worst"]
 def sites(stopped: Stopped, pattern: str = "*", by: str = "order", n: int | None = None) -> Answer:
     """The sites, in the network's order or with the largest difference first (by="error").
 
-    `pattern` is a glob over tensor names, modules and operators; `n` shows so many.
+    `pattern` is a glob over tensor names, modules and operators; `n` limits how many are shown.
     """
     if by not in ("order", "error"):
-        raise UsageError(f"by={by!r} is not an order", hint='by="order" or by="error"')
+        raise UsageError(f"unknown order {by!r}", hint='by="order" or by="error"')
     rows = [row for row in stopped.rows if _fits(row, pattern.removeprefix("."))]
     if not rows and stopped.rows:
-        raise UsageError(f"no site fits {pattern!r}", hint="sites() lists all of them")
+        raise UsageError(f"no site matches {pattern!r}", hint="sites() lists all of them")
     if by == "error":
         rows.sort(key=_size, reverse=True)
     shown = rows if n is None else rows[:n]
@@ -36,7 +36,7 @@ def sites(stopped: Stopped, pattern: str = "*", by: str = "order", n: int | None
 
 @command()
 def worst(stopped: Stopped, n: int = 10) -> Answer:
-    """The sites to look at first: those that create most error, then those that differ most."""
+    """The sites to look at first: those that create the most error, then those that differ most."""
     rows = sorted(
         stopped.rows, key=lambda row: (row.status == "fail", row.ratio or 0.0, _size(row)), reverse=True
     )
@@ -55,17 +55,10 @@ def _size(row: PairResult) -> float:
 
 def _listed(stopped: Stopped, rows: Sequence[PairResult], of: int) -> Answer:
     if not stopped.rows:
-        return Answer("no sites: no network and no twin were handed over", {"sites": []})
+        return Answer("no sites: no network and no twin were given", {"sites": []})
     top = max((_size(row) for row in stopped.rows), default=0.0)
-    head = [
-        "site",
-        "module and operator",
-        f"max{' in ' + stopped.unit if stopped.unit else ''}",
-        "mean",
-        "born",
-        "",
-        "",
-    ]
+    unit = f" in {stopped.unit}" if stopped.unit else ""
+    head = ["site", "module and operator", f"max{unit}", "mean", "born", "", ""]
     lines = table(
         head,
         [
@@ -94,13 +87,13 @@ def _listed(stopped: Stopped, rows: Sequence[PairResult], of: int) -> Answer:
 
 
 def _place(row: PairResult) -> str:
-    """What the tensor's name does not say yet."""
+    """Module and operator, without what the tensor's name already says."""
     module = "" if row.site.tensor.startswith(row.site.module) else row.site.module
     return f"{module} {row.site.op}".strip()
 
 
 def _bar(size: float, top: float) -> str:
-    """How large beside the largest, over six decades; nothing for what is equal."""
+    """A bar on a logarithmic scale of six decades; blank where nothing differs."""
     import math
 
     if not size or not top:
@@ -112,7 +105,7 @@ def _bar(size: float, top: float) -> str:
 
 
 def facts(row: PairResult) -> dict[str, object]:
-    """A row as data."""
+    """A row as JSON data."""
     return {
         "site": row.site.tensor,
         "twin_site": row.twin_site.tensor,

@@ -1,4 +1,4 @@
-"""`show`: both tensors of a site in figures, per channel; `plane`: the numbers behind a heat map."""
+"""`show`: statistics of both tensors of a site; `plane`: the numbers behind a heat map."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def plane(
 ) -> Answer:
     """A rectangle of the last two axes of a site, as numbers (little-endian float32 in base64, with the scale).
 
-    `lead` are the indices of the other axes (default: those of the worst element). What is larger than 512 on a side
-    is reduced to the values furthest from the network's mean, and `step` says by how much.
+    `lead` are the indices of the other axes (default: those of the worst element). A side longer than 512 is reduced to
+    the values furthest from the mean.
     """
     row = stopped.row(site)
     ours, theirs = stopped.same_shape(row)
@@ -117,7 +117,7 @@ def plane(
     bottom = height if rows is None else min(height, top + max(1, rows))
     right = width if columns is None else min(width, left + max(1, columns))
     if not (0 <= top < bottom and 0 <= left < right):
-        raise UsageError(f"rows {top}:{bottom} and columns {left}:{right} of {height} x {width} hold nothing")
+        raise UsageError(f"rows {top}:{bottom} and columns {left}:{right} of {height} x {width} are empty")
     compared = Compared.of(ours, theirs)
     both = np.concatenate([x[np.isfinite(x)].ravel() for x in (a, b)]).astype(np.float64)
     cut = tuple(np.asarray(x[top:bottom, left:right], np.float64) for x in (a, b))
@@ -149,13 +149,13 @@ def plane(
         **{name: base64.b64encode(v.astype("<f4").tobytes()).decode() for name, v in packed.items()},
     }
     text = f"{row.site.tensor} {where}: rows {top}:{bottom}, columns {left}:{right} of {height} x {width}"
-    return Answer(f"{text}\nask for it with Accept: application/json", data, lambda: picture(*cut))
+    return Answer(f"{text}\nuse Accept: application/json to get the numbers", data, lambda: picture(*cut))
 
 
 def _matrix(
     row: PairResult, ours: np.ndarray, theirs: np.ndarray, lead: list[int] | tuple[int, ...] | None
 ) -> tuple[bool, tuple[np.ndarray, np.ndarray], list[int]]:
-    """Two matrices of a tensor of any rank, and the leading indices they stand at."""
+    """A matrix of each side from tensors of any rank, and its leading indices."""
     if not ours.size:
         raise UsageError(f"{row.site.tensor} is empty")
     if ours.ndim < 2:

@@ -1,4 +1,4 @@
-"""`patch`, `swap`, `rerun`, `reset`: put another tensor into one side and see what becomes of the output."""
+"""`patch`, `swap`, `repair`, `rerun`, `reset`: replace tensors in one side and run it again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["patch", "repair", "rerun", "reset", "swap"]
 
 @command(changes=True)
 def patch(stopped: Stopped, site: str, tensor: Any, side: str = "twin") -> Answer:
-    """Put a tensor (in the network's form, or a number for all elements) into one side at a site; rerun() goes on."""
+    """Replace a tensor of one side (by one in the network's form, or a number for all elements); then call rerun()."""
     row = stopped.row(site)
     _check_side(stopped, side)
     ours, theirs = stopped.both(row)
@@ -30,19 +30,19 @@ def patch(stopped: Stopped, site: str, tensor: Any, side: str = "twin") -> Answe
     if array.ndim == 0:
         array = np.full(held.shape, array)
     if array.shape != held.shape:
-        raise UsageError(f"{row.site.tensor} holds {list(held.shape)}, not {list(array.shape)}")
+        raise UsageError(f"{row.site.tensor} has shape {list(held.shape)}, not {list(array.shape)}")
     if array.dtype.kind not in "biufc":
-        raise UsageError(f"a tensor of numbers is wanted, not of {array.dtype}")
+        raise UsageError(f"the tensor must hold numbers, not {array.dtype}")
     stopped.patches[side, row.site.tensor] = array.astype(held.dtype)
     return Answer(
-        f"{row.site.tensor}: the {side} will hold this tensor; rerun() goes on from there",
+        f"{row.site.tensor}: the {side} will hold this tensor after rerun()",
         {"side": side, "site": row.site.tensor, "patches": len(stopped.patches)},
     )
 
 
 @command(changes=True)
 def swap(stopped: Stopped, site: str, side: str = "twin") -> Answer:
-    """Put the other side's tensor in: the network's into the twin, or with side="network" the twin's."""
+    """Replace a tensor of the twin by the network's, or with side="network" the other way round."""
     row = stopped.row(site)
     ours, theirs = stopped.same_shape(row)
     return patch(stopped, row.site.tensor, ours if side == "twin" else theirs, side)
@@ -50,7 +50,7 @@ def swap(stopped: Stopped, site: str, side: str = "twin") -> Answer:
 
 @command(changes=True)
 def repair(stopped: Stopped, site: str) -> Answer:
-    """Put into the twin what the network's own segment gives on the twin's inputs: this segment's fault, gone."""
+    """Replace a tensor of the twin by the result of the network's segment on the twin's inputs."""
     row = stopped.row(site)
     _check_side(stopped, "twin")
     right = expected(stopped, row)
@@ -59,7 +59,7 @@ def repair(stopped: Stopped, site: str) -> Answer:
 
 @command(changes=True)
 def rerun(stopped: Stopped) -> Answer:
-    """Run both sides again with what was patched in place, and compare them anew."""
+    """Run both sides again with all patches, and compare them."""
     held, seen = stopped.held, stopped.seen
     if held is None or seen is None:
         raise UsageError("these traces come without a network: they cannot be run again")
@@ -84,20 +84,12 @@ def rerun(stopped: Stopped) -> Answer:
     stopped.replaced(replace(start, trace=traces["network"], twin_trace=traces["twin"], rows=rows))
     cells = []
     for row in stopped.outputs:
-        was = before[row.site.tensor].difference
-        now = row.difference
-        cells.append(
-            [
-                row.site.tensor,
-                number(was.max_abs),
-                number(was.mean_abs),
-                number(now.max_abs),
-                number(now.mean_abs),
-            ]
-        )
+        was, now = before[row.site.tensor].difference, row.difference
+        figures = (was.max_abs, was.mean_abs, now.max_abs, now.mean_abs)
+        cells.append([row.site.tensor, *map(number, figures)])
     what = [f"{name} ({side})" for side, name in stopped.patches]
     unit = f" in {stopped.unit}" if stopped.unit else ""
-    lines = [f"patched  {', '.join(what)}" if what else "nothing patched: as it was"]
+    lines = [f"patched  {', '.join(what)}" if what else "nothing patched"]
     lines += table([f"output{unit}", "max before", "mean before", "max now", "mean now"], cells)
     agree = all(not row.difference.differing for row in stopped.outputs)
     if agree:
@@ -121,17 +113,16 @@ def rerun(stopped: Stopped) -> Answer:
 
 @command(changes=True)
 def reset(stopped: Stopped) -> Answer:
-    """Forget all patches: both sides as they ran at first."""
+    """Drop all patches and restore both sides."""
     stopped.patches.clear()
     if stopped.first is not None:
-        first = stopped.first
-        stopped.replaced(first)
+        stopped.replaced(stopped.first)
         stopped.first = None
-    return Answer("both sides are as they ran at first", {"patches": 0})
+    return Answer("all patches dropped", {"patches": 0})
 
 
 def _check_side(stopped: Stopped, side: str) -> None:
     if side not in ("network", "twin"):
-        raise UsageError(f"side={side!r} is not a side", hint='side="twin" or side="network"')
+        raise UsageError(f"unknown side {side!r}", hint='side="twin" or side="network"')
     if stopped.held is None:
-        raise UsageError("these traces come without a network: nothing can be put into it")
+        raise UsageError("these traces come without a network: it cannot be patched")

@@ -18,7 +18,7 @@ __all__ = ["at"]
 
 @command()
 def at(stopped: Stopped, site: str, y: int, x: int, channel: int = 0, sample: int = 0) -> Answer:
-    """One pixel of a site: how it came about, on both sides.
+    """Explain one pixel of a site on both sides.
 
     For tables: taps, values, bins, fractions, vertices, weights and entries of the lookup behind it, the network's own
     entries beside the twin's. For other networks: the values it is computed from, and for a convolution its taps.
@@ -44,7 +44,7 @@ def at(stopped: Stopped, site: str, y: int, x: int, channel: int = 0, sample: in
 
 
 def _index(shape: tuple[int, ...], y: int, x: int, channel: int, sample: int) -> tuple[int, ...]:
-    """The element meant: [sample, channel, y, x], as many of them as the tensor has axes."""
+    """The index [sample, channel, y, x], cut to the tensor's axes."""
     rank = len(shape)
     if rank < 2:
         index: tuple[int, ...] = (x,)[:rank]
@@ -52,5 +52,5 @@ def _index(shape: tuple[int, ...], y: int, x: int, channel: int, sample: int) ->
         index = (sample, *[0] * (rank - 4), channel, y, x)[-rank:] if rank > 3 else (channel, y, x)[-rank:]
     for axis, (i, n) in enumerate(zip(index, shape)):
         if not isinstance(i, int | np.integer) or not 0 <= i < n:
-            raise UsageError(f"{i} is outside of axis {axis}, which has {n} (the site is {list(shape)})")
+            raise UsageError(f"{i} is out of range for axis {axis} of size {n} (the site is {list(shape)})")
     return tuple(int(i) for i in index)

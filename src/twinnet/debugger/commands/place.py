@@ -16,7 +16,7 @@ __all__ = ["where"]
 
 @command()
 def where(stopped: Stopped, site: str, around: int = 3) -> Answer:
-    """Where a site stands: module, operator, the twin's node, and the source lines."""
+    """Where a site is: module, operator, the twin's node, and source lines."""
     row = stopped.row(site)
     ours, theirs = row.site, row.twin_site
     lines = [f"network  {_words(ours)}", f"twin     {_words(theirs)}"]
@@ -48,7 +48,7 @@ def _words(site: Site) -> str:
 
 
 def _module(stopped: Stopped, path: str) -> Any:
-    """The module of that path, or the nearest one above it."""
+    """The module at this path, or its nearest parent."""
     import torch
 
     network = None if stopped.held is None else stopped.held.case.network
@@ -65,7 +65,7 @@ def _module(stopped: Stopped, path: str) -> Any:
 
 
 def _forward(module: Any) -> list[str]:
-    """Where the module is written, when no line of the user's own is known."""
+    """Where the module is defined, if no line of the user's own code is known."""
     kind = type(module)
     target = kind.__dict__.get("forward", kind)
     try:

@@ -1,4 +1,4 @@
-"""How a function becomes a command of the console."""
+"""Register functions as commands of the console."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["COMMANDS", "Command", "Spec", "command"]
 
 @dataclass(frozen=True)
 class Spec:
-    """A command before it is bound to what is stopped. `changes`: not for those who may only read."""
+    """A command, not yet bound to a `Stopped`. `changes` marks commands refused in read-only mode."""
 
     name: str
     function: Callable[..., Answer]
@@ -23,7 +23,7 @@ class Spec:
 
     @property
     def usage(self) -> str:
-        """`name(arguments)`, as it is typed."""
+        """The signature, `name(arguments)`."""
         parameters = list(inspect.signature(self.function).parameters.values())[1:]
         words = []
         for p in parameters:
@@ -34,12 +34,12 @@ class Spec:
 
     @property
     def summary(self) -> str:
-        """The first sentence of what it does."""
+        """The first paragraph of its docstring."""
         return (inspect.getdoc(self.function) or "").split("\n\n")[0].replace("\n", " ")
 
     @property
     def bare(self) -> bool:
-        """Whether the name alone is a whole command."""
+        """Whether it can be called by its name alone."""
         parameters = list(inspect.signature(self.function).parameters.values())[1:]
         return all(p.default is not p.empty or p.kind is p.VAR_POSITIONAL for p in parameters)
 
@@ -52,7 +52,7 @@ COMMANDS: dict[str, Spec] = {}
 
 
 def command(*, changes: bool = False) -> Callable[[Callable[..., Answer]], Callable[..., Answer]]:
-    """Register a function of `Stopped` and the command's own arguments."""
+    """Register a function that takes a `Stopped` and the command's arguments."""
 
     def add(function: Callable[..., Answer]) -> Callable[..., Answer]:
         name = function.__name__
@@ -66,7 +66,7 @@ def command(*, changes: bool = False) -> Callable[[Callable[..., Answer]], Calla
 
 
 class Command:
-    """A command at the prompt: called, or named alone where it needs no arguments."""
+    """A command at the prompt; its name alone runs it if it needs no arguments."""
 
     def __init__(self, spec: Spec, stopped: Stopped) -> None:
         self.spec = spec

@@ -1,4 +1,4 @@
-"""The page at `/`: three files, served as they are."""
+"""The page at `/`: static files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FILES = {
 
 
 def asset(path: str) -> tuple[bytes, str] | None:
-    """A file of the page and its kind; None for anything else.
+    """The content and MIME type of a file of the page; None for any other path.
 
     >>> asset("/")[1], asset("/../server.py")
     ('text/html; charset=utf-8', None)

@@ -1,7 +1,7 @@
 """How ATen operators become canonical layers: one rule per operator, in files named like those of the kinds.
 
 A rule takes a `Call` and returns a `Form`; a new operator is one function with `@rules.add("its_name")` in
-the file of its kind. Files are found by themselves. An operator without a rule stays opaque.
+the file of its kind. Files are imported automatically. An operator without a rule stays opaque.
 """
 
 from __future__ import annotations

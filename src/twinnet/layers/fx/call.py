@@ -41,9 +41,9 @@ class Const:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """A canonical layer in the making: its kind, its operands and attributes as in `twinnet.layers.kinds`.
+    """A canonical layer to be made: kind, operands and attributes as in `twinnet.layers.kinds`.
 
-    Operands are names of values, constants, or forms themselves (a call that takes two layers to say).
+    Operands are names of values, constants, or other forms (for a call that takes two layers).
     `form[i]` is its output number i.
 
     >>> Form("reshape", [Form("relu", ["x"])], {"shape": (-1,)}).kind
@@ -70,15 +70,15 @@ class Out:
 Operand = str | Const | Form | Out | None
 Result = Form | Sequence[Form | Out | None] | None
 Rule = Callable[["Call"], Result]
-"""What a rule makes of a call: one form whose outputs are the call's, or one form or output for each of the
-call's results (None for one that has no canonical form), or None for "has no canonical form"."""
+"""What a rule returns: one form whose outputs are the call's; or one form or output for each result of the call (None
+for a result without a canonical form); or None if the call has no canonical form."""
 
 
 class Call:
     """An ATen call with its arguments by schema name, defaults filled in; `call["dim"]` is a plain value.
 
-    Tensors are given by `value(name)` as value names. Asking for an argument that holds a symbolic size as a
-    plain value raises `Symbolic`, which makes the reader keep the call as it is.
+    `value(name)` gives the name of a tensor argument. Reading an argument with a symbolic size as a plain value raises
+    `Symbolic`, and the reader keeps the call as it is.
     """
 
     def __init__(self, node: Node, constants: Mapping[str, torch.Tensor]) -> None:
@@ -101,11 +101,11 @@ class Call:
         return self[name] if name in self._args else default
 
     def raw(self, name: str) -> Any:
-        """An argument as it stands, possibly an fx node."""
+        """An argument unchanged, possibly an fx node."""
         return self._args[name]
 
     def value(self, name: str) -> str | None:
-        """The name of a tensor argument, or None where it is absent."""
+        """The name of a tensor argument, or None if it is absent."""
         found = self._args.get(name)
         if found is None:
             return None
@@ -114,7 +114,7 @@ class Call:
         return found.name
 
     def operand(self, name: str, *, exact: bool = False) -> Operand:
-        """A tensor's name, or a constant for the number that stands in its place.
+        """A tensor's name, or a constant if the argument is a number.
 
         The number is rounded as the program rounds it: to the dtype of the tensor beside it where values are
         only moved or compared (`exact`), in arithmetic no further than to float32, which is what the kernels
@@ -138,7 +138,7 @@ class Call:
         return Const(torch.tensor(number, dtype=dtype), label)
 
     def real(self, name: str) -> Operand:
-        """A tensor as the operator computes with it: whole numbers and bool in the type of the result."""
+        """A tensor as the operator computes with it: integers and bool in the type of the result."""
         value, given = self.value(name), self.dtype(name)
         wanted = self["dtype"] if self._args.get("dtype") is not None else self.dtype()
         if value is None or given == wanted or given.is_complex:
@@ -242,7 +242,7 @@ _SPOKEN = {
 
 
 def spoken(node: Node) -> str:
-    """The operator as its users call it: `batch_norm`, not the variant that export chose."""
+    """The operator's name as users know it: `batch_norm`, not the variant that export chose."""
     name = qualified(node)
     return _SPOKEN.get(name, name.lstrip("_") if "::" not in name else name)
 

@@ -1,4 +1,4 @@
-"""Rules for complex numbers. Whatever else computes with them is run as it is, in double precision."""
+"""Rules for complex numbers. Other operators on them run unchanged, in double precision."""
 
 from __future__ import annotations
 

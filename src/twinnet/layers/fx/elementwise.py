@@ -160,7 +160,7 @@ def _masked_fill(call: Call) -> Result:
 
 
 def _chosen(call: Call, name: str) -> Operand:
-    """What `where` may choose, a number being rounded to the type of the result."""
+    """An operand of `where`; a number is rounded to the type of the result."""
     operand = call.operand(name, exact=True)
     if isinstance(operand, str) or operand is None:
         return operand

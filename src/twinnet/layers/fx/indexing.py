@@ -31,7 +31,7 @@ def _gather(call: Call) -> Result:
 
 @rules.add("index")
 def _index(call: Call) -> Result:
-    """A mask counts as the whole-number indices of its true places, one for each of its axes."""
+    """A mask is replaced by the indices of its true elements, one index tensor per axis."""
     dims: list[int] = []
     operands: list[Operand] = []
     axis = 0
@@ -53,7 +53,7 @@ def _index(call: Call) -> Result:
 
 @rules.add("index_put", "_unsafe_index_put")
 def _index_put(call: Call) -> Result:
-    """One mask and one number is a choice; whole-number indices of the leading axes are a scatter."""
+    """One mask and one number become `where`; integer indices of the leading axes become a scatter."""
     nodes = call.node.args[1]
     assert isinstance(nodes, (list, tuple))
     if any(node is None for node in nodes):

@@ -1,4 +1,4 @@
-"""Calls that have no canonical form: the very same operator, run on float64 tensors."""
+"""Calls without a canonical form: the operator itself, run on float64 tensors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def opaque(node: Node, program: torch.nn.Module) -> tuple[tuple[str, ...], dict[
 
 
 def is_random(node: Node, program: torch.nn.Module) -> bool:
-    """Whether the operator draws random numbers as it is called here, or a branch inside it does.
+    """Whether this call of the operator draws random numbers, or a branch inside it does.
 
     An operator that can drop values but is called in eval mode, or with probability 0, draws none.
     """
@@ -53,7 +53,7 @@ def _calls(branch: GraphModule) -> list[Node]:
 
 
 def _branch(node: Node, program: torch.nn.Module) -> GraphModule | None:
-    """The sub-graph that a `get_attr` node stands for, as control flow takes it."""
+    """The sub-graph behind a `get_attr` node, as used by control flow."""
     if node.op != "get_attr":
         return None
     found = getattr(program, str(node.target), None)

@@ -1,4 +1,4 @@
-"""Where an fx node stands in the user's code: module path, which call of it, and source line."""
+"""Where an fx node comes from in the user's code: module path, which call of it, and source line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kind is, the registry, and the few helpers that all kinds share."""
+"""The class `Kind`, the registry, and helpers that all kinds share."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ __all__ = [
     "Tensors",
     "UnknownLayer",
     "add_up",
+    "along",
     "get",
     "growth",
     "ints",
     "kinds",
     "mag",
+    "no_error",
     "operand",
     "register",
     "scaled",
@@ -46,14 +48,14 @@ class UnknownLayer(EngineError):
 
 @dataclass(frozen=True)
 class Flips:
-    """By how much each element of a discrete output may be off, and how to tell for one that is.
+    """By how much each element of a discrete output may be off, and whether a given difference is excused.
 
     >>> Flips(torch.tensor([1.0, 0.0])).excuses(torch.tensor([3, 3]), torch.tensor([4, 4]))
     tensor([ True, False])
     """
 
     step: Error
-    """Largest excused difference per element (`inf`: any); None: none at all."""
+    """Largest excused difference per element (`inf`: any); None: no difference."""
     ties: Callable[[torch.Tensor], torch.Tensor] | None = None
     """For indices: which of the chosen indices point at a value that ties with the best within the errors."""
 
@@ -113,7 +115,7 @@ def get(name: str) -> Kind:
     try:
         return _KINDS[name]
     except KeyError:
-        raise UnknownLayer(f"no canonical layer is called {name!r}") from None
+        raise UnknownLayer(f"unknown layer kind {name!r}") from None
 
 
 def kinds() -> tuple[str, ...]:
@@ -159,6 +161,20 @@ def add_up(like: torch.Tensor, *terms: Error) -> Error:
     return to_shape(total, like)
 
 
+def no_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error, ...]:
+    """The `error` of a kind whose results are always exact."""
+    return (None,) * len(outputs)
+
+
+def along(values: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
+    """One value per position of `axis`, shaped to broadcast against a tensor of `rank` axes.
+
+    >>> along(torch.arange(3), 1, 4).shape
+    torch.Size([1, 3, 1, 1])
+    """
+    return values.reshape([-1 if i == axis % rank else 1 for i in range(rank)])
+
+
 def operand(attrs: Attrs, name: str, inputs: Tensors, place: int, default: Any = None) -> Any:
     """An operand that is either an attribute or an input; a Python number or tensor, or `default`."""
     if name in attrs and attrs[name] is not None:
@@ -169,7 +185,7 @@ def operand(attrs: Attrs, name: str, inputs: Tensors, place: int, default: Any =
 
 
 def ints(value: Any) -> tuple[int, ...] | None:
-    """Whole numbers from a tensor, a sequence or one number; None stays None."""
+    """Integers from a tensor, a sequence or one number; None stays None."""
     if value is None:
         return None
     if isinstance(value, torch.Tensor):

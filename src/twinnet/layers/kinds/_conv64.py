@@ -41,7 +41,7 @@ def convolve(
     """Convolution without bias in the dtype of `x`."""
     spatial = w.dim() - 2
     if spatial not in _CONV:
-        raise ValueError(f"convolution over {spatial} axes")
+        raise ValueError(f"convolution over {spatial} axes is not supported")
     if x.dtype == torch.float64 and x.numel() and w.numel() and spatial <= 2:
         if spatial == 1:
             lifted = _fast(

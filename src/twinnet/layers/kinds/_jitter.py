@@ -1,5 +1,4 @@
-"""Floor by experiment, for layers whose rounding has no closed form: run again with inputs moved by their
-rounding.
+"""Floor by experiment, for layers whose rounding has no closed form: they are run again with inputs moved by rounding.
 
 Three runs with every float operand moved by +-(u|x| + e); the largest deviation, over the runs and over the
 last axis, times sqrt(width), plus 4u. The width is the number of terms that meet in one step of the layer.

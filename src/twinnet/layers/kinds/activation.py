@@ -21,6 +21,7 @@ from twinnet.layers.kinds._base import (
     register,
     scaled,
 )
+from twinnet.layers.kinds.elementwise import largest_error
 
 # ---- exact: selection only. Their slope is at most 1, so errors go through as they are. ----------
 
@@ -50,14 +51,8 @@ def _clip(attrs: Attrs, x: torch.Tensor, *bounds: Any) -> tuple[torch.Tensor]:
     return (x,)
 
 
-def _clip_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
-    present = [e for e in errors if e is not None]  # a bound that is computed brings its own error
-    if len(present) <= 1:
-        return (None if not present else present[0].expand(outputs[0].shape),)
-    return (torch.stack([e.expand(outputs[0].shape) for e in present]).amax(0),)
-
-
-register(Kind("clip", _clip, _clip_error, exact=True, elementwise=True))
+# a bound that is computed brings its own error
+register(Kind("clip", _clip, largest_error, exact=True, elementwise=True))
 
 
 def _thresholded(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor]:

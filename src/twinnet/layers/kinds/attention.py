@@ -66,15 +66,8 @@ def _attention_error(
     e_mask = errors[3] if len(errors) > 3 else None
     logits, weights = _weights(attrs, q, k, mask)
     scale = abs(_scale(attrs, q))
-    off = bilinear_error(
-        lambda a, b: torch.matmul(a, _heads(b, a).transpose(-1, -2)),
-        q,
-        k,
-        errors[0],
-        errors[1],
-        q.shape[-1] + 2,
-        u,
-    )
+    product = lambda a, b: torch.matmul(a, _heads(b, a).transpose(-1, -2))  # noqa: E731
+    off = bilinear_error(product, inputs, errors, q.shape[-1] + 2, u)
     if off is not None:
         off = off * scale
         if attrs.get("softcap", 0.0) and u:
@@ -95,7 +88,7 @@ def _attention_error(
         spread = torch.where(spread.isnan(), 0.0, spread).clamp_(max=torch.finfo(spread.dtype).max)
     values = _heads(v, q)
     e_values = None if errors[2] is None else _heads(errors[2], q)
-    return (bilinear_error(torch.matmul, weights, values, spread, e_values, weights.shape[-1], u),)
+    return (bilinear_error(torch.matmul, (weights, values), (spread, e_values), weights.shape[-1], u),)
 
 
 register(Kind("attention", _attention, _attention_error))

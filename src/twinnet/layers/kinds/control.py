@@ -30,7 +30,7 @@ def _known(attrs: Attrs, captured: Tensors) -> dict[str, Any]:
 
 
 def _if_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error, ...]:
-    from twinnet.layers.evaluate import evaluate_with_error
+    from twinnet.layers.floor import evaluate_with_error
 
     if errors[0] is not None and float(errors[0].max()) > 0:
         return tuple(torch.full(y.shape, math.inf) for y in outputs)  # the other branch may have been taken
@@ -48,7 +48,8 @@ register(Kind("if", _if, _if_error))
 def _loop_runs(
     attrs: Attrs, inputs: Tensors, errors: Errors, u: float | None
 ) -> tuple[list[Any], list[Error]]:
-    from twinnet.layers.evaluate import evaluate, evaluate_with_error
+    from twinnet.layers.evaluate import evaluate
+    from twinnet.layers.floor import evaluate_with_error
 
     body, count = attrs["body"], attrs["states"]
     trips = math.inf if inputs[0] is None else int(inputs[0].reshape(-1)[0])

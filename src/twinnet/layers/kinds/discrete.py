@@ -18,6 +18,7 @@ from twinnet.layers.kinds._base import (
     Tensors,
     add_up,
     mag,
+    no_error,
     operand,
     register,
 )
@@ -80,28 +81,23 @@ for _name, _fn in {
     "floor": torch.floor,
     "ceil": torch.ceil,
     "trunc": torch.trunc,
-    "sign": torch.sign,
 }.items():
-    register(
-        Kind(
-            _name,
-            _rounding(_fn)
-            if _name != "sign"
-            else (lambda attrs, x: (torch.sign(x.to(_signed(x))).to(x.dtype),)),
-            _rounding_error(_fn),
-            exact=True,
-            discrete=True,
-            elementwise=True,
-        )
-    )
+    register(Kind(_name, _rounding(_fn), _rounding_error(_fn), exact=True, discrete=True, elementwise=True))
 
 
-def _signed(x: torch.Tensor) -> torch.dtype:
-    return x.dtype if x.is_floating_point() else torch.int64
+def _sign(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor]:
+    return (torch.sign(x if x.is_floating_point() else x.to(torch.int64)).to(x.dtype),)
+
+
+register(Kind("sign", _sign, _rounding_error(torch.sign), exact=True, discrete=True, elementwise=True))
 
 
 def _mask(fn: Callable[[Attrs, torch.Tensor], torch.Tensor]) -> Any:
     return lambda attrs, x: (fn(attrs, x.to(torch.float64)),)
+
+
+def _isnan(attrs: Attrs, x: torch.Tensor) -> torch.Tensor:
+    return torch.isnan(x)
 
 
 def _isinf(attrs: Attrs, x: torch.Tensor) -> torch.Tensor:
@@ -113,14 +109,8 @@ def _isinf(attrs: Attrs, x: torch.Tensor) -> torch.Tensor:
     return hit
 
 
-def _never(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error, ...]:
-    return (None,) * len(outputs)
-
-
-register(
-    Kind("isnan", _mask(lambda attrs, x: torch.isnan(x)), _never, exact=True, discrete=True, elementwise=True)
-)
-register(Kind("isinf", _mask(_isinf), _never, exact=True, discrete=True, elementwise=True))
+register(Kind("isnan", _mask(_isnan), no_error, exact=True, discrete=True, elementwise=True))
+register(Kind("isinf", _mask(_isinf), no_error, exact=True, discrete=True, elementwise=True))
 
 
 # ---- cast: between floats u_target |y| (a rounding that is allowed, not made); to integers discret
@@ -344,4 +334,4 @@ def _unique(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return y, first, inverse, counts
 
 
-register(Kind("unique", _unique, _never, discrete=True))
+register(Kind("unique", _unique, no_error, discrete=True))

@@ -212,15 +212,16 @@ def _fold(op: Callable[..., torch.Tensor]) -> Callable[..., tuple[torch.Tensor]]
     return evaluate
 
 
-def _largest_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
+def largest_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
+    """The bound of a result that is one of the operands."""
     present = [e for e in errors if e is not None]
     if not present:
         return (None,)
     return (reduce(torch.maximum, present).expand(outputs[0].shape),)
 
 
-register(Kind("max", _fold(torch.maximum), _largest_error, exact=True, elementwise=True))
-register(Kind("min", _fold(torch.minimum), _largest_error, exact=True, elementwise=True))
+register(Kind("max", _fold(torch.maximum), largest_error, exact=True, elementwise=True))
+register(Kind("min", _fold(torch.minimum), largest_error, exact=True, elementwise=True))
 
 
 # sum, mean of k operands: (k-1) u sum|terms|
@@ -305,17 +306,11 @@ def _any_flip(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u
 
 
 def _bits(op: Callable[..., torch.Tensor]) -> Callable[..., tuple[torch.Tensor]]:
-    def evaluate(attrs: Attrs, *inputs: torch.Tensor) -> tuple[torch.Tensor]:
-        return (op(*[t.to(torch.int64) for t in inputs]).to(inputs[0].dtype),)
-
-    return evaluate
+    return lambda attrs, *inputs: (op(*[t.to(torch.int64) for t in inputs]).to(inputs[0].dtype),)
 
 
 def _bool(op: Callable[..., torch.Tensor]) -> Callable[..., tuple[torch.Tensor]]:
-    def evaluate(attrs: Attrs, *inputs: torch.Tensor) -> tuple[torch.Tensor]:
-        return (op(*[t.to(torch.bool) for t in inputs]),)
-
-    return evaluate
+    return lambda attrs, *inputs: (op(*[t.to(torch.bool) for t in inputs]),)
 
 
 def _shift(attrs: Attrs, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -15,8 +16,10 @@ from twinnet.layers.kinds._base import (
     Kind,
     Tensors,
     add_up,
+    along,
     growth,
     mag,
+    no_error,
     operand,
     register,
 )
@@ -71,14 +74,8 @@ def _one_hot(attrs: Attrs, index: torch.Tensor, *rest: Any) -> tuple[torch.Tenso
     axis = attrs.get("axis", -1)
     place = _wrapped(index.to(torch.int64), depth)
     axis = axis_of(axis, place.dim() + 1)
-    shape = [1] * (place.dim() + 1)
-    shape[axis] = depth
-    hit = place.unsqueeze(axis) == torch.arange(depth).reshape(shape)
+    hit = place.unsqueeze(axis) == along(torch.arange(depth), axis, place.dim() + 1)
     return (torch.where(hit, values[1], values[0]),)
-
-
-def _no_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error, ...]:
-    return (None,) * len(outputs)
 
 
 moving("gather", _gather)
@@ -86,7 +83,7 @@ moving("gather_elements", _gather_elements)
 moving("gather_nd", _gather_nd)
 moving("index", _index)
 moving("compress", _compress)
-register(Kind("one_hot", _one_hot, _no_error, exact=True))
+register(Kind("one_hot", _one_hot, no_error, exact=True))
 
 
 # ---- scatter: exact when it places; with a reduction it sums, u times the sum of what meets ------
@@ -192,7 +189,7 @@ def _fold(attrs: Attrs, x: torch.Tensor, size: Any = None, block: Any = None) ->
 def _fold_any(x: torch.Tensor, full: list[int], kernel: Any, dilations: Any, strides: Any) -> torch.Tensor:
     """Columns back to an array over any number of axes, one kernel tap at a time."""
     counts = [(f - d * (k - 1) - 1) // s + 1 for f, k, d, s in zip(full, kernel, dilations, strides)]
-    channels = x.shape[1] // int(torch.tensor(kernel).prod())
+    channels = x.shape[1] // math.prod(kernel)
     columns = x.reshape(x.shape[0], channels, *kernel, *counts)
     y = torch.zeros(x.shape[0], channels, *full, dtype=x.dtype)
     for tap in torch.cartesian_prod(*[torch.arange(k) for k in kernel]).reshape(-1, len(kernel)).tolist():
@@ -208,10 +205,7 @@ def _fold_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors,
     own = None
     if u:
         block = ints(operand(attrs, "block", (None, *rest), 2)) or ()
-        taps = 1
-        for b in block:
-            taps *= b
-        own = _fold(attrs, mag(inputs[0]), *rest) * (growth(taps) * u)
+        own = _fold(attrs, mag(inputs[0]), *rest) * (growth(math.prod(block)) * u)
     inherited = None if errors[0] is None else _fold(attrs, errors[0], *rest)
     return (add_up(outputs[0], own, inherited),)
 
@@ -255,9 +249,9 @@ def _eye_like(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor]:
     return (hit.to(attrs.get("dtype") or x.dtype),)
 
 
-register(Kind("shape", _shape, _no_error, exact=True))
-register(Kind("size", lambda attrs, x: (torch.tensor(x.numel(), dtype=torch.int64),), _no_error, exact=True))
-register(Kind("rank", lambda attrs, x: (torch.tensor(x.dim(), dtype=torch.int64),), _no_error, exact=True))
-register(Kind("constant_of_shape", _constant_of_shape, _no_error, exact=True))
-register(Kind("range", _range, _no_error))
-register(Kind("eye_like", _eye_like, _no_error, exact=True))
+register(Kind("shape", _shape, no_error, exact=True))
+register(Kind("size", lambda attrs, x: (torch.tensor(x.numel(), dtype=torch.int64),), no_error, exact=True))
+register(Kind("rank", lambda attrs, x: (torch.tensor(x.dim(), dtype=torch.int64),), no_error, exact=True))
+register(Kind("constant_of_shape", _constant_of_shape, no_error, exact=True))
+register(Kind("range", _range, no_error))
+register(Kind("eye_like", _eye_like, no_error, exact=True))

@@ -13,6 +13,7 @@ from twinnet.layers.kinds._base import (
     Kind,
     Tensors,
     add_up,
+    along,
     mag,
     operand,
     register,
@@ -31,9 +32,7 @@ def _along(t: Any, x: torch.Tensor, attrs: Attrs) -> torch.Tensor:
     if t.dim() > 1:
         block = block or -(-x.shape[axis] // t.shape[axis])
         return t.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
-    shape = [1] * x.dim()
-    shape[axis] = -1
-    return t.reshape(shape)
+    return along(t, axis, x.dim())
 
 
 def _target(attrs: Attrs, zero: Any) -> torch.dtype:

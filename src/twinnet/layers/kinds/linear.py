@@ -22,6 +22,7 @@ from twinnet.layers.kinds._base import (
     Kind,
     Tensors,
     add_up,
+    along,
     growth,
     mag,
     register,
@@ -31,21 +32,18 @@ from twinnet.layers.kinds._conv64 import convolve, pad_data
 Op = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def bilinear_error(op: Op, a: torch.Tensor, b: torch.Tensor, ea: Error, eb: Error, n: int, u: float) -> Error:
-    """Bound for a bilinear op: op(c*u*|a| + ea, |b|) + op(|a|+ea, eb), c the growth of n terms."""
+def bilinear_error(op: Op, operands: Tensors, errors: Errors, n: int, u: float) -> Error:
+    """Bound for op(a, b), linear in both: op(c*u*|a| + ea, |b|) + op(|a|+ea, eb), c the growth of n terms."""
+    (a, b), (ea, eb) = operands[:2], errors[:2]
     size_b = mag(b)
     left: Error = mag(a).mul_(growth(n) * u) if u else None
     if ea is not None:
         left = ea if left is None else left.add_(ea)
-    if u and 0 < b.numel() <= 1 << 24:
+    total = None if left is None else op(left, size_b)
+    if total is not None and u and 0 < b.numel() <= 1 << 24:
         denormal = (size_b < TINY) & (b != 0)
         if bool(denormal.any()):
-            flushed = op(mag(a), denormal.to(torch.float32).mul_(TINY))
-            total = op(left, size_b).add_(flushed) if left is not None else flushed
-        else:
-            total = None if left is None else op(left, size_b)
-    else:
-        total = None if left is None else op(left, size_b)
+            total = total.add_(op(mag(a), denormal.to(torch.float32).mul_(TINY)))
     if eb is not None:
         wide = mag(a) if ea is None else mag(a).add_(ea)
         extra = op(wide, eb)
@@ -95,9 +93,9 @@ def _bias(inputs: Tensors, errors: Errors, y: torch.Tensor, n: int, u: float) ->
 
 
 def _conv_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
-    x, w = inputs[0], inputs[1]
+    w = inputs[1]
     n = w[0].numel() + (len(inputs) > 2 and inputs[2] is not None) if len(w) else 1
-    total = bilinear_error(lambda a, b: _conv(attrs, a, b), x, w, errors[0], errors[1], n, u)
+    total = bilinear_error(lambda a, b: _conv(attrs, a, b), inputs, errors, n, u)
     bias = _bias(inputs, errors, outputs[0], n, u)
     if total is not None and bias is not None:
         return (total.add_(bias),)
@@ -153,13 +151,13 @@ def _transposed_evaluate(
 def _transposed_error(
     attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
 ) -> tuple[Error]:
-    x, w = inputs[0], inputs[1]
+    w = inputs[1]
     strides = tuple(attrs.get("strides") or (1,) * (w.dim() - 2))
     taps = math.prod(
         math.ceil(k / s) for k, s in zip(w.shape[2:], strides)
     )  # kernel taps that meet in one output
     n = (w.shape[0] // int(attrs.get("group", 1))) * taps + 1
-    total = bilinear_error(lambda a, b: _transposed(attrs, a, b), x, w, errors[0], errors[1], n, u)
+    total = bilinear_error(lambda a, b: _transposed(attrs, a, b), inputs, errors, n, u)
     return (add_up(outputs[0], total, _bias(inputs, errors, outputs[0], n, u)),)
 
 
@@ -190,10 +188,10 @@ def _matmul_evaluate(attrs: Attrs, a: torch.Tensor, b: torch.Tensor) -> tuple[to
 
 
 def _matmul_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
-    a, b = inputs
+    a = inputs[0]
     n = a.shape[-2 if attrs.get("trans_a") and a.dim() > 1 else -1]
     own = u if outputs[0].is_floating_point() else 0.0
-    return (bilinear_error(lambda p, q: _matmul(attrs, p, q), a, b, errors[0], errors[1], n, own),)
+    return (bilinear_error(lambda p, q: _matmul(attrs, p, q), inputs, errors, n, own),)
 
 
 register(Kind("matmul", _matmul_evaluate, _matmul_error))
@@ -208,10 +206,9 @@ def _gemm_evaluate(attrs: Attrs, a: torch.Tensor, b: torch.Tensor, c: Any = None
 
 
 def _gemm_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
-    a, b = inputs[:2]
-    n = a.shape[0 if attrs.get("trans_a") else -1] + 1
+    n = inputs[0].shape[0 if attrs.get("trans_a") else -1] + 1
     own = u if outputs[0].is_floating_point() else 0.0
-    total = bilinear_error(lambda p, q: _matmul(attrs, p, q), a, b, errors[0], errors[1], n, own)
+    total = bilinear_error(lambda p, q: _matmul(attrs, p, q), inputs, errors, n, own)
     beta = abs(attrs.get("beta", 1.0))
     if len(inputs) > 2 and inputs[2] is not None:
         bias = mag(inputs[2]).mul_(growth(n) * own * beta) if own else None
@@ -235,10 +232,8 @@ register(Kind("linear", _linear_evaluate, _linear_error))
 
 
 def _einsum_evaluate(attrs: Attrs, *inputs: torch.Tensor) -> tuple[torch.Tensor]:
-    if not any(t.is_floating_point() for t in inputs):
-        exact = torch.einsum(attrs["equation"], *[t.to(torch.float64) for t in inputs])
-        return (exact.to(inputs[0].dtype),)
-    return (torch.einsum(attrs["equation"], *[t.to(torch.float64) for t in inputs]),)
+    y = torch.einsum(attrs["equation"], *[t.to(torch.float64) for t in inputs])
+    return (y if any(t.is_floating_point() for t in inputs) else y.to(inputs[0].dtype),)
 
 
 def _einsum_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
@@ -284,9 +279,7 @@ def _centred(x: torch.Tensor, zero: Any, channel_axis: int | None) -> torch.Tens
         return x
     zero = zero.to(torch.float64)
     if zero.dim() == 1 and zero.numel() > 1 and channel_axis is not None:
-        shape = [1] * x.dim()
-        shape[channel_axis] = -1
-        zero = zero.reshape(shape)
+        zero = along(zero, channel_axis, x.dim())
     return x - zero
 
 
@@ -306,7 +299,7 @@ def _integer_error(op: Callable[..., torch.Tensor], axis_a: int | None, axis_b: 
     def error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
         a = _centred(inputs[0], inputs[2] if len(inputs) > 2 else None, axis_a)
         b = _centred(inputs[1], inputs[3] if len(inputs) > 3 else None, axis_b)
-        return (bilinear_error(lambda p, q: op(attrs, p, q), a, b, errors[0], errors[1], 1, 0.0),)
+        return (bilinear_error(lambda p, q: op(attrs, p, q), (a, b), errors, 1, 0.0),)
 
     return error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -107,23 +107,25 @@ def normalised_error(
     return size, off.add_(size * spread)
 
 
-def _affine_error(
-    size: torch.Tensor,
-    off: Error,
-    y: torch.Tensor,
-    scale: Any,
-    bias: Any,
-    e_scale: Error,
-    e_bias: Error,
-    u: float,
-) -> Error:
-    own = scaled(y, 2 * u)
-    terms = [off if off is None or scale is None else off * mag(scale)]
-    if bias is not None and u:
-        terms.append(mag(bias) * u)
-    terms.append(None if e_scale is None else size * e_scale)
-    terms.append(e_bias)
-    return add_up(y, own, *terms)
+class _Affine(NamedTuple):
+    """Scale and bias behind a normalisation, and their errors."""
+
+    scale: Any
+    bias: Any
+    e_scale: Error
+    e_bias: Error
+
+    @staticmethod
+    def of(inputs: Tensors, errors: Errors) -> _Affine:
+        return _Affine(*_pad_none(inputs, 3)[1:], *_pad_none(errors, 3)[1:])
+
+    def error(self, size: torch.Tensor, off: Error, y: torch.Tensor, u: float) -> Error:
+        """Bound of the result `y`, from the size and the bound of what was normalised."""
+        terms = [off if off is None or self.scale is None else off * mag(self.scale)]
+        if self.bias is not None and u:
+            terms.append(mag(self.bias) * u)
+        terms.append(None if self.e_scale is None else size * self.e_scale)
+        return add_up(y, scaled(y, 2 * u), *terms, self.e_bias)
 
 
 def _pad_none(items: Any, count: int) -> list[Any]:
@@ -146,11 +148,9 @@ def _layer_norm(attrs: Attrs, *inputs: Any) -> tuple[torch.Tensor, ...]:
 def _layer_norm_error(
     attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
 ) -> tuple[Error, ...]:
-    x, scale, bias = _pad_none(inputs, 3)
-    e, e_scale, e_bias = _pad_none(errors, 3)
-    axes = _layer_axes(attrs, x)
+    x, e, axes = inputs[0], errors[0], _layer_axes(attrs, inputs[0])
     size, off = normalised_error(x, e, axes, attrs.get("eps", 1e-5), u)
-    first = _affine_error(size, off, outputs[0], scale, bias, e_scale, e_bias, u)
+    first = _Affine.of(inputs, errors).error(size, off, outputs[0], u)
     if len(outputs) == 1:
         return (first,)
     n = math.prod(x.shape[a] for a in axes)
@@ -175,10 +175,9 @@ def _rms_norm(attrs: Attrs, *inputs: Any) -> tuple[torch.Tensor]:
 def _rms_norm_error(
     attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
 ) -> tuple[Error]:
-    x, scale = _pad_none(inputs, 2)
-    e, e_scale = _pad_none(errors, 2)
-    size, off = normalised_error(x, e, _layer_axes(attrs, x), attrs.get("eps", 1e-5), u, centre=False)
-    return (_affine_error(size, off, outputs[0], scale, None, e_scale, None, u),)
+    x, eps = inputs[0], attrs.get("eps", 1e-5)
+    size, off = normalised_error(x, errors[0], _layer_axes(attrs, x), eps, u, centre=False)
+    return (_Affine.of(inputs, errors).error(size, off, outputs[0], u),)
 
 
 register(Kind("rms_norm", _rms_norm, _rms_norm_error))
@@ -209,14 +208,12 @@ def _group_norm(attrs: Attrs, *inputs: Any) -> tuple[torch.Tensor]:
 def _group_norm_error(
     attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
 ) -> tuple[Error]:
-    x, scale, bias = _pad_none(inputs, 3)
-    e, e_scale, e_bias = _pad_none(errors, 3)
-    groups = attrs["groups"]
+    x, e, groups = inputs[0], errors[0], attrs["groups"]
     grouped_e = None if e is None else _grouped(e, groups)
     size, off = normalised_error(_grouped(x, groups), grouped_e, (2,), attrs.get("eps", 1e-5), u)
-    scale, bias, e_scale, e_bias = (_channel_vector(t, x, groups) for t in (scale, bias, e_scale, e_bias))
+    affine = _Affine(*(_channel_vector(t, x, groups) for t in _Affine.of(inputs, errors)))
     off = None if off is None else off.reshape(x.shape)
-    return (_affine_error(size.reshape(x.shape), off, outputs[0], scale, bias, e_scale, e_bias, u),)
+    return (affine.error(size.reshape(x.shape), off, outputs[0], u),)
 
 
 register(Kind("group_norm", _group_norm, _group_norm_error))

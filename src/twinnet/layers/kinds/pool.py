@@ -26,6 +26,7 @@ from twinnet.layers.kinds._base import (
     scaled,
 )
 from twinnet.layers.kinds._conv64 import pad_data
+from twinnet.layers.kinds.structural import moving
 
 _SUM = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
 _MAX: dict[int, Callable[..., Any]] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
@@ -160,6 +161,37 @@ register(Kind("max_pool", _max_pool, _max_pool_error, exact=True, tie_rules=_max
 # ---- averages ------------------------------------------------------------------------------------
 
 
+def averaging(
+    name: str,
+    average: Callable[[Attrs, torch.Tensor], torch.Tensor],
+    count: Callable[[Attrs, torch.Tensor, torch.Tensor], int],
+) -> None:
+    """Register an average; `count(attrs, x, y)` says how many elements meet in one output."""
+
+    def error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
+        x, e, y = inputs[0], errors[0], outputs[0]
+        own = average(attrs, mag(x)).mul_(growth(count(attrs, x, y)) * u) if u else None
+        return (add_up(y, own, scaled(y, u), None if e is None else average(attrs, e)),)
+
+    register(Kind(name, lambda attrs, x: (average(attrs, x),), error))
+
+
+def norming(
+    name: str,
+    norm: Callable[[Attrs, torch.Tensor], torch.Tensor],
+    count: Callable[[Attrs, torch.Tensor], int],
+) -> None:
+    """Register an Lp norm over windows of `count(attrs, x)` elements."""
+
+    def error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
+        # relative: 8u for the powers, growth(n) u / p for the sum; a norm moves by at most the norm of the error
+        p, n = attrs.get("p", 2), count(attrs, inputs[0])
+        moved = None if errors[0] is None else norm(attrs, errors[0])
+        return (add_up(outputs[0], scaled(outputs[0], u * (8 + growth(n) / p)), moved),)
+
+    register(Kind(name, lambda attrs, x: (norm(attrs, x),), error))
+
+
 def _average(attrs: Attrs, x: torch.Tensor) -> torch.Tensor:
     window = Window(attrs, x.shape[2:])
     total = window.total(window.fill(x, 0.0))
@@ -171,30 +203,14 @@ def _average(attrs: Attrs, x: torch.Tensor) -> torch.Tensor:
     return total / window.total(counted)
 
 
-def _average_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
-    x, e, y = inputs[0], errors[0], outputs[0]
-    n = math.prod(attrs["kernel"])
-    own = _average(attrs, mag(x)).mul_(growth(n) * u) if u else None
-    return (add_up(y, own, scaled(y, u), None if e is None else _average(attrs, e)),)
-
-
-register(Kind("average_pool", lambda attrs, x: (_average(attrs, x),), _average_error))
-
-
-def _lp_pool(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor]:
+def _lp_pool(attrs: Attrs, x: torch.Tensor) -> torch.Tensor:
     p = attrs.get("p", 2)
     window = Window(attrs, x.shape[2:])
-    return (window.total(window.fill(x.abs() ** p, 0.0)).pow(1 / p),)
+    return window.total(window.fill(x.abs() ** p, 0.0)).pow(1 / p)
 
 
-def _lp_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
-    # relative: 8u for the powers, growth(n) u / p for the sum; a norm moves by at most the norm of the error
-    p, n = attrs.get("p", 2), math.prod(attrs["kernel"])
-    moved = None if errors[0] is None else _lp_pool(attrs, errors[0])[0]
-    return (add_up(outputs[0], scaled(outputs[0], u * (8 + growth(n) / p)), moved),)
-
-
-register(Kind("lp_pool", _lp_pool, _lp_error))
+averaging("average_pool", _average, lambda attrs, x, y: math.prod(attrs["kernel"]))
+norming("lp_pool", _lp_pool, lambda attrs, x: math.prod(attrs["kernel"]))
 
 
 # ---- global and adaptive -------------------------------------------------------------------------
@@ -204,46 +220,18 @@ def _spatial(x: torch.Tensor) -> tuple[int, ...]:
     return tuple(range(2, x.dim()))
 
 
-def _global_average_error(
-    attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
-) -> tuple[Error]:
-    x, e, y = inputs[0], errors[0], outputs[0]
-    axes, n = _spatial(x), math.prod(x.shape[2:])
-    own = mag(x).mean(axes, keepdim=True).mul_(growth(n) * u) if u else None
-    return (add_up(y, own, scaled(y, u), None if e is None else e.mean(axes, keepdim=True)),)
-
-
-def _global_max_error(
-    attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
-) -> tuple[Error]:
-    return (None if errors[0] is None else errors[0].amax(_spatial(errors[0]), keepdim=True),)
-
-
-def _global_lp(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor]:
+def _global_lp(attrs: Attrs, x: torch.Tensor) -> torch.Tensor:
     p = attrs.get("p", 2)
-    return ((x.abs() ** p).sum(_spatial(x), keepdim=True).pow(1 / p),)
+    return (x.abs() ** p).sum(_spatial(x), keepdim=True).pow(1 / p)
 
 
-def _global_lp_error(
-    attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
-) -> tuple[Error]:
-    n, p = math.prod(inputs[0].shape[2:]), attrs.get("p", 2)
-    moved = None if errors[0] is None else _global_lp(attrs, errors[0])[0]
-    return (add_up(outputs[0], scaled(outputs[0], u * (8 + growth(n) / p)), moved),)
-
-
-register(
-    Kind("global_average_pool", lambda attrs, x: (x.mean(_spatial(x), keepdim=True),), _global_average_error)
+averaging(
+    "global_average_pool",
+    lambda attrs, x: x.mean(_spatial(x), keepdim=True),
+    lambda attrs, x, y: math.prod(x.shape[2:]),
 )
-register(
-    Kind(
-        "global_max_pool",
-        lambda attrs, x: (x.amax(_spatial(x), keepdim=True),),
-        _global_max_error,
-        exact=True,
-    )
-)
-register(Kind("global_lp_pool", _global_lp, _global_lp_error))
+norming("global_lp_pool", _global_lp, lambda attrs, x: math.prod(x.shape[2:]))
+moving("global_max_pool", lambda attrs, x: x.amax(_spatial(x), keepdim=True))
 
 _ADAPTIVE_MEAN = {1: F.adaptive_avg_pool1d, 2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}
 _ADAPTIVE_MAX: dict[int, Any] = {1: F.adaptive_max_pool1d, 2: F.adaptive_max_pool2d, 3: F.adaptive_max_pool3d}
@@ -259,28 +247,12 @@ def _adaptive(table: dict[int, Any]) -> Callable[[Attrs, torch.Tensor], torch.Te
     return run
 
 
-_adaptive_mean, _adaptive_max = _adaptive(_ADAPTIVE_MEAN), _adaptive(_ADAPTIVE_MAX)
-
-
-def _adaptive_mean_error(
-    attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
-) -> tuple[Error]:
-    x, e, y = inputs[0], errors[0], outputs[0]
-    n = math.prod(-(-a // b) + 1 for a, b in zip(x.shape[2:], y.shape[2:]))
-    own = _adaptive_mean(attrs, mag(x)).mul_(growth(n) * u) if u else None
-    return (add_up(y, own, scaled(y, u), None if e is None else _adaptive_mean(attrs, e)),)
-
-
-def _adaptive_max_error(
-    attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
-) -> tuple[Error]:
-    return (None if errors[0] is None else _adaptive_max(attrs, errors[0]),)
-
-
-register(Kind("adaptive_average_pool", lambda attrs, x: (_adaptive_mean(attrs, x),), _adaptive_mean_error))
-register(
-    Kind("adaptive_max_pool", lambda attrs, x: (_adaptive_max(attrs, x),), _adaptive_max_error, exact=True)
+averaging(
+    "adaptive_average_pool",
+    _adaptive(_ADAPTIVE_MEAN),
+    lambda attrs, x, y: math.prod(-(-a // b) + 1 for a, b in zip(x.shape[2:], y.shape[2:])),
 )
+moving("adaptive_max_pool", _adaptive(_ADAPTIVE_MAX))
 
 
 # ---- unpooling -----------------------------------------------------------------------------------
@@ -306,8 +278,4 @@ def _unpool(attrs: Attrs, x: torch.Tensor, index: torch.Tensor, shape: Any = Non
     return y
 
 
-def _unpool_error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
-    return (None if errors[0] is None else _unpool(attrs, errors[0], *inputs[1:]),)
-
-
-register(Kind("max_unpool", lambda attrs, *xs: (_unpool(attrs, *xs),), _unpool_error, exact=True))
+moving("max_unpool", _unpool)

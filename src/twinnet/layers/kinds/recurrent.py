@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,8 @@ from twinnet.layers.kinds._base import Attrs, Error, Errors, Kind, Tensors, regi
 from twinnet.layers.kinds._jitter import jitter_error
 
 Act = Callable[[torch.Tensor], torch.Tensor]
+Cell = Callable[..., list[torch.Tensor]]
+"""One step: from the projected input and the states to the new states."""
 
 
 def _activation(name: str, alpha: float | None, beta: float | None) -> Act:
@@ -32,7 +34,7 @@ def _activation(name: str, alpha: float | None, beta: float | None) -> Act:
         return lambda x: (1.0 if alpha is None else alpha) * torch.tanh((1.0 if beta is None else beta) * x)
     if name == "thresholdedrelu":
         return lambda x: F.threshold(x, 1.0 if alpha is None else alpha, 0.0)
-    raise ValueError(f"activation {name} of a recurrent layer")
+    raise ValueError(f"unknown activation {name!r} of a recurrent layer")
 
 
 def _activations(attrs: Attrs, default: tuple[str, ...], directions: int) -> list[list[Act]]:
@@ -47,10 +49,12 @@ def _activations(attrs: Attrs, default: tuple[str, ...], directions: int) -> lis
 
 
 class _Run:
-    """What all three share: directions, initial state, sequence lengths, layout."""
+    """One evaluation: directions, state, sequence lengths and layout, which all three kinds share."""
 
-    def __init__(self, attrs: Attrs, inputs: list[Any], gates: int) -> None:
-        x, w, r, b = inputs[:4]
+    def __init__(self, attrs: Attrs, inputs: Tensors, gates: int, activations: tuple[str, ...]) -> None:
+        self.given = [*inputs, *[None] * (8 - len(inputs))]
+        x, w, r, b = self.given[:4]
+        self.attrs = attrs
         self.batch_first = bool(attrs.get("layout", 0))
         self.x = x.transpose(0, 1) if self.batch_first else x
         self.steps, self.batch = self.x.shape[:2]
@@ -60,13 +64,16 @@ class _Run:
         size = gates * self.hidden
         self.wb = [None if b is None else b[d, :size] for d in range(self.directions)]
         self.rb = [None if b is None else b[d, size:] for d in range(self.directions)]
-        self.lengths = ints(inputs[4])
+        self.activations = _activations(attrs, activations, self.directions)
+        self.lengths = ints(self.given[4])
         self.clip = attrs.get("clip")
         self.backwards = {"forward": [False], "reverse": [True]}.get(
             attrs.get("direction", "forward"), [False, True]
         )
 
-    def start(self, given: Any, direction: int) -> torch.Tensor:
+    def start(self, place: int, direction: int) -> torch.Tensor:
+        """The initial state that the operand at `place` gives; zeros if it is absent."""
+        given = self.given[place]
         if given is None:
             return torch.zeros(self.batch, self.hidden, dtype=self.x.dtype)
         return (given.transpose(0, 1) if self.batch_first else given)[direction]
@@ -74,8 +81,10 @@ class _Run:
     def limit(self, t: torch.Tensor) -> torch.Tensor:
         return t if self.clip is None else t.clamp(-self.clip, self.clip)
 
-    def order(self, backwards: bool) -> list[int]:
-        return list(reversed(range(self.steps))) if backwards else list(range(self.steps))
+    def total(self, direction: int, xw: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        """What goes into the gates: the projected input, the projected state and its bias."""
+        total, bias = xw + h @ self.r[direction].t(), self.rb[direction]
+        return total if bias is None else total + bias
 
     def live(self, step: int) -> torch.Tensor | None:
         """Which sequences of the batch reach this step."""
@@ -83,27 +92,28 @@ class _Run:
             return None
         return torch.tensor([step < n for n in self.lengths]).reshape(-1, 1)
 
-    def walk(
-        self, direction: int, states: list[torch.Tensor], cell: Any
-    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    def walk(self, direction: int, cell: Cell, states: int) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """All steps of one direction: the outputs, and the last states."""
         projected = torch.matmul(self.x, self.w[direction].t())
         bias = self.wb[direction]
         if bias is not None:
             projected = projected + bias
+        last = [self.start(5 + k, direction) for k in range(states)]
         out = torch.zeros(self.steps, self.batch, self.hidden, dtype=self.x.dtype)
-        for step in self.order(self.backwards[direction]):
-            fresh = cell(projected[step], *states)
+        steps = range(self.steps)
+        for step in reversed(steps) if self.backwards[direction] else steps:
+            fresh = cell(projected[step], *last)
             live = self.live(step)
             if live is not None:
-                fresh = [torch.where(live, new, old) for new, old in zip(fresh, states)]
+                fresh = [torch.where(live, new, old) for new, old in zip(fresh, last)]
                 out[step] = torch.where(live, fresh[0], torch.zeros_like(fresh[0]))
             else:
                 out[step] = fresh[0]
-            states = list(fresh)
-        return out, states
+            last = list(fresh)
+        return out, last
 
-    def finish(self, outs: list[torch.Tensor], states: list[list[torch.Tensor]]) -> tuple[torch.Tensor, ...]:
-        y = torch.stack(outs, 1)
+    def finish(self, outs: Tensors, states: Sequence[Tensors]) -> tuple[torch.Tensor, ...]:
+        y = torch.stack(list(outs), 1)
         finals = [torch.stack(s, 0) for s in zip(*states)]
         if self.batch_first:
             y = y.permute(2, 0, 1, 3)
@@ -111,114 +121,62 @@ class _Run:
         return (y.contiguous(), *finals)
 
 
-def _padded(inputs: tuple[Any, ...], count: int) -> list[Any]:
-    return [*inputs, *[None] * (count - len(inputs))]
+def _lstm(run: _Run, d: int) -> Cell:
+    f, g, h_act = run.activations[d]
+    peep = None if run.given[7] is None else run.given[7][d].chunk(3)
+
+    def cell(xw: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> list[torch.Tensor]:
+        i, o, forget, c_new = run.total(d, xw, h).chunk(4, -1)
+        if peep is not None:
+            i, forget = i + peep[0] * c, forget + peep[2] * c
+        i = f(run.limit(i))
+        forget = 1 - i if run.attrs.get("input_forget") else f(run.limit(forget))
+        c = forget * c + i * g(run.limit(c_new))
+        if peep is not None:
+            o = o + peep[1] * c
+        return [f(run.limit(o)) * h_act(c), c]
+
+    return cell
 
 
-def _lstm(attrs: Attrs, *inputs: Any) -> tuple[torch.Tensor, ...]:
-    given = _padded(inputs, 8)
-    run = _Run(attrs, given, 4)
-    acts = _activations(attrs, ("Sigmoid", "Tanh", "Tanh"), run.directions)
-    outs, states = [], []
-    for d in range(run.directions):
-        f, g, h_act = acts[d]
-        peep = None if given[7] is None else given[7][d].chunk(3)
-        back, bias = run.r[d].t(), run.rb[d]
+def _gru(run: _Run, d: int) -> Cell:
+    f, g = run.activations[d]
+    size, bias = run.hidden, run.rb[d]
+    gates, new = run.r[d][: 2 * size].t(), run.r[d][2 * size :].t()
+    zero = torch.zeros(3 * size, dtype=run.x.dtype) if bias is None else bias
 
-        def cell(
-            xw: torch.Tensor,
-            h: torch.Tensor,
-            c: torch.Tensor,
-            f: Act = f,
-            g: Act = g,
-            h_act: Act = h_act,
-            peep: Any = peep,
-            back: torch.Tensor = back,
-            bias: Any = bias,
-        ) -> list[torch.Tensor]:
-            total = xw + h @ back
-            if bias is not None:
-                total = total + bias
-            i, o, forget, c_new = total.chunk(4, -1)
-            if peep is not None:
-                i, forget = i + peep[0] * c, forget + peep[2] * c
-            i = f(run.limit(i))
-            forget = 1 - i if attrs.get("input_forget") else f(run.limit(forget))
-            c = forget * c + i * g(run.limit(c_new))
-            if peep is not None:
-                o = o + peep[1] * c
-            return [f(run.limit(o)) * h_act(c), c]
+    def cell(xw: torch.Tensor, h: torch.Tensor) -> list[torch.Tensor]:
+        z, r = f(run.limit(xw[:, : 2 * size] + h @ gates + zero[: 2 * size])).chunk(2, -1)
+        if run.attrs.get("linear_before_reset"):
+            n = g(run.limit(xw[:, 2 * size :] + r * (h @ new + zero[2 * size :])))
+        else:
+            n = g(run.limit(xw[:, 2 * size :] + (r * h) @ new + zero[2 * size :]))
+        return [(1 - z) * n + z * h]
 
-        out, last = run.walk(d, [run.start(given[5], d), run.start(given[6], d)], cell)
-        outs.append(out)
-        states.append(last)
-    return run.finish(outs, states)
+    return cell
 
 
-def _gru(attrs: Attrs, *inputs: Any) -> tuple[torch.Tensor, ...]:
-    given = _padded(inputs, 6)
-    run = _Run(attrs, given, 3)
-    acts = _activations(attrs, ("Sigmoid", "Tanh"), run.directions)
-    outs, states = [], []
-    for d in range(run.directions):
-        f, g = acts[d]
-        size = run.hidden
-        gates, new = run.r[d][: 2 * size].t(), run.r[d][2 * size :].t()
-        bias = run.rb[d]
-        zero = torch.zeros(3 * size, dtype=run.x.dtype) if bias is None else bias
-
-        def cell(
-            xw: torch.Tensor,
-            h: torch.Tensor,
-            f: Act = f,
-            g: Act = g,
-            gates: torch.Tensor = gates,
-            new: torch.Tensor = new,
-            zero: torch.Tensor = zero,
-            size: int = size,
-        ) -> list[torch.Tensor]:
-            z, r = f(run.limit(xw[:, : 2 * size] + h @ gates + zero[: 2 * size])).chunk(2, -1)
-            if attrs.get("linear_before_reset"):
-                n = g(run.limit(xw[:, 2 * size :] + r * (h @ new + zero[2 * size :])))
-            else:
-                n = g(run.limit(xw[:, 2 * size :] + (r * h) @ new + zero[2 * size :]))
-            return [(1 - z) * n + z * h]
-
-        out, last = run.walk(d, [run.start(given[5], d)], cell)
-        outs.append(out)
-        states.append(last)
-    return run.finish(outs, states)
+def _rnn(run: _Run, d: int) -> Cell:
+    (f,) = run.activations[d]
+    return lambda xw, h: [f(run.limit(run.total(d, xw, h)))]
 
 
-def _rnn(attrs: Attrs, *inputs: Any) -> tuple[torch.Tensor, ...]:
-    given = _padded(inputs, 6)
-    run = _Run(attrs, given, 1)
-    acts = _activations(attrs, ("Tanh",), run.directions)
-    outs, states = [], []
-    for d in range(run.directions):
-        (f,) = acts[d]
-        back, bias = run.r[d].t(), run.rb[d]
+def _recurrent(
+    name: str, cell: Callable[[_Run, int], Cell], gates: int, activations: tuple[str, ...], states: int = 1
+) -> None:
+    """Register a recurrent layer; `cell` makes the function that computes one step of a direction."""
 
-        def cell(
-            xw: torch.Tensor, h: torch.Tensor, f: Act = f, back: torch.Tensor = back, bias: Any = bias
-        ) -> list[torch.Tensor]:
-            total = xw + h @ back
-            return [f(run.limit(total if bias is None else total + bias))]
+    def evaluate(attrs: Attrs, *inputs: Any) -> tuple[torch.Tensor, ...]:
+        run = _Run(attrs, inputs, gates, activations)
+        return run.finish(*zip(*(run.walk(d, cell(run, d), states) for d in range(run.directions))))
 
-        out, last = run.walk(d, [run.start(given[5], d)], cell)
-        outs.append(out)
-        states.append(last)
-    return run.finish(outs, states)
-
-
-def _recurrent(name: str, run: Callable[..., tuple[torch.Tensor, ...]]) -> None:
     def error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error, ...]:
         width = inputs[1].shape[-1] + inputs[2].shape[-1]
-        return jitter_error(lambda *xs: run(attrs, *xs), inputs, errors, outputs, u, width)
+        return jitter_error(lambda *xs: evaluate(attrs, *xs), inputs, errors, outputs, u, width)
 
-    register(Kind(name, run, error))
+    register(Kind(name, evaluate, error))
 
 
-_recurrent("lstm", _lstm)
-_recurrent("gru", _gru)
-_recurrent("rnn", _rnn)
+_recurrent("lstm", _lstm, 4, ("Sigmoid", "Tanh", "Tanh"), states=2)
+_recurrent("gru", _gru, 3, ("Sigmoid", "Tanh"))
+_recurrent("rnn", _rnn, 1, ("Tanh",))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,7 +25,25 @@ from twinnet.layers.kinds._base import (
 )
 
 Reduce = Callable[[torch.Tensor, tuple[int, ...], bool], torch.Tensor]
-Bound = Callable[[torch.Tensor, Error, torch.Tensor, tuple[int, ...], bool, int, float], Error]
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """One reduction to bound: `x` with error `e` became `y`; `n` elements met in each output, rounded by `u`."""
+
+    x: Any
+    e: Error
+    y: Any
+    axes: tuple[int, ...]
+    keep: bool
+    n: int
+    u: float
+
+    def sum(self, t: torch.Tensor) -> torch.Tensor:
+        return _sum(t, self.axes, self.keep)
+
+
+Bound = Callable[[Reduced], Error]
 
 
 def _plan(attrs: Attrs, inputs: Tensors) -> tuple[tuple[int, ...] | None, bool, int]:
@@ -60,7 +79,7 @@ def reduction(
     def error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error]:
         axes, keep, n = _plan(attrs, inputs)
         own = u if inputs[0].is_floating_point() else 0.0
-        return (bound(inputs[0], errors[0], outputs[0], axes or (), keep, n, own),)
+        return (bound(Reduced(inputs[0], errors[0], outputs[0], axes or (), keep, n, own)),)
 
     register(Kind(name, evaluate, error, exact=exact))
 
@@ -82,8 +101,8 @@ def _each(fn: Callable[..., torch.Tensor], empty: float) -> Reduce:
             return x
         if any(x.shape[a] == 0 for a in axes):
             shape = [1 if i in axes else s for i, s in enumerate(x.shape)]
-            if not x.is_floating_point():  # the smallest or largest whole number; as bool, false or true
-                raise ValueError("the extreme of no whole numbers depends on their type")
+            if not x.is_floating_point():  # the smallest or largest integer of the type
+                raise ValueError("the extreme of an empty integer tensor depends on its type")
             full = torch.full(shape, empty, dtype=torch.float64)
             return full if keep else full.squeeze(axes)
         return fn(x, axes, keepdim=keep)
@@ -97,50 +116,49 @@ def _prod(x: torch.Tensor, axes: tuple[int, ...], keep: bool) -> torch.Tensor:
     return x
 
 
-def _sum_bound(x: Any, e: Error, y: Any, axes: Any, keep: bool, n: int, u: float) -> Error:
-    own = _sum(mag(x), axes, keep).mul(growth(n) * u) if u and axes else None
-    return add_up(y, own, None if e is None else _sum(e, axes, keep))
+def _sum_bound(r: Reduced) -> Error:
+    own = r.sum(mag(r.x)).mul(growth(r.n) * r.u) if r.u and r.axes else None
+    return add_up(r.y, own, None if r.e is None else r.sum(r.e))
 
 
-def _mean_bound(x: Any, e: Error, y: Any, axes: Any, keep: bool, n: int, u: float) -> Error:
-    total = _sum_bound(x, e, y, axes, keep, n, u)
-    return add_up(y, None if total is None else total / max(n, 1), scaled(y, u))
+def _mean_bound(r: Reduced) -> Error:
+    total = _sum_bound(r)
+    return add_up(r.y, None if total is None else total / max(r.n, 1), scaled(r.y, r.u))
 
 
-def _extreme_bound(x: Any, e: Error, y: Any, axes: Any, keep: bool, n: int, u: float) -> Error:
-    return e if e is None or not axes else _each(torch.amax, 0.0)(e, axes, keep)
+def _extreme_bound(r: Reduced) -> Error:
+    return r.e if r.e is None or not r.axes else _each(torch.amax, 0.0)(r.e, r.axes, r.keep)
 
 
-def _prod_bound(x: Any, e: Error, y: Any, axes: Any, keep: bool, n: int, u: float) -> Error:
-    own = scaled(y, u * max(n - 1, 0))
-    return add_up(y, own, None if e is None else _prod(mag(x) + e, axes, keep) - mag(y))
+def _prod_bound(r: Reduced) -> Error:
+    own = scaled(r.y, r.u * max(r.n - 1, 0))
+    return add_up(r.y, own, None if r.e is None else _prod(mag(r.x) + r.e, r.axes, r.keep) - mag(r.y))
 
 
-def _l2_bound(x: Any, e: Error, y: Any, axes: Any, keep: bool, n: int, u: float) -> Error:
+def _l2_bound(r: Reduced) -> Error:
     # sqrt halves the relative error of the sum of squares; a norm moves by at most the norm of the error
-    moved = None if e is None else _sum(e.square(), axes, keep).sqrt()
-    return add_up(y, scaled(y, u * (growth(n) / 2 + 2)), moved)
+    moved = None if r.e is None else r.sum(r.e.square()).sqrt()
+    return add_up(r.y, scaled(r.y, r.u * (growth(r.n) / 2 + 2)), moved)
 
 
-def _square_bound(x: Any, e: Error, y: Any, axes: Any, keep: bool, n: int, u: float) -> Error:
-    moved = None if e is None else _sum((2 * mag(x) + e) * e, axes, keep)
-    return add_up(y, scaled(y, u * (growth(n) + 1)), moved)
+def _square_bound(r: Reduced) -> Error:
+    moved = None if r.e is None else r.sum((2 * mag(r.x) + r.e) * r.e)
+    return add_up(r.y, scaled(r.y, r.u * (growth(r.n) + 1)), moved)
 
 
-def _log_sum_bound(x: Any, e: Error, y: Any, axes: Any, keep: bool, n: int, u: float) -> Error:
-    total = _sum(x, axes, keep)
-    part = _sum_bound(x, e, y, axes, keep, n, u)
-    own = scaled(y, 3 * u)
-    own = own if own is None else own.add_(u / 2)
+def _log_sum_bound(r: Reduced) -> Error:
+    part = _sum_bound(r)
+    own = scaled(r.y, 3 * r.u)
+    own = own if own is None else own.add_(r.u / 2)
     if part is None:
         return own
-    ratio = part / mag(total)
-    return add_up(y, own, torch.where(ratio < 1, -torch.log1p(-ratio.clamp(max=0.999)), float("inf")))
+    ratio = part / mag(r.sum(r.x))
+    return add_up(r.y, own, torch.where(ratio < 1, -torch.log1p(-ratio.clamp(max=0.999)), float("inf")))
 
 
-def _lse_bound(x: Any, e: Error, y: Any, axes: Any, keep: bool, n: int, u: float) -> Error:
-    own = None if not u else mag(y).mul_(3).add_(4 + growth(n)).mul_(u)
-    return add_up(y, own, None if e is None else _extreme_bound(x, e, y, axes, keep, n, 0.0))
+def _lse_bound(r: Reduced) -> Error:
+    own = None if not r.u else mag(r.y).mul_(3).add_(4 + growth(r.n)).mul_(r.u)
+    return add_up(r.y, own, _extreme_bound(r))
 
 
 reduction("reduce_sum", _sum, _sum_bound)

@@ -23,6 +23,7 @@ from twinnet.layers.kinds._base import (
     Kind,
     Tensors,
     add_up,
+    along,
     growth,
     mag,
     operand,
@@ -103,7 +104,7 @@ def _coordinates(how: str, axis: _Axis, dtype: torch.dtype) -> torch.Tensor:
         if m > 1:
             return start * (n - 1) + i * torch.tensor((end - start) * (n - 1) / (m - 1), dtype=dtype)
         return torch.full((m,), 0.5 * (start + end) * (n - 1), dtype=dtype)
-    raise ValueError(f"coordinates {how!r} of a resize")
+    raise ValueError(f"unknown coordinates {how!r} of a resize")
 
 
 def _cubic(d: torch.Tensor, a: float) -> torch.Tensor:
@@ -156,15 +157,13 @@ def _apply(x: torch.Tensor, taps: list[Taps], absolute: bool = False) -> torch.T
         if t.weight is None:
             x = _picked(x, t.axis, t.index[:, 0], size)
             continue
-        shape = [1] * x.dim()
-        shape[t.axis] = -1
         total: torch.Tensor | None = None
         for k in range(t.index.shape[1]):
             weight = t.weight[:, k]
             if not bool(weight.any()):
                 continue
             part = x.index_select(t.axis, t.index[:, k])
-            scale = (weight.abs() if absolute else weight).to(x.dtype).reshape(shape)
+            scale = along((weight.abs() if absolute else weight).to(x.dtype), t.axis, x.dim())
             total = part.mul_(scale) if total is None else total.addcmul_(part, scale)
         assert total is not None
         x = total
@@ -193,9 +192,8 @@ def _moved_axes(attrs: Attrs, inputs: Tensors) -> list[_Axis]:
 def _outside(attrs: Attrs, y: torch.Tensor, taps: list[Taps], value: float) -> torch.Tensor:
     for t in taps:
         if t.outside is not None and bool(t.outside.any()):
-            shape = [1] * y.dim()
-            shape[t.axis] = -1
-            y = torch.where(t.outside.reshape(shape), torch.tensor(value, dtype=y.dtype), y)
+            outside = along(t.outside, t.axis, y.dim())
+            y = torch.where(outside, torch.tensor(value, dtype=y.dtype), y)
     return y
 
 

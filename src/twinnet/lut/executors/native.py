@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from twinnet.errors import EngineError, UsageError
-from twinnet.lut.executors.recording import affine, check_planes, levels, record_plan, record_stage
+from twinnet.lut.executors.recording import StagedExecutor, affine, check_planes, levels
 from twinnet.lut.native import library
 from twinnet.lut.plan import INPUT, Plan, Plane, Stage, Table, Term
-from twinnet.lut.reference import Record
 
 __all__ = ["NativeExecutor"]
 
@@ -34,7 +33,7 @@ def _ints(values: Any, kind: type = np.int32) -> np.ndarray:
     return np.ascontiguousarray(np.array(values, kind))
 
 
-class NativeExecutor:
+class NativeExecutor(StagedExecutor):
     """Runs one plan natively, with the same integers as every other executor.
 
     `threads` is how many threads a run may use (None: every processor this process may run on). `kernels`
@@ -109,18 +108,7 @@ class NativeExecutor:
             out[...] = target
         return out
 
-    def record(self, plane: np.ndarray, record: Record) -> np.ndarray:
-        """Like `run` for one [rows, columns], calling `record(name, integers)` in the order of `sites`."""
-        check_planes(plane, 2)
-        return record_plan(self.plan, np.ascontiguousarray(plane), record, self._lookup, self._run_stage)
-
-    def record_stage(self, stage: Stage, registers: dict[str, np.ndarray], record: Record) -> np.ndarray:
-        """See `Executor.record_stage`."""
-        return record_stage(self.plan, stage, registers, record, self._lookup, self._run_stage)
-
-    def _lookup(
-        self, stage: Stage, term: Term, rotation: int, registers: dict[str, np.ndarray]
-    ) -> np.ndarray:
+    def lookup(self, stage: Stage, term: Term, rotation: int, registers: dict[str, np.ndarray]) -> np.ndarray:
         number = self._registers[stage.name] - 1
         rows, columns = registers[INPUT].shape[1:]
         source = self.plan.scales[term.sample.planes[0].register] // stage.cell
@@ -133,7 +121,7 @@ class NativeExecutor:
         self._check(status, "run")
         return out
 
-    def _run_stage(self, stage: Stage, registers: dict[str, np.ndarray]) -> np.ndarray:
+    def run_stage(self, stage: Stage, registers: dict[str, np.ndarray]) -> np.ndarray:
         rows, columns = registers[INPUT].shape[1:]
         scale = self.plan.scales[stage.name]
         out = np.empty((stage.channels, rows * scale, columns * scale), np.uint8)

@@ -11,18 +11,17 @@ from itertools import product
 
 import numpy as np
 
-from twinnet.lut.executors.recording import check_planes, levels, place, record_plan, record_stage
-from twinnet.lut.plan import INPUT, Plan, Plane, Sample, Stage, Table, Term
-from twinnet.lut.reference import Record
+from twinnet.lut.executors.recording import Registers, StagedExecutor, check_planes, levels
+from twinnet.lut.plan import INPUT, Plan, Plane, Sample, Stage, Table, Term, turn
+from twinnet.lut.reference import outside, place_block
 
 __all__ = ["NumpyExecutor"]
 
-Registers = dict[str, np.ndarray]
 _CHUNK = 1 << 16
 """Sites handled together: temporary arrays stay in the cache."""
 
 
-class NumpyExecutor:
+class NumpyExecutor(StagedExecutor):
     """Runs one plan in numpy.
 
     >>> from twinnet.lut.plan import Requant
@@ -52,35 +51,26 @@ class NumpyExecutor:
         out[...] = done
         return out
 
-    def record(self, plane: np.ndarray, record: Record) -> np.ndarray:
-        """Like `run` for one [rows, columns], calling `record(name, integers)` in the order of `sites`."""
-        check_planes(plane, 2)
-        return record_plan(self.plan, plane, record, self._lookup, self._run_stage)
-
-    def record_stage(self, stage: Stage, registers: dict[str, np.ndarray], record: Record) -> np.ndarray:
-        """See `Executor.record_stage`."""
-        return record_stage(self.plan, stage, registers, record, self._lookup, self._run_stage)
-
     def _run_plane(self, plane: np.ndarray) -> np.ndarray:
         registers: Registers = {INPUT: plane[None]}
         for stage in self.plan.stages:
-            registers[stage.name] = self._run_stage(stage, registers)
+            registers[stage.name] = self.run_stage(stage, registers)
         return registers[self.plan.stages[-1].name]
 
-    def _run_stage(self, stage: Stage, registers: Registers) -> np.ndarray:
+    def run_stage(self, stage: Stage, registers: Registers) -> np.ndarray:
         # Blocks of a single pixel need no turning, so all rotations add up; others are turned once each.
         sums: dict[int, np.ndarray] = {}
         for term in stage.terms:
             factor = stage.denominator // term.denominator(self.plan.tables[term.table])
             for r in term.rotations:
                 turn = r if stage.upscale > 1 else 0
-                numerator = self._lookup(stage, term, r, registers)
+                numerator = self.lookup(stage, term, r, registers)
                 numerator *= factor
                 sums[turn] = numerator if turn not in sums else sums[turn] + numerator
-        total = sum(place(part, stage.channels, stage.upscale, r) for r, part in sums.items())
+        total = sum(place_block(part, stage, r) for r, part in sums.items())
         return np.searchsorted(self._levels[stage.name], total, side="right").astype(np.uint8)
 
-    def _lookup(self, stage: Stage, term: Term, rotation: int, registers: Registers) -> np.ndarray:
+    def lookup(self, stage: Stage, term: Term, rotation: int, registers: Registers) -> np.ndarray:
         table = self.plan.tables[term.table]
         values = _values(term, stage.cell, registers, rotation)
         shape = values.shape[1:]
@@ -124,28 +114,18 @@ def _dense(rows: np.ndarray, nodes: int, axes: int, thin: int) -> _Grid:
     return _Grid(rows, nodes, thin, [nodes**k for k in reversed(range(axes))], 0)
 
 
-def _turned(dy: int, dx: int, r: int, e: int) -> tuple[int, int]:
-    return ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[r]
-
-
-def _columns(start: int, n: int, cell: int, padding: str) -> np.ndarray:
-    where = np.arange(0, n, cell) + start
-    if padding == "edge" or n == 1:
-        return np.clip(where, 0, n - 1)
-    folded = np.mod(where, 2 * (n - 1))
-    return np.minimum(folded, 2 * (n - 1) - folded)
-
-
 def _pixels(
     sample: Sample, planes: tuple[Plane, ...], cell: int, registers: Registers, r: int
 ) -> list[np.ndarray]:
     found = []
-    for p, (dy, dx) in enumerate(sample.offsets):
+    for p, offset in enumerate(sample.offsets):
         plane = sample.plane(p, planes)
         image = registers[plane.register][plane.channel]
-        down, right = _turned(dy, dx, r, cell - 1)
-        rows = image[_columns(down, image.shape[0], cell, sample.padding)]
-        found.append(rows[:, _columns(right, image.shape[1], cell, sample.padding)])
+        rows, columns = (
+            outside(np.arange(0, n, cell) + d, n, sample.padding)
+            for n, d in zip(image.shape, turn(offset, r, cell))
+        )
+        found.append(image[rows][:, columns])
     return found
 
 

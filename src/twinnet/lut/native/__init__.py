@@ -6,18 +6,31 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from ctypes import POINTER, c_char_p, c_int, c_int8, c_int32, c_int64, c_uint8, c_void_p
 from functools import cache
 from pathlib import Path
 
 from twinnet.errors import EngineError
 
-__all__ = ["ABI", "find_library", "instruction_sets", "library", "open_library"]
+__all__ = [
+    "ABI",
+    "Signatures",
+    "built",
+    "declared",
+    "find_library",
+    "instruction_sets",
+    "library",
+    "not_built",
+]
 
 ABI = 1
 """The interface these bindings are written for; `twl_abi()` of the library must agree."""
 
-_SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
+Signatures = Mapping[str, tuple[object, tuple[object, ...]]]
+"""Result and arguments of every function, by name."""
+
+_SIGNATURES: Signatures = {
     "twl_abi": (c_int, ()),
     "twl_error": (c_char_p, ()),
     "twl_instruction_sets": (c_char_p, ()),
@@ -62,26 +75,41 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
 
 def find_library() -> Path | None:
     """The engine built into this installation, if any."""
-    here = Path(__file__).parent
-    found = [path for ending in ("so", "dylib", "pyd") for path in sorted(here.glob(f"_engine*.{ending}"))]
-    return found[0] if found else None
+    return built(Path(__file__).parent, "_engine")
+
+
+def built(folder: Path, stem: str) -> Path | None:
+    """The compiled library in a folder whose name begins with `stem`, if there is one."""
+    endings = (".so", ".dylib", ".pyd")
+    return next((path for path in sorted(folder.glob(f"{stem}*")) if path.suffix in endings), None)
 
 
 def open_library(path: Path) -> ctypes.CDLL:
     """Load an engine from a file and declare its functions. Calls release the interpreter lock."""
+    return declared(path, _SIGNATURES, "twl_abi", ABI)
+
+
+def declared(path: Path, signatures: Signatures, abi: str, wanted: int) -> ctypes.CDLL:
+    """A library with the types of its functions; `abi` names the function that must answer `wanted`."""
     try:
-        engine = ctypes.CDLL(str(path))
-        for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(engine, name)
+        library = ctypes.CDLL(str(path))
+        for name, (result, arguments) in signatures.items():
+            function = getattr(library, name)
             function.restype, function.argtypes = result, list(arguments)
     except (OSError, AttributeError) as error:
-        raise EngineError(f"the native engine {path} does not load: {error}", stage="load") from error
-    if engine.twl_abi() != ABI:
+        raise EngineError(f"the native library {path} does not load: {error}", stage="load") from error
+    if (found := getattr(library, abi)()) != wanted:
         raise EngineError(
-            f"the native engine {path} speaks interface {engine.twl_abi()}, this package {ABI}", stage="load",
+            f"the native library {path} has interface {found}, but this package needs {wanted}", stage="load",
             hint="build it again: pip install --force-reinstall --no-deps .",
         )  # fmt: skip
-    return engine
+    return library
+
+
+def not_built(what: str) -> EngineError:
+    """The error of an installation without a native library."""
+    hint = "install a C++ compiler (GCC 12 or newer) and pip install again; the numpy path needs none"
+    return EngineError(f"{what} not built", stage="load", hint=hint)
 
 
 @cache
@@ -89,10 +117,7 @@ def library() -> ctypes.CDLL:
     """The engine of this installation; an `EngineError` if it was not built."""
     path = find_library()
     if path is None:
-        raise EngineError(
-            "the native table engine was not built", stage="load",
-            hint="install a C++ compiler (GCC 12 or newer) and pip install again; the numpy path needs none",
-        )  # fmt: skip
+        raise not_built("the native table engine was")
     return open_library(path)
 
 

@@ -17,7 +17,7 @@ __all__ = ["SENTENCES", "Saying", "counted", "plain", "sayings", "sentence", "sp
 
 Sentence = Callable[..., str]
 SENTENCES: dict[str, Sentence] = {}
-"""Every sentence that was registered so far; `words` loads those of this package first."""
+"""All registered sentences; `words` loads those of this package first."""
 
 
 def sentence(code: str) -> Callable[[Sentence], Sentence]:
@@ -70,7 +70,7 @@ _FORMATTER = _Formatter()
 
 
 def words(fact: Fact | None) -> str:
-    """A fact in words; nothing for None. A code without a sentence is said as it is.
+    """A fact in words; empty for None. A code without a sentence is shown as it is.
 
     >>> words(Fact("nobody.knows", {"network": (1, 2), "twin": 0.1}))
     'nobody.knows: network (1,2), twin 0.1'
@@ -90,7 +90,7 @@ def words(fact: Fact | None) -> str:
 
 
 def plain(value: Any) -> str:
-    """A value as a person would write it.
+    """Format a value.
 
     >>> plain((1, 1)), plain(0.1 + 0.2), plain(1.0000000131302e-05), plain(3.0)
     ('(1,1)', '0.3', '1e-05', '3')
@@ -105,7 +105,7 @@ def plain(value: Any) -> str:
 
 
 def spaced(name: str) -> str:
-    """The name of an operator or attribute as words.
+    """An operator or attribute name with spaces.
 
     >>> spaced("batch_norm")
     'batch norm'

@@ -1,7 +1,7 @@
-"""Lookup tables: what a twin's tables do otherwise, and how two files of tables differ.
+"""Lookup tables: how a twin's tables differ, and how two files of tables differ.
 
-Most facts are said by a predicate, what one side does where the other does something else, so that a check can say "the
-twin pads edge where the network pads reflect" and a comparison of two files "B pads edge where A pads reflect".
+Most facts have a predicate, so that a check can say "the twin pads edge where the network pads reflect" and a
+comparison of two files "B pads edge where A pads reflect".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VERBS = {"div": "divides by", "mul": "multiplies by", "add": "adds", "clip": "c
 
 
 def predicate(code: str) -> Callable[[Predicate], Predicate]:
-    """Register what a fact says of the twin. `it` is what the other side is called; `term` names the lookups."""
+    """Register the predicate of a fact about the twin. `it` names the other side; `term` names the lookups."""
 
     def register(say: Predicate) -> Predicate:
         _PREDICATES[code] = say
@@ -261,8 +261,8 @@ def _(it: str, rows: int, of: int, seen: bool) -> str:
 
 
 @predicate("table.entries")
-def _(it: str, rows: int, of: int, seen: bool, mean: float, output: int | None, payload: int) -> str:
-    only = "" if output is None else f", all in output {output} of {payload}"
+def _(rows: int, of: int, seen: bool, mean: float, **at: Any) -> str:
+    only = "" if at["output"] is None else f", all in output {at['output']} of {at['payload']}"
     most = ": as from another export or training" if rows > 0.5 * of else ""
     return f"has other entries in {rows} of {_rows(of, seen)}, by {mean:.3g} on average{only}{most}"
 

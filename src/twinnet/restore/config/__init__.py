@@ -8,36 +8,8 @@ is one line there. There are no overrides: what the file says is what is done.
 ('mulut', 200000)
 """
 
-from twinnet.restore.config.base import Problem, Section
 from twinnet.restore.config.file import CONFIG_NAME, load, parse
-from twinnet.restore.config.fit_section import FitSection, FitStageSection
-from twinnet.restore.config.sections import (
-    CascadeStage,
-    DataSection,
-    ExportSection,
-    FinetuneSection,
-    ModelSection,
-    TrainSection,
-)
 from twinnet.restore.config.template import template
 from twinnet.restore.config.whole import SECTIONS, VERSION, Config
 
-__all__ = [
-    "CONFIG_NAME",
-    "SECTIONS",
-    "VERSION",
-    "CascadeStage",
-    "Config",
-    "DataSection",
-    "ExportSection",
-    "FinetuneSection",
-    "FitSection",
-    "FitStageSection",
-    "ModelSection",
-    "Problem",
-    "Section",
-    "TrainSection",
-    "load",
-    "parse",
-    "template",
-]
+__all__ = ["CONFIG_NAME", "SECTIONS", "VERSION", "Config", "load", "parse", "template"]

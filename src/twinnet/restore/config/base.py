@@ -17,7 +17,7 @@ __all__ = ["OneOf", "Problem", "Section"]
 
 @dataclass(frozen=True)
 class Problem:
-    """Something impossible in a config: at `key` (`("model", "scale")`), what it is, and what would be possible."""
+    """A mistake in a config: its key (`("model", "scale")`), what is wrong, and what is allowed."""
 
     key: tuple[str, ...]
     what: str
@@ -26,7 +26,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Marks a text that is one of several names, which are known only when asked for."""
+    """Marks a string that must be one of several names, which are looked up when it is checked."""
 
     names: Callable[[], Collection[str]]
 
@@ -42,12 +42,11 @@ class OneOf:
 class Section(BaseModel):
     """One `[section]`. Every field has a default and a description, which becomes its comment in the file.
 
-    Types are strict and unknown keys refused. What depends on several fields, or on other sections, is said by
-    `problems`.
+    Types are strict and unknown keys are refused. `problems` checks what depends on several fields or sections.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     def problems(self, config: Config) -> Iterator[Problem]:
-        """Impossible combinations in this section."""
+        """Invalid combinations in this section."""
         yield from ()

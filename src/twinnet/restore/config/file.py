@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,9 @@ from twinnet.restore.config.base import Problem
 from twinnet.restore.config.template import allowed_values
 from twinnet.restore.config.whole import SECTIONS, VERSION, Config
 
-__all__ = ["CONFIG_NAME", "MIGRATIONS", "load", "parse"]
+__all__ = ["CONFIG_NAME", "load", "parse"]
 
 CONFIG_NAME = "config.toml"
-
-MIGRATIONS: dict[int, Callable[[tomlkit.TOMLDocument], None]] = {}
-"""From a version to the next one: changes the document in place, keeping its comments."""
 
 
 def load(path: str | Path) -> Config:
@@ -44,7 +40,7 @@ def load(path: str | Path) -> Config:
 
 
 def parse(text: str, where: str = CONFIG_NAME) -> Config:
-    """The config a text says; older versions are migrated first.
+    """The config in a text.
 
     >>> parse('''version = 1
     ... [model]
@@ -57,13 +53,13 @@ def parse(text: str, where: str = CONFIG_NAME) -> Config:
     try:
         document = tomlkit.parse(text)
     except ParseError as error:
-        raise UsageError(f"{where}:{error.line}: this is no TOML: {error}") from error
+        raise UsageError(f"{where}:{error.line}: not valid TOML: {error}") from error
     except TOMLKitError as error:
-        raise UsageError(f"{where}: this is no TOML: {error}") from error
+        raise UsageError(f"{where}: not valid TOML: {error}") from error
     version = document.pop("version", None)
     if version is not None:
         version = version.unwrap() if hasattr(version, "unwrap") else version
-    _migrate(document, version, where, text)
+    _check_version(version, where, text)
     data: dict[str, Any] = document.unwrap()
     try:
         config = Config.model_validate(data)
@@ -77,10 +73,10 @@ def parse(text: str, where: str = CONFIG_NAME) -> Config:
     raise UsageError("\n".join(lines))
 
 
-def _migrate(document: tomlkit.TOMLDocument, version: Any, where: str, text: str) -> None:
+def _check_version(version: Any, where: str, text: str) -> None:
     if version is None:
         raise UsageError(
-            f"{where}: it does not say its version, so its keys cannot be trusted",
+            f"{where}: no version is stated, so its keys cannot be trusted",
             hint=f"this twinnet writes `version = {VERSION}` at the top; see `twinnet lut new`",
         )
     place = f"{where}:{line_of(text, ('version',)) or 1}"
@@ -89,19 +85,12 @@ def _migrate(document: tomlkit.TOMLDocument, version: Any, where: str, text: str
     if version > VERSION:
         raise UsageError(
             f"{place}: version {version} is newer than this twinnet, which reads up to {VERSION}",
-            hint="update twinnet, or write the file anew with `twinnet lut new`",
+            hint="update twinnet, or write a new file with `twinnet lut new`",
         )
-    for step in range(version, VERSION):
-        if step not in MIGRATIONS:
-            raise UsageError(
-                f"{place}: version {version} is too old: nothing leads from {step} to {step + 1}",
-                hint="write the file anew with `twinnet lut new`",
-            )
-        MIGRATIONS[step](document)
 
 
 def line_of(text: str, key: tuple[str, ...]) -> int | None:
-    """The line on which a key stands, else that of its section, else None.
+    """The line of a key, else that of its section, else None.
 
     >>> line_of("version = 1\\n[model]\\ntype = 'mulut'\\n", ("model", "type"))
     3
@@ -131,7 +120,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _problem(detail: dict[str, Any], data: dict[str, Any]) -> Problem:
-    """From pydantic's words to ours."""
+    """A complaint of pydantic in our words."""
     key = tuple(str(part) for part in detail["loc"])
     kind, value = str(detail["type"]), detail.get("input")
     if kind == "extra_forbidden":

@@ -56,10 +56,12 @@ class FitSection(Section):
     )
     half: bool = Field(default=True, description="Use every image once more at half its size.")
     iterations: list[int] = Field(
-        default=[10, 12, 12, 8], min_length=1, description="On grids of 3, 5, 9, 17, ... nodes."
+        default=[10, 12, 12, 8], min_length=1, description="Iterations on grids of 3, 5, 9, 17, ... nodes."
     )
     shares: list[float] = Field(
-        default=[0.1, 0.3, 1.0, 1.0], min_length=1, description="Share of the images used on them."
+        default=[0.1, 0.3, 1.0, 1.0],
+        min_length=1,
+        description="Share of the images used on each of these grids.",
     )
     size: float = Field(default=0.02, ge=0, description="Penalty on the size of a change.")
     axis: float = Field(default=1.0, ge=0, description="Penalty on differences along one tap.")
@@ -74,16 +76,16 @@ class FitSection(Section):
         return [s.stage() for s in self.stages] if self.preset == "own" else preset(self.preset, scale)
 
     def problems(self, config: Config) -> Iterator[Problem]:
-        """Stages that lead nowhere."""
+        """Numbers out of range, and stages that do not lead to the scale."""
         from twinnet.errors import UsageError
 
         if any(n < 1 for n in self.iterations):
-            yield Problem(("fit", "iterations"), f"not possible: {self.iterations}", "numbers from 1")
+            yield Problem(("fit", "iterations"), f"invalid value {self.iterations}", "numbers from 1")
         if any(not 0 < share <= 1 for share in self.shares):
-            yield Problem(("fit", "shares"), f"not possible: {self.shares}", "numbers over 0, up to 1")
+            yield Problem(("fit", "shares"), f"invalid value {self.shares}", "numbers over 0, up to 1")
         if self.preset != "own":
             if self.stages:
-                yield Problem(("fit", "stages"), f"preset {self.preset} has stages of its own", "[]")
+                yield Problem(("fit", "stages"), f"preset {self.preset} defines its own stages", "[]")
             return
         from twinnet.restore.fit.cascade import check_stages
 

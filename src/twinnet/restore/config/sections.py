@@ -58,9 +58,9 @@ class ModelSection(Section):
     )
     features: int = Field(default=64, ge=1, le=1024, description="Width of the hidden layers.")
     activation: Literal["relu", "gelu"] = Field(default="relu", description="Hidden activation.")
-    padding: Literal["edge", "reflect"] = Field(default="edge", description="What lies outside the image.")
+    padding: Literal["edge", "reflect"] = Field(default="edge", description="Pixels outside the image.")
     interpolation: Literal["simplex", "multilinear"] = Field(
-        default="simplex", description="Between table nodes."
+        default="simplex", description="Interpolation between table nodes."
     )
     cascade: list[CascadeStage] = Field(
         default_factory=list,
@@ -80,7 +80,7 @@ class ModelSection(Section):
         if self.type == "srlut" and self.modes not in ("s", "V", "F"):
             yield Problem(("model", "modes"), f"srlut has one pattern, not {self.modes!r}", "s, V or F")
         if self.type == "srlut" and self.activation != "relu":
-            yield Problem(("model", "activation"), "srlut has ReLUs", "relu")
+            yield Problem(("model", "activation"), "srlut uses ReLU", "relu")
         if self.type in ("mulut", "spf"):
             try:
                 patterns(self.modes)
@@ -128,7 +128,7 @@ class DataSection(Section):
     valid: list[str] = Field(
         default_factory=list, description="Folders to validate on. Empty: a part of train is held out."
     )
-    valid_low: list[str] = Field(default_factory=list, description="As train_low.")
+    valid_low: list[str] = Field(default_factory=list, description="Folders with the bad images of valid.")
     valid_share: float = Field(default=0.05, ge=0, le=0.5, description="Share of train that is held out.")
     bench: str = Field(
         default="", description="Folder of benchmark folders, each with HR/ (and LR_x4/ ...) or images."
@@ -176,17 +176,19 @@ class DataSection(Section):
 
 
 class _Loop(Section):
-    """What training and fine-tuning share."""
+    """Settings that training and fine-tuning share."""
 
     iterations: int = Field(default=200_000, ge=1, description="Steps of the optimiser.")
-    learning_rate: float = Field(default=1e-3, gt=0, le=10, description="At the start.")
-    learning_rate_end: float = Field(default=1e-4, ge=0, le=10, description="At the end (schedule cosine).")
+    learning_rate: float = Field(default=1e-3, gt=0, le=10, description="Learning rate at the start.")
+    learning_rate_end: float = Field(
+        default=1e-4, ge=0, le=10, description="Learning rate at the end, if cosine."
+    )
     schedule: Schedule = Field(default="cosine", description="How the learning rate falls.")
     loss: Loss = Field(default="mse", description="What is minimised, on images in [0, 1].")
-    betas: list[float] = Field(default=[0.9, 0.999], min_length=2, max_length=2, description="Of Adam.")
-    eps: float = Field(default=1e-8, gt=0, description="Of Adam.")
-    weight_decay: float = Field(default=0.0, ge=0, description="Of Adam.")
-    seed: int = Field(default=0, ge=0, description="Of everything random.")
+    betas: list[float] = Field(default=[0.9, 0.999], min_length=2, max_length=2, description="Betas of Adam.")
+    eps: float = Field(default=1e-8, gt=0, description="Epsilon of Adam.")
+    weight_decay: float = Field(default=0.0, ge=0, description="Weight decay of Adam.")
+    seed: int = Field(default=0, ge=0, description="Seed of all random numbers.")
     log_every: int = Field(default=100, ge=1, description="Iterations between lines of the log.")
     checkpoint_every: int = Field(default=2000, ge=1, description="Iterations between checkpoints.")
     keep_checkpoints: int = Field(default=5, ge=0, description="How many are kept beside the best; 0: all.")
@@ -201,9 +203,9 @@ class _Loop(Section):
         """Ranges that depend on each other."""
         name = next(n for n in type(config).model_fields if getattr(config, n) is self)
         if not all(0 <= beta < 1 for beta in self.betas):
-            yield Problem((name, "betas"), f"{self.betas} are not possible", "two numbers in [0, 1)")
+            yield Problem((name, "betas"), f"invalid value {self.betas}", "two numbers in [0, 1)")
         if 0 < self.validate_crop < 32:
-            yield Problem((name, "validate_crop"), "too small a part to be scored", "0, or 32 and more")
+            yield Problem((name, "validate_crop"), "too small to be scored", "0, or 32 and more")
         if self.schedule == "cosine" and self.learning_rate_end > self.learning_rate:
             yield Problem((name, "learning_rate_end"), "it must not exceed learning_rate")
 

@@ -24,8 +24,8 @@ def template(values: Mapping[str, Mapping[str, Any]] | None = None) -> str:
     """A whole config with all defaults, except for `values` by section and key.
 
     >>> print("\\n".join(template({"model": {"scale": 2}}).splitlines()[:9]))
-    # An experiment of twinnet. This file is the truth: no command changes its settings, and
-    # it is stored with everything that is made from it.
+    # An experiment of twinnet. Commands take their settings from this file and never change it;
+    # a copy is stored with everything they make.
     version = 1
     <BLANKLINE>
     [model]
@@ -38,10 +38,10 @@ def template(values: Mapping[str, Mapping[str, Any]] | None = None) -> str:
     document = tomlkit.document()
     document.add(
         tomlkit.comment(
-            "An experiment of twinnet. This file is the truth: no command changes its settings, and"
+            "An experiment of twinnet. Commands take their settings from this file and never change it;"
         )
     )
-    document.add(tomlkit.comment("it is stored with everything that is made from it."))
+    document.add(tomlkit.comment("a copy is stored with everything they make."))
     document.add("version", tomlkit.item(VERSION))
     for name, model in SECTIONS.items():
         table = tomlkit.table()

@@ -19,7 +19,7 @@ from twinnet.restore.config.sections import (
 __all__ = ["SECTIONS", "VERSION", "Config"]
 
 VERSION = 1
-"""Of the file's format; older ones are migrated by `twinnet.restore.config.file.MIGRATIONS`."""
+"""Version of the file's format."""
 
 
 class Config(BaseModel):

@@ -113,33 +113,23 @@ class Crops:
 class _Batches:
     """Batches by iteration, for torch's loader."""
 
-    def __init__(self, crops: Crops, start: int, stop: int, first: int, count: int) -> None:
-        self._crops, self._start, self._stop = crops, start, stop
-        self._first, self._count = first, count
+    def __init__(self, crops: Crops, iterations: range, first: int, count: int) -> None:
+        self._crops, self._iterations, self._first, self._count = crops, iterations, first, count
 
     def __len__(self) -> int:
-        return self._stop - self._start
+        return len(self._iterations)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
 
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        low, high = self._crops.batch(self._start + index, self._first, self._count)
+        low, high = self._crops.batch(self._iterations[index], self._first, self._count)
         return torch.from_numpy(low), torch.from_numpy(high)
 
 
 def batches(
-    crops: Crops,
-    start: int,
-    stop: int,
-    size: int,
-    *,
-    rank: int = 0,
-    ranks: int = 1,
-    workers: int = 0,
+    crops: Crops, iterations: range, size: int, *, rank: int = 0, ranks: int = 1, workers: int = 0
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The batches of iterations `start` to `stop`: this process's share of `size` crops each."""
+    """The batches of some iterations: this process's share of `size` crops each."""
     from torch.utils.data import DataLoader
 
     if size % ranks:
@@ -148,5 +138,5 @@ def batches(
             hint=f"make batch_size a multiple of {ranks}",
         )
     share = size // ranks
-    found = _Batches(crops, start, stop, rank * share, share)
+    found = _Batches(crops, iterations, rank * share, share)
     return iter(DataLoader(found, batch_size=None, num_workers=workers))  # type: ignore[arg-type]

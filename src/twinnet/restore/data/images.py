@@ -81,7 +81,7 @@ def find_images(folder: Path) -> list[Path]:
 
 
 def store(key: str, images: Callable[[], Iterator[tuple[str, np.ndarray | str]]]) -> ImageSet:
-    """The images kept under `key`, written now if they are not: names with pixels, or with why there are none."""
+    """The images cached under `key`. If there are none, `images` gives names with pixels, or with the reason."""
 
     def build(folder: Path) -> None:
         entries, skipped, offset = [], {}, 0
@@ -105,12 +105,12 @@ def store(key: str, images: Callable[[], Iterator[tuple[str, np.ndarray | str]]]
         return ImageSet(cached_folder(key, build), key)
     except OSError as error:
         raise UsageError(
-            f"the decoded images cannot be kept: {error}", hint="set TWINNET_CACHE to a folder with room"
+            f"cannot cache the decoded images: {error}", hint="set TWINNET_CACHE to a folder with room"
         ) from error
 
 
 def open_images(folders: Iterable[str | Path], watch: Watch | None = None) -> ImageSet:
-    """The images of all folders. Unreadable files are left out and listed; without any image left it is an error.
+    """The images of all folders. Unreadable files are left out and listed; it is an error if no image is left.
 
     >>> import tempfile
     >>> from twinnet.restore.sample import write_samples

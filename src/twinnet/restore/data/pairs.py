@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -43,24 +44,40 @@ class Pairs:
         """Some of them."""
         return replace(
             self,
-            good=_Some(self.good, which),
-            low=None if self.low is None else _Some(self.low, which),
+            good=_some(self.good, which),
+            low=None if self.low is None else _some(self.low, which),
             names=tuple(self.names[i] for i in which),
             hashes=tuple(self.hashes[i] for i in which),
         )
 
 
-class _Some(Sequence[np.ndarray]):
-    """A part of a sequence, without touching its elements."""
+class _Lazy(Sequence[np.ndarray]):
+    """Images that are made when they are asked for. Makers must pickle: workers of a loader get a copy."""
 
-    def __init__(self, of: Sequence[np.ndarray], which: Sequence[int]) -> None:
-        self._of, self._which = of, tuple(which)
+    def __init__(self, makers: Iterable[Callable[[], np.ndarray]]) -> None:
+        self._makers = tuple(makers)
 
     def __len__(self) -> int:
-        return len(self._which)
+        return len(self._makers)
 
     def __getitem__(self, index: int) -> np.ndarray:  # type: ignore[override]
-        return self._of[self._which[index]]
+        return self._makers[index]()
+
+
+def _some(images: Sequence[np.ndarray], which: Iterable[int]) -> Sequence[np.ndarray]:
+    return _Lazy(partial(images.__getitem__, k) for k in which)
+
+
+def _trained(task: Task, images: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+    return _Lazy(partial(_trained_one, task, images, k) for k in range(len(images)))
+
+
+def _trained_one(task: Task, images: Sequence[np.ndarray], index: int) -> np.ndarray:
+    return task.trained(images[index])
+
+
+def _cut(images: Sequence[np.ndarray], index: int, rows: int, columns: int) -> np.ndarray:
+    return images[index][:rows, :columns]
 
 
 def open_pairs(
@@ -118,28 +135,17 @@ def _given(task: Task, root: str | Path, low_root: str | Path, watch: Watch | No
 
 
 def _joined(parts: Sequence[Pairs]) -> Pairs:
+    def chain(sides: Iterable[Sequence[np.ndarray]]) -> Sequence[np.ndarray]:
+        return _Lazy(partial(side.__getitem__, k) for side in sides for k in range(len(side)))
+
     return Pairs(
         parts[0].task,
-        _Chain([part.good for part in parts]),
-        None if parts[0].low is None else _Chain([part.low for part in parts if part.low is not None]),
+        chain(part.good for part in parts),
+        None if parts[0].low is None else chain(part.low for part in parts if part.low is not None),
         tuple(name for part in parts for name in part.names),
         tuple(digest for part in parts for digest in part.hashes),
         {name: why for part in parts for name, why in part.skipped.items()},
     )
-
-
-class _Chain(Sequence[np.ndarray]):
-    """Several sequences one after the other."""
-
-    def __init__(self, parts: Sequence[Sequence[np.ndarray]]) -> None:
-        self._places = [(part, k) for part in parts for k in range(len(part))]
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __getitem__(self, index: int) -> np.ndarray:  # type: ignore[override]
-        part, k = self._places[index]
-        return part[k]
 
 
 def _kept(task: Task, part: str, images: ImageSet, watch: Watch | None) -> Sequence[np.ndarray]:
@@ -147,7 +153,7 @@ def _kept(task: Task, part: str, images: ImageSet, watch: Watch | None) -> Seque
     if part == "trained" and type(task).trained is Task.trained:
         return images
     if part == "trained" and task.only_cuts:
-        return _Cut(images, task, None)
+        return _trained(task, images)
     random = np.random.RandomState(0)
 
     def made() -> Iterator[tuple[str, np.ndarray]]:
@@ -163,7 +169,7 @@ def _kept(task: Task, part: str, images: ImageSet, watch: Watch | None) -> Seque
 def _matched(task: Task, good: ImageSet, low: ImageSet) -> tuple[Sequence[np.ndarray], Sequence[np.ndarray]]:
     """Bad images by the names of good ones; `0001x4` goes with `0001`."""
     by_name = {entry.name: k for k, entry in enumerate(low.entries)}
-    which, cut = [], []
+    cut: list[Callable[[], np.ndarray]] = []
     for k, entry in enumerate(good.entries):
         known = (entry.name, f"{entry.name}x{task.scale}", entry.name.replace("sharp", "blur"))
         found = next((by_name[name] for name in known if name in by_name), None)
@@ -180,23 +186,5 @@ def _matched(task: Task, good: ImageSet, low: ImageSet) -> tuple[Sequence[np.nda
                 f"{entry.name}: the bad image has {b.shape[0]} x {b.shape[1]} pixels, the good one "
                 f"{a.shape[0]} x {a.shape[1]}, which is not x{task.scale}"
             )
-        which.append(found)
-        cut.append((rows, columns))
-    return _Cut(good, task, None), _Cut(_Some(low, which), task, cut)
-
-
-class _Cut(Sequence[np.ndarray]):
-    """Good images as trained on, and bad ones cut to the part that goes with them."""
-
-    def __init__(self, of: Sequence[np.ndarray], task: Task, sizes: list[tuple[int, int]] | None) -> None:
-        self._of, self._task, self._sizes = of, task, sizes
-
-    def __len__(self) -> int:
-        return len(self._of)
-
-    def __getitem__(self, index: int) -> np.ndarray:  # type: ignore[override]
-        image = self._of[index]
-        if self._sizes is None:
-            return self._task.trained(image)
-        rows, columns = self._sizes[index]
-        return image[:rows, :columns]
+        cut.append(partial(_cut, low, found, rows, columns))
+    return _trained(task, good), _Lazy(cut)

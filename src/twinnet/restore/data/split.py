@@ -33,7 +33,7 @@ def training_data(
     experiment: Experiment, tests: Mapping[str, str] | None = None, watch: Watch | None = None, *,
     half: bool = False,
 ) -> TrainingData:  # fmt: skip
-    """The data of an experiment. `tests` has the hashes of test images with their names: none may be among it.
+    """The data of an experiment. `tests` maps hashes of test images to their names: none of them may be used.
 
     `half` adds every training image once more at half its size.
     """
@@ -52,7 +52,7 @@ def training_data(
     kept = [k for k, digest in enumerate(every.hashes) if digest not in held]
     if not kept:
         raise UsageError(
-            f"of {len(every)} images all are held out for validation, so none is left to train on",
+            f"all {len(every)} images are held out for validation, so none is left to train on",
             hint="add images, or name other ones in [data] valid",
         )
     train = every.chosen(kept)
@@ -91,5 +91,5 @@ def _never_test(train: Pairs, valid: Pairs, tests: Mapping[str, str]) -> None:
             if digest in tests:
                 raise UsageError(
                     f"[data] {what}: {name} is the test image {tests[digest]}",
-                    hint="an experiment is neither trained nor validated on what it is tested on",
+                    hint="test images must not be used for training or validation",
                 )

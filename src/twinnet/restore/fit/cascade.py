@@ -65,7 +65,7 @@ class FitStage:
 
 @dataclass(frozen=True)
 class StageReport:
-    """What came out of one stage."""
+    """The result of one stage."""
 
     name: str
     error: float
@@ -175,10 +175,14 @@ class Prepared:
 
 
 def prepare(
-    stage: FitStage, train: FitImages, valid: FitImages, begin: FitResult | None, reach: int, threads: int = 1
+    stage: FitStage,
+    images: tuple[FitImages, FitImages],
+    begin: FitResult | None,
+    reach: int,
+    threads: int = 1,
 ) -> Prepared:
     """Sites of the stage that comes after those of `begin`."""
-    sides = (Side(train), Side(valid))
+    sides = (Side(images[0]), Side(images[1]))
     before: tuple[Stage, ...] = begin.plan.stages if begin else ()
     tables: Mapping[str, Table] = begin.plan.tables if begin else {}
     for k in range(len(before)):
@@ -205,27 +209,27 @@ def _prepared(
 def fit_prepared(stage: FitStage, ready: Prepared, settings: Settings, watch: Watch | None = None) -> Fitted:
     """Fit the tables of a prepared stage."""
     layouts = stage_layouts(stage)
-    return fit_stage(layouts, *ready.data, 1 / len(layouts), float(CENTRE), settings, watch)
+    return fit_stage(layouts, ready.data, 1 / len(layouts), float(CENTRE), settings, watch)
 
 
 def fit_cascade(
     stages: Sequence[FitStage],
-    train: FitImages,
-    valid: FitImages,
+    images: tuple[FitImages, FitImages],
     settings: Settings | None = None,
     watch: Callable[[str], Watch | None] | None = None,
     begin: FitResult | None = None,
     keep: Callable[[FitResult], None] | None = None,
 ) -> FitResult:
-    """Fit all stages in order and return the plan. `watch(stage name)` gives what follows the stage's progress.
+    """Fit all stages in order to the first of `images`, validating on the second.
 
-    `begin` is a fit whose stages are kept; `stages` are those that come after them. `keep` is called after every
-    stage but the last with what there is, to go on from later.
+    `watch(stage name)` returns a function that is told about the progress of that stage. `begin` is a fit whose
+    stages are kept; `stages` are those that come after them. `keep` is called after every stage but the last with
+    the fit so far, to resume from later.
     """
     how = settings if settings is not None else Settings()
     before = begin.plan.stages if begin else ()
     check_stages(
-        stages, train.scale, begin.plan.scales if begin else None, before[-1].name if before else INPUT
+        stages, images[0].scale, begin.plan.scales if begin else None, before[-1].name if before else INPUT
     )
     reports: list[StageReport] = list(begin.stages) if begin else []
     ready: Prepared | None = None
@@ -233,7 +237,7 @@ def fit_cascade(
     for number, stage in enumerate(stages):
         reach = max(max(map(abs, o)) for layout in stage_layouts(stage) for o in layout.offsets) + stage.cell
         if ready is None or plan is None:
-            ready = prepare(stage, train, valid, begin, reach, how.threads)
+            ready = prepare(stage, images, begin, reach, how.threads)
         else:
             ready = _prepared(stage, ready.sides, plan.stages, plan.tables, plan.scales, reach)
         began = time.perf_counter(), time.process_time()
@@ -267,7 +271,7 @@ def _lower(
 def check_stages(
     stages: Sequence[FitStage], final: int, scales: Mapping[str, int] | None = None, before: str = INPUT
 ) -> None:
-    """Everything that can be wrong with stages that should lead to x`final`, before time is spent on the first.
+    """Check that stages lead to x`final`, before time is spent on the first.
 
     `scales` are those of the images there already, `before` the name of the last of them.
 

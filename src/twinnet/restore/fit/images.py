@@ -1,19 +1,15 @@
-"""What a cascade is fitted on: input planes, and the image each stage should give, at any scale on the way."""
+"""The data of a fit: input planes, and the image each stage should give, at any scale on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.restore.bicubic import modcrop, shrink
 from twinnet.restore.tasks import Task, pixels
-
-if TYPE_CHECKING:
-    from twinnet.restore.data import Pairs
 
 __all__ = ["FitImages", "planes_of"]
 
@@ -49,13 +45,7 @@ class FitImages:
 
     @classmethod
     def of_task(
-        cls,
-        task: Task,
-        images: Iterable[np.ndarray],
-        *,
-        planes: str = "one",
-        half: bool = False,
-        watch: Callable[[int], None] | None = None,
+        cls, task: Task, images: Iterable[np.ndarray], *, planes: str = "one", half: bool = False
     ) -> FitImages:
         """Pairs from good images.
 
@@ -77,22 +67,17 @@ class FitImages:
                 for plane in planes_of(good, number + turn, planes):
                     inputs.append(pixels(task.low(plane, random)))
                     goods.append(plane)
-            if watch is not None:
-                watch(number + 1)
         return cls(tuple(inputs), tuple(goods), task.scale)
 
     @classmethod
     def of_pairs(
-        cls, scale: int, pairs: Pairs, *, planes: str = "one", watch: Callable[[int], None] | None = None
+        cls, scale: int, pairs: Iterable[tuple[np.ndarray, np.ndarray]], *, planes: str = "one"
     ) -> FitImages:
-        """From bad images that are given rather than made."""
+        """From bad images that are given rather than made, each with its good one."""
         inputs, goods = [], []
-        for number in range(len(pairs)):
-            low, good = pairs.pair(number)
+        for number, (low, good) in enumerate(pairs):
             inputs += planes_of(pixels(low), number, planes)
             goods += planes_of(modcrop(good, scale), number, planes)
-            if watch is not None:
-                watch(number + 1)
         return cls(tuple(inputs), tuple(goods), scale)
 
 

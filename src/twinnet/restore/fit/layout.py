@@ -13,17 +13,7 @@ from twinnet.lut.grid import Grid
 from twinnet.lut.patterns import Offsets
 from twinnet.lut.plan import Table
 
-__all__ = ["TableLayout", "turn"]
-
-
-def turn(offset: tuple[int, int], r: int, cell: int) -> tuple[int, int]:
-    """An offset turned about the centre of its cell, as `twinnet.lut.plan` defines it.
-
-    >>> turn((0, 1), 1, cell=1), turn((-1, 0), 2, cell=2)
-    ((1, 0), (2, 1))
-    """
-    (dy, dx), e = offset, cell - 1
-    return ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[r]
+__all__ = ["TableLayout"]
 
 
 @dataclass(frozen=True)

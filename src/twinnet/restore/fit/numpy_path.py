@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from twinnet.restore.fit.layout import TableLayout, turn
+from twinnet.lut.plan import turn
+from twinnet.restore.fit.layout import TableLayout
+from twinnet.restore.fit.sites import SiteData
 
 __all__ = ["fit_pass", "squares", "walk"]
 
@@ -47,9 +49,10 @@ def vertices(layout: TableLayout, values: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _lookups(
-    layouts: Sequence[TableLayout], image: np.ndarray, border: int, rows: int, columns: int
+    layouts: Sequence[TableLayout], image: np.ndarray, target: np.ndarray, border: int
 ) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
     """Table, rotation, rows and weights of every lookup. `image` is [planes, phase rows, phase columns, ...]."""
+    rows, columns = target.shape[:2]
     for t, layout in enumerate(layouts):
         cell = layout.cell
         for r in range(4):
@@ -73,28 +76,24 @@ def _turns(n: int) -> list[np.ndarray]:
 
 def fit_pass(
     layouts: Sequence[TableLayout],
-    images: Sequence[np.ndarray],
-    targets: Sequence[np.ndarray],
-    border: int,
+    data: SiteData,
     tables: Sequence[np.ndarray],
     gain: float,
-    offset: float,
-    with_target: bool,
+    offset: float | None,
     with_gradient: bool,
 ) -> tuple[float, list[np.ndarray]]:
-    """Loss and half its gradient: the meaning of `twf_fit_pass`."""
+    """Loss and half its gradient, as `twf_fit_pass` computes them; without an `offset` the targets are left out."""
     outputs = layouts[0].outputs
     turns = _turns(layouts[0].upscale)
     gradients = [np.zeros_like(table, np.float64) for table in tables] if with_gradient else []
     loss = 0.0
-    for image, target in zip(images, targets):
-        rows, columns = target.shape[:2]
-        seen = list(_lookups(layouts, image, border, rows, columns))
-        total = np.zeros((rows * columns, outputs), np.float64)
+    for image, target in zip(data.images, data.targets):
+        seen = list(_lookups(layouts, image, target, data.border))
+        total = np.zeros((target.shape[0] * target.shape[1], outputs), np.float64)
         for t, r, cells, weights in seen:
             total += np.einsum("is,isc->sc", weights, tables[t][cells])[:, turns[r]]
         residual = total * gain
-        if with_target:
+        if offset is not None:
             residual += offset - target.reshape(-1, outputs).astype(np.float64)
         loss += float((residual**2).sum())
         residual *= gain
@@ -107,16 +106,10 @@ def fit_pass(
     return loss, [gradient.astype(np.float32) for gradient in gradients]
 
 
-def squares(
-    layouts: Sequence[TableLayout],
-    images: Sequence[np.ndarray],
-    targets: Sequence[np.ndarray],
-    border: int,
-    gain: float,
-) -> list[np.ndarray]:
-    """Sum of squared weights of every row of every table: the meaning of `twf_squares`."""
+def squares(layouts: Sequence[TableLayout], data: SiteData, gain: float) -> list[np.ndarray]:
+    """Sum of squared weights of every row of every table, as `twf_squares` computes it."""
     sums = [np.zeros(layout.rows) for layout in layouts]
-    for image, target in zip(images, targets):
-        for t, _, cells, weights in _lookups(layouts, image, border, *target.shape[:2]):
+    for image, target in zip(data.images, data.targets):
+        for t, _, cells, weights in _lookups(layouts, image, target, data.border):
             sums[t] += np.bincount(cells.ravel(), (weights.ravel() * gain) ** 2, len(sums[t]))
     return [total.astype(np.float32) for total in sums]

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from twinnet.errors import EngineError, UsageError
+from twinnet.lut.plan import turn
 from twinnet.restore import native
 from twinnet.restore.fit import numpy_path
-from twinnet.restore.fit.layout import TableLayout, turn
+from twinnet.restore.fit.layout import TableLayout
 from twinnet.restore.fit.sites import SiteData
 
-__all__ = ["StageProblem"]
+__all__ = ["Passes", "StageProblem"]
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What runs the passes over the sites: `executor` is `auto`, `native` or `numpy`."""
+
+    threads: int = 1
+    executor: str = "auto"
+    instruction_set: str | None = None
+    """A variant of the native passes; None takes the best."""
 
 
 class StageProblem:
     """prediction = gain * (sum of all lookups, four rotations each) + offset, against the sites' targets.
 
-    Entries of all tables form one float32 vector; `split` gives views of the tables in it. `executor` is
-    `auto`, `native` or `numpy`, `instruction_set` a variant of the native passes (None: the best).
+    Entries of all tables form one float32 vector; `split` gives views of the tables in it.
     """
 
     def __init__(
@@ -30,10 +41,7 @@ class StageProblem:
         data: SiteData,
         gain: float,
         offset: float = 0.0,
-        *,
-        threads: int = 1,
-        executor: str = "auto",
-        instruction_set: str | None = None,
+        passes: Passes | None = None,
     ) -> None:
         if not layouts:
             raise UsageError("a stage needs at least one table")
@@ -47,16 +55,17 @@ class StageProblem:
             raise UsageError(
                 f"a pattern reaches {reach} cells away, the sites have a border of {data.border}"
             )
-        if executor not in ("auto", "native", "numpy"):
-            raise UsageError(f"no executor {executor!r} for fitting", hint="use auto, native or numpy")
+        how = passes if passes is not None else Passes()
+        if how.executor not in ("auto", "native", "numpy"):
+            raise UsageError(f"no executor {how.executor!r} for fitting", hint="use auto, native or numpy")
         self.layouts, self.data = tuple(layouts), data
-        self.gain, self.offset, self.threads = float(gain), float(offset), threads
+        self.gain, self.offset, self.threads = float(gain), float(offset), how.threads
         self.outputs = layouts[0].outputs
         sizes = [layout.rows * self.outputs for layout in layouts]
         self.starts = [0, *np.cumsum(sizes).tolist()]
         self.size: int = self.starts[-1]
-        self._native = executor == "native" or (executor == "auto" and native.available())
-        self._set = instruction_set.encode() if instruction_set else None
+        self._native = how.executor == "native" or (how.executor == "auto" and native.available())
+        self._set = how.instruction_set.encode() if how.instruction_set else None
         if self._native:
             self._library = native.library()
             self._problem, self._keep = self._describe()
@@ -89,8 +98,7 @@ class StageProblem:
     def squares(self) -> np.ndarray:
         """Diagonal of J'J, repeated for all outputs of a row."""
         if not self._native:
-            data = self.data
-            sums = numpy_path.squares(self.layouts, data.images, data.targets, data.border, self.gain)
+            sums = numpy_path.squares(self.layouts, self.data, self.gain)
             return np.repeat(np.concatenate(sums), self.outputs)
         rows = np.empty(self.size // self.outputs, np.float32)
         self._check(self._library.twf_squares(self._problem, self._set, self.gain, _floats(rows)))
@@ -100,12 +108,12 @@ class StageProblem:
         vector = np.ascontiguousarray(vector, np.float32)
         if vector.shape != (self.size,):
             raise UsageError(f"{vector.shape} parameters for tables with {self.size} entries")
-        data = self.data
         if not self._native:
+            offset = self.offset if with_target else None
+            tables = self.split(vector)
             loss, parts = numpy_path.fit_pass(
-                self.layouts, data.images, data.targets, data.border, self.split(vector), self.gain, self.offset,
-                with_target, with_gradient,
-            )  # fmt: skip
+                self.layouts, self.data, tables, self.gain, offset, with_gradient
+            )
             return loss, self.join(parts) if parts else np.empty(0, np.float32)
         gradient = np.empty(self.size if with_gradient else 0, np.float32)
         loss = ctypes.c_double()

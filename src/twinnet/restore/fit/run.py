@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twinnet.errors import UsageError
+from twinnet.progress import Report, progress, silent
 from twinnet.restore.config import Config
 from twinnet.restore.experiment import Experiment, open_experiment
 from twinnet.restore.fit.cascade import FitResult, FitStage, StageReport, fit_cascade
@@ -24,22 +25,21 @@ from twinnet.restore.fit.solve import Settings, Watch
 if TYPE_CHECKING:
     from twinnet.lut.plan import Plan
     from twinnet.restore.data import Pairs
-    from twinnet.restore.fit.search import Choice
-    from twinnet.restore.tasks import Task
+    from twinnet.restore.fit.search import Choice, Pool
 
 __all__ = ["FitDone", "fit", "fit_images", "held_out", "search", "settings_of"]
 
 
 @dataclass(frozen=True, eq=False)
 class FitDone:
-    """What a fit left behind."""
+    """The result of a fit."""
 
     path: Path
     result: FitResult
     psnr: float
     """On the validation planes, of the tables as they deploy."""
     plain: float
-    """The same for doing nothing (bicubic, or the input)."""
+    """The same without tables (bicubic, or the input)."""
     seconds: float
     cpu: float
 
@@ -60,44 +60,37 @@ def fit_images(experiment: Experiment, quiet: bool = False) -> tuple[FitImages, 
     """Training and validation planes of an experiment."""
     from twinnet.restore.benchmarks import hashes_of_tests
     from twinnet.restore.data import training_data
-    from twinnet.restore.screen import watching
+
+    s = experiment.config.fit
+    with progress(quiet=quiet) as watch:
+        data = training_data(experiment, hashes_of_tests(experiment, watch), watch)
+        train = _planes(experiment, data.train, s.planes, s.half, watch)
+        return train, _planes(experiment, data.valid, "all", False, watch)
+
+
+def _planes(experiment: Experiment, pairs: Pairs, planes: str, half: bool, watch: Report) -> FitImages:
     from twinnet.restore.tasks import task_of
 
-    s, task = experiment.config.fit, task_of(experiment.config)
-    given = bool(experiment.config.data.train_low)
-    with watching(quiet=quiet) as watch:
-        data = training_data(experiment, hashes_of_tests(experiment, watch), watch)
+    def numbers() -> Iterator[int]:
+        for number in range(len(pairs)):
+            watch("making planes", number / len(pairs))
+            yield number
 
-        def made(pairs: Pairs, planes: str, half: bool, what: str) -> FitImages:
-            tell = lambda number: watch(what, number / len(pairs))  # noqa: E731
-            return _planes(task, pairs, given, planes, half, tell)
-
-        return (
-            made(data.train, s.planes, s.half, "making training planes"),
-            made(data.valid, "all", False, "making validation planes"),
-        )
-
-
-def _planes(
-    task: Task, pairs: Pairs, given: bool, planes: str, half: bool, watch: Callable[[int], None] | None
-) -> FitImages:
-    if given:
-        return FitImages.of_pairs(task.scale, pairs, planes=planes, watch=watch)
-    good = (np.asarray(image) for image in pairs.good)
-    return FitImages.of_task(task, good, planes=planes, half=half, watch=watch)
+    task = task_of(experiment.config)
+    if experiment.config.data.train_low:
+        return FitImages.of_pairs(task.scale, map(pairs.pair, numbers()), planes=planes)
+    good = (np.asarray(pairs.good[number]) for number in numbers())
+    return FitImages.of_task(task, good, planes=planes, half=half)
 
 
 def held_out(folder: str | Path, tables: Path) -> tuple[float, float]:
-    """PSNR of some tables and of doing nothing over all validation planes of an experiment, as `fit` states them."""
+    """PSNR of some tables and of no restoration over all validation planes of an experiment, as `fit` states them."""
     from twinnet.lut.file import read
     from twinnet.restore.data import training_data
-    from twinnet.restore.tasks import task_of
 
     experiment = open_experiment(folder)
-    valid = training_data(experiment).valid
-    given = bool(experiment.config.data.train_low)
-    planes = _planes(task_of(experiment.config), valid, given, "all", False, None)
-    return _scores(experiment, read(tables).plan, planes)
+    valid = _planes(experiment, training_data(experiment).valid, "all", False, silent)
+    return _scores(experiment, read(tables).plan, valid)
 
 
 def fit(folder: str | Path, *, quiet: bool = False) -> FitDone:
@@ -113,7 +106,7 @@ def fit(folder: str | Path, *, quiet: bool = False) -> FitDone:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name("fitting.lut.safetensors")
     with _bars(len(stages), quiet) as watch:
-        result = _fit_on(experiment, stages, train, valid, partial, watch)
+        result = _fit_on(experiment, stages, (train, valid), partial, watch)
     seconds, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
     notes = (
         f"fitted by least squares on {train.sites:,} sites of {len(train.inputs)} planes, without a network",
@@ -128,9 +121,12 @@ def fit(folder: str | Path, *, quiet: bool = False) -> FitDone:
 
 
 def _fit_on(
-    experiment: Experiment, stages: Sequence[FitStage], train: FitImages, valid: FitImages, partial: Path,
+    experiment: Experiment,
+    stages: Sequence[FitStage],
+    images: tuple[FitImages, FitImages],
+    partial: Path,
     watch: Callable[[str], Watch | None],
-) -> FitResult:  # fmt: skip
+) -> FitResult:
     """Fit all stages, keeping each in `partial` as it is done; stages kept there by an interrupted fit of the same
     config are not fitted again."""
     from twinnet.lut.file import LutFile, read, write
@@ -147,36 +143,36 @@ def _fit_on(
         write(LutFile(result.plan, "partial", notes=notes, config=experiment.text, tuned=True), partial)
 
     rest = stages[len(begin.plan.stages) :] if begin else stages
-    return fit_cascade(rest, train, valid, settings_of(experiment.config), watch, begin, keep)
+    return fit_cascade(rest, images, settings_of(experiment.config), watch, begin, keep)
 
 
 def search(
     folder: str | Path,
-    stage: int = 1,
-    count: int = 3,
+    stage: int,
+    count: int,
     *,
-    among: int = 150,
-    window: int = 3,
+    pool: Pool,
     share: float = 0.2,
-    seed: int = 0,
     quiet: bool = False,
 ) -> list[Choice]:
-    """Patterns for one stage of an experiment's cascade, found on a share of its images."""
+    """Find `count` patterns for one stage of an experiment's cascade, on a share of its images."""
+    from twinnet.restore.fit.cascade import prepare
     from twinnet.restore.fit.search import candidates
     from twinnet.restore.fit.search import search as find
-    from twinnet.restore.screen import watching
 
     experiment = open_experiment(folder)
     stages = experiment.config.fit.cascade(experiment.config.model.scale)
     if not 1 <= stage <= len(stages):
         raise UsageError(f"the cascade has no stage {stage}", hint=f"1 to {len(stages)}")
     how = settings_of(experiment.config)
-    sides = [_some(side, share) for side in fit_images(experiment, quiet)]
-    begin = _before(stages[: stage - 1], sides[0], sides[1], how) if stage > 1 else None
+    train, valid = fit_images(experiment, quiet)
+    images = _some(train, share), _some(valid, share)
+    begin = _before(stages[: stage - 1], images, how) if stage > 1 else None
     template = stages[stage - 1]
-    pool = candidates(template.cell, max(1, len(template.sources)), window, limit=among, seed=seed)
-    with watching(quiet=quiet) as watch:
-        return find(template, sides[0], sides[1], count, begin=begin, among=pool, settings=how, watch=watch)
+    found = candidates(template.cell, max(1, len(template.sources)), pool)
+    ready = prepare(template, images, begin, pool.window + 2 * template.cell, how.threads)
+    with progress(quiet=quiet) as watch:
+        return find(template, ready, found, count, how, watch)
 
 
 def _some(images: FitImages, share: float) -> FitImages:
@@ -184,19 +180,19 @@ def _some(images: FitImages, share: float) -> FitImages:
     return FitImages(images.inputs[::step], images.goods[::step], images.scale)
 
 
-def _before(stages: Sequence[FitStage], train: FitImages, valid: FitImages, how: Settings) -> FitResult:
+def _before(stages: Sequence[FitStage], images: tuple[FitImages, FitImages], how: Settings) -> FitResult:
     """The stages before the one searched for, fitted towards the size they reach."""
     scales = {"input": 1}
     for number, stage in enumerate(stages, start=1):
         source = stage.sources[0] if stage.sources else f"stage{number - 1}" if number > 1 else "input"
         scales[f"stage{number}"] = scales[source] // stage.cell * stage.upscale
     scale = scales[f"stage{len(stages)}"]
-    sides = [FitImages(side.inputs, tuple(side.targets(scale)), scale) for side in (train, valid)]
-    return fit_cascade(stages, sides[0], sides[1], how)
+    train, valid = (FitImages(side.inputs, tuple(side.targets(scale)), scale) for side in images)
+    return fit_cascade(stages, (train, valid), how)
 
 
 def _scores(experiment: Experiment, plan: Plan, valid: FitImages) -> tuple[float, float]:
-    """PSNR of the tables and of doing nothing over all validation planes."""
+    """PSNR of the tables and of no restoration over all validation planes."""
     from twinnet.lut.executors import make
     from twinnet.restore.tasks import task_of
 

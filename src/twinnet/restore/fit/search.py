@@ -15,16 +15,19 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.lut.executors import make
 from twinnet.lut.grid import Grid
-from twinnet.restore.fit.cascade import FitResult, FitStage, Prepared, fit_prepared, prepare
-from twinnet.restore.fit.images import FitImages
+from twinnet.lut.plan import turn
+from twinnet.progress import Report as Watch
+from twinnet.progress import silent
+from twinnet.restore.fit.cascade import FitStage, Prepared, fit_prepared
 from twinnet.restore.fit.layout import TableLayout
 from twinnet.restore.fit.sites import SiteData
 from twinnet.restore.fit.solve import Settings, fit_stage
 
-__all__ = ["Choice", "candidates", "search"]
+__all__ = ["Choice", "Pool", "candidates", "search"]
 
 Tap = tuple[int, int, int]
-Watch = Callable[[str, float], None]
+_FINALISTS = 3
+"""Candidates of each round that are fitted together with the tables so far."""
 
 
 @dataclass(frozen=True)
@@ -33,28 +36,29 @@ class Choice:
 
     taps: tuple[Tap, ...]
     error: float
-    alone: tuple[tuple[float, tuple[Tap, ...]], ...]
-    """The best candidates of this round by their score alone, best first."""
 
 
-def candidates(
-    cell: int = 1,
-    planes: int = 1,
-    window: int = 3,
-    axes: int = 4,
-    limit: int = 200,
-    seed: int = 0,
-    centre: bool | None = None,
-) -> list[tuple[Tap, ...]]:
-    """Patterns that a reflection maps to themselves, within `window` pixels of the cell, no two of them turned
-    copies of each other. With `centre` (the default for single-pixel cells) every one has the pixel itself.
+@dataclass(frozen=True)
+class Pool:
+    """Which patterns are tried: at most `limit` of them, taps up to `window` pixels from the cell."""
 
-    >>> found = candidates(window=1, limit=1000)
+    limit: int = 150
+    window: int = 3
+    seed: int = 0
+
+
+def candidates(cell: int = 1, planes: int = 1, pool: Pool | None = None) -> list[tuple[Tap, ...]]:
+    """Patterns of four taps that a reflection maps to themselves, no two of them turned copies of each other.
+
+    In single-pixel cells every pattern has the pixel itself.
+
+    >>> found = candidates(pool=Pool(1000, window=1))
     >>> len(found), found[0]
     (6, ((0, 0, 0), (-1, 0, 0), (0, -1, 0), (0, 1, 0)))
     """
-    fixed: list[Tap] = [(0, 0, 0)] if (cell == 1 if centre is None else centre) else []
-    span = range(-window, cell + window)
+    pool = pool if pool is not None else Pool()
+    fixed: list[Tap] = [(0, 0, 0)] if cell == 1 else []
+    span = range(-pool.window, cell + pool.window)
     places = [(y, x, p) for p in range(planes) for y in span for x in span if (y, x, p) not in fixed]
     e = cell - 1
     reflections: Sequence[Callable[[Tap], Tap]] = (
@@ -65,16 +69,19 @@ def candidates(
     for reflect in reflections:
         alone = [t for t in places if reflect(t) == t]
         pairs = [(t, reflect(t)) for t in places if t < reflect(t)]
-        for taps in _combine(alone, pairs, axes - len(fixed)):
+        for taps in _combine(alone, pairs, 4 - len(fixed)):
             whole = (*fixed, *sorted(taps))
             key = min(_turned(whole, cell), key=lambda s: sorted(s))
             found.setdefault(key, whole)
     ordered = [found[key] for key in sorted(found, key=lambda s: (_spread(s, cell), sorted(s)))]
+    limit = pool.limit
     if len(ordered) <= limit:
         return ordered
     # Near patterns first: half of the places go to them, the rest is drawn from all others.
     near = ordered[: limit // 2]
-    drawn = np.random.default_rng(seed).permutation(np.arange(limit // 2, len(ordered)))[: limit - len(near)]
+    drawn = np.random.default_rng(pool.seed).permutation(np.arange(limit // 2, len(ordered)))[
+        : limit - len(near)
+    ]
     return near + [ordered[i] for i in sorted(drawn)]
 
 
@@ -86,11 +93,7 @@ def _combine(alone: list[Tap], pairs: list[tuple[Tap, Tap]], count: int) -> Iter
 
 
 def _turned(taps: Iterable[Tap], cell: int) -> list[frozenset[Tap]]:
-    e = cell - 1
-    turns: list[Callable[[int, int], tuple[int, int]]] = [
-        lambda y, x: (y, x), lambda y, x: (x, e - y), lambda y, x: (e - y, e - x), lambda y, x: (e - x, y),
-    ]  # fmt: skip
-    return [frozenset((*turn(y, x), p) for y, x, p in taps) for turn in turns]
+    return [frozenset((*turn((y, x), r, cell), p) for y, x, p in taps) for r in range(4)]
 
 
 def _spread(taps: Iterable[Tap], cell: int) -> float:
@@ -100,47 +103,37 @@ def _spread(taps: Iterable[Tap], cell: int) -> float:
 
 def search(
     template: FitStage,
-    train: FitImages,
-    valid: FitImages,
-    count: int = 3,
-    *,
-    begin: FitResult | None = None,
-    among: Sequence[tuple[Tap, ...]] | None = None,
-    start: Sequence[tuple[Tap, ...]] = (),
-    finalists: int = 3,
-    settings: Settings | None = None,
-    watch: Watch | None = None,
+    ready: Prepared,
+    pool: Sequence[tuple[Tap, ...]],
+    count: int,
+    how: Settings,
+    watch: Watch = silent,
 ) -> list[Choice]:
-    """Patterns for one stage, one after the other. `template` says everything else about the stage (its patterns
-    are not looked at); `begin` are the stages before it, `start` tables it has already.
+    """Find `count` patterns of `pool` for a prepared stage, one after the other.
 
-    The target is the stage's own: an image at its size on the way to the result.
+    `template` says everything else about the stage; its own patterns are not used. The target is the stage's own: an
+    image at its size on the way to the result.
     """
-    how = settings if settings is not None else Settings()
-    pool = list(among) if among is not None else candidates(template.cell, max(1, len(template.sources)))
     if count < 1 or not pool:
         raise UsageError("a search needs candidates, and at least one table to look for")
-    reach = max(max(abs(y), abs(x)) for taps in [*pool, *start] for y, x, _ in taps) + template.cell
-    ready = prepare(template, train, valid, begin, reach, how.threads)
-    chosen = [tuple(taps) for taps in start]
+    chosen: list[tuple[Tap, ...]] = []
     found: list[Choice] = []
-    tell = watch if watch is not None else (lambda what, share: None)
-    for number in range(len(chosen) + 1, len(chosen) + count + 1):
+    for number in range(1, count + 1):
         rest = _left_over(template, chosen, ready, how)
         scored = []
         for k, taps in enumerate(pool):
             if taps not in chosen:
                 scored.append((_alone(template, taps, rest, how), taps))
-            tell(f"table {number}: {len(pool)} patterns alone", (k + 1) / len(pool))
+            watch(f"table {number}: {len(pool)} patterns alone", (k + 1) / len(pool))
         scored.sort()
         joint = []
-        for k, (_, taps) in enumerate(scored[:finalists]):
+        for k, (_, taps) in enumerate(scored[:_FINALISTS]):
             stage = replace(template, patterns=[*chosen, taps])
             joint.append((fit_prepared(stage, ready, how).error, taps))
-            tell(f"table {number}: the best {finalists} with the others", (k + 1) / finalists)
+            watch(f"table {number}: the best {_FINALISTS} with the others", (k + 1) / _FINALISTS)
         error, taps = min(joint)
         chosen.append(taps)
-        found.append(Choice(taps, error, tuple(scored[:8])))
+        found.append(Choice(taps, error))
     return found
 
 
@@ -152,9 +145,8 @@ def _alone(
         tuple((y, x) for y, x, _ in taps), Grid.bits(6), template.upscale, template.cell,
         tuple(p for _, _, p in taps),
     )  # fmt: skip
-    quick = replace(how, iterations=(5, 4), shares=(1.0,), check_every=100)
-    flat = [np.zeros((layout.rows, layout.outputs), np.float32)]
-    return fit_stage([layout], rest[0], rest[1], 1.0, 128.0, quick, start=flat).error
+    quick = replace(how, iterations=(5, 4), shares=(1.0,), check_every=100, from_zero=True)
+    return fit_stage([layout], rest, 1.0, 128.0, quick).error
 
 
 def _left_over(

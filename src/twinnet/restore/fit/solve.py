@@ -12,7 +12,7 @@ from twinnet.lut.grid import Grid
 from twinnet.restore.fit.gauge import level
 from twinnet.restore.fit.layout import TableLayout
 from twinnet.restore.fit.pcg import conjugate_gradients
-from twinnet.restore.fit.problem import StageProblem
+from twinnet.restore.fit.problem import Passes, StageProblem
 from twinnet.restore.fit.sites import SiteData
 from twinnet.restore.fit.smooth import Penalty, Smoothness
 
@@ -32,6 +32,8 @@ class Settings:
     """Looks without a gain before the last grid is given up."""
     threads: int = 1
     executor: str = "auto"
+    from_zero: bool = False
+    """Whether to begin on the last grid, with all entries 0, instead of on the coarsest with a linear start."""
 
 
 class Watch(Protocol):
@@ -71,28 +73,29 @@ def grids_to(layout: TableLayout) -> list[TableLayout]:
 
 def fit_stage(
     layouts: Sequence[TableLayout],
-    train: SiteData,
-    valid: SiteData | None,
+    sites: tuple[SiteData, SiteData | None],
     gain: float,
     offset: float = 0.0,
     settings: Settings | None = None,
     watch: Watch | None = None,
-    start: Sequence[np.ndarray] | None = None,
 ) -> Fitted:
     """Tables that give the least squared error on the training sites, with a penalty on roughness.
 
-    prediction = gain * sum of all lookups + offset. Tables with fewer nodes than others join in at their own
-    grid. `start` are entries to begin with on the final grids; the coarser ones are then left out.
+    `sites` are those to train and to validate on; prediction = gain * sum of all lookups + offset. Tables with
+    fewer nodes than others join in at their own grid.
     """
+    train, valid = sites
     how = settings if settings is not None else Settings()
+    passes = Passes(how.threads, how.executor)
     # The last node of a grid is where the fit puts it, whatever a network would have been evaluated at.
     paths = [grids_to(layout) for layout in layouts]
     depth = max(len(path) for path in paths)
     levels = [[path[min(k, len(path) - 1)] for path in paths] for k in range(depth)]
     pick = lambda values, k: values[min(k, len(values) - 1)]  # noqa: E731
     entries: list[np.ndarray] | None = None
-    if start is not None:
-        levels, entries = levels[-1:], [np.asarray(table, np.float32) for table in start]
+    if how.from_zero:
+        levels = levels[-1:]
+        entries = [np.zeros((layout.rows, layout.outputs), np.float32) for layout in levels[0]]
     total = sum(pick(how.iterations, depth - len(levels) + k) for k in range(len(levels)))
     done = 0
     best: Fitted | None = None
@@ -103,7 +106,7 @@ def fit_stage(
             share = 1 / (4 * len(layouts) * gain)
             shift = offset / (4 * len(layouts) * gain)
             entries = [layout.linear(share) - np.float32(shift) for layout in now]
-        elif start is None:
+        elif not how.from_zero:
             entries = [
                 entry if layout == before else layout.carry(entry, before)
                 for entry, layout, before in zip(entries, now, levels[number - 1])
@@ -111,10 +114,10 @@ def fit_stage(
         # At least four images, however small the share.
         step = max(1, min(round(1 / pick(how.shares, place)), len(train.images) // 4))
         data = train.every(step) if step > 1 else train
-        problem = StageProblem(now, data, gain, offset, threads=how.threads, executor=how.executor)
+        problem = StageProblem(now, data, gain, offset, passes)
         judge = None
         if last and valid is not None:
-            judge = StageProblem(now, valid, gain, offset, threads=how.threads, executor=how.executor)
+            judge = StageProblem(now, valid, gain, offset, passes)
         began, iterations, stale = problem.join(entries), pick(how.iterations, place), 0
         for i, delta in enumerate(_improve(problem, began, how.penalty), start=1):
             done += 1

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from twinnet.errors import EngineError
+from twinnet.lut.native import Signatures, built, declared, not_built
 
 __all__ = ["ABI", "Image", "Lookup", "Problem", "Term", "available", "instruction_sets", "library"]
 
@@ -59,7 +60,7 @@ class Problem(ctypes.Structure):
 
 
 _FLOATS = POINTER(c_float)
-_SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
+_SIGNATURES: Signatures = {
     "twf_abi": (c_int, ()),
     "twf_error": (c_char_p, ()),
     "twf_instruction_sets": (c_char_p, ()),
@@ -79,26 +80,10 @@ _SIGNATURES: dict[str, tuple[object, tuple[object, ...]]] = {
 def library() -> ctypes.CDLL:
     """The passes of this installation; an `EngineError` if they were not built. Calls release the interpreter
     lock."""
-    here = Path(__file__).parent
-    found = [path for ending in ("so", "dylib", "pyd") for path in sorted(here.glob(f"_fit*.{ending}"))]
-    if not found:
-        raise EngineError(
-            "the native fitting passes were not built", stage="load",
-            hint="install a C++ compiler (GCC 12 or newer) and pip install again; the numpy path needs none",
-        )  # fmt: skip
-    try:
-        passes = ctypes.CDLL(str(found[0]))
-        for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(passes, name)
-            function.restype, function.argtypes = result, list(arguments)
-    except (OSError, AttributeError) as error:
-        raise EngineError(f"the native passes {found[0]} do not load: {error}", stage="load") from error
-    if passes.twf_abi() != ABI:
-        raise EngineError(
-            f"the native passes {found[0]} speak interface {passes.twf_abi()}, this package {ABI}",
-            stage="load", hint="build them again: pip install --force-reinstall --no-deps .",
-        )  # fmt: skip
-    return passes
+    path = built(Path(__file__).parent, "_fit")
+    if path is None:
+        raise not_built("the native fitting passes were")
+    return declared(path, _SIGNATURES, "twf_abi", ABI)
 
 
 def available() -> bool:

@@ -20,7 +20,7 @@ from torch import Tensor
 from twinnet.errors import EngineError, UsageError
 from twinnet.lut.net import LutNet
 from twinnet.lut.nodes import AdaRL, Branch, LookupStage, Taps
-from twinnet.lut.plan import INPUT, Padding, Requant
+from twinnet.lut.plan import INPUT, Padding, Plane, Requant, turn
 from twinnet.lut.rounding import Rounding, ste_round
 from twinnet.lut.unit import Unit
 from twinnet.restore import native
@@ -108,67 +108,63 @@ def _run_stage(
     stage: LookupStage, registers: dict[str, Tensor], how: Rounding, clip: bool, over: int
 ) -> Tensor:
     """The stage's register, divided by `over`: [batch, channels, rows, columns]."""
-    cell, branches = stage.cell, _branches(stage)
-    border = max((_reach(branch, cell) for branch in branches), default=0)
-    stack: list[Tensor] = []
-    places: dict[object, int] = {}
+    branches = _branches(stage)
+    planes = _Planes(registers, stage.cell, max((_reach(b, stage.cell) for b in branches), default=0))
     looks: list[_Look] = []
     groups = [g for g, group in enumerate(stage.group_names) for _ in stage.branches(group)]
     for number, (branch, group) in enumerate(zip(branches, groups)):
         for r in branch.rotations:
-            if isinstance(branch.sample, Taps) and branch.residual is None and branch.sample.value_bits == 0:
-                taps = _fixed_taps(branch, registers, r, cell, border, stack, places)
-            else:
-                taps = _sampled(branch, registers, r, cell, border, stack)
+            taps = planes.pixels(branch, r) if _reads_pixels(branch) else planes.sampled(branch, r)
             looks.append(_Look(number, r, group, taps))
-    common = LutNet.denominator(stage)
-    values = torch.cat([part.to(torch.float32) for part in stack], dim=1)
-    job = _Job(stage, branches, looks, border, how, common, clip, over)
+    values = torch.cat([part.to(torch.float32) for part in planes.stack], dim=1)
+    job = _Job(stage, looks, planes.border, how, clip, over)
     parameters = [p for b in branches for p in (b.unit.table, b.unit.coarse) if p is not None]
     return cast(Tensor, _Stage.apply(job, values, *parameters))
 
 
+def _reads_pixels(branch: Branch) -> bool:
+    """Whether the axes of its table are pixels as they are."""
+    return isinstance(branch.sample, Taps) and branch.residual is None and branch.sample.value_bits == 0
+
+
 def _reach(branch: Branch, cell: int) -> int:
-    if not isinstance(branch.sample, Taps) or branch.residual is not None or branch.sample.value_bits:
+    if not _reads_pixels(branch):
         return 0
-    turned = (v for o in branch.sample.offsets for r in range(4) for v in _turn(o, r, cell))
+    turned = (v for o in branch.sample.offsets for r in range(4) for v in turn(o, r, cell))
     return max(abs(v // cell) for v in turned)
 
 
-def _turn(offset: tuple[int, int], r: int, cell: int) -> tuple[int, int]:
-    (dy, dx), e = offset, cell - 1
-    return ((dy, dx), (dx, e - dy), (e - dy, e - dx), (e - dx, dy))[r]
+class _Planes:
+    """The planes that the lookups of a stage read, collected branch by branch in `stack`."""
 
+    def __init__(self, registers: dict[str, Tensor], cell: int, border: int) -> None:
+        self.registers, self.cell, self.border = registers, cell, border
+        self.stack: list[Tensor] = []
+        self._places: dict[tuple[Plane, Padding], int] = {}
 
-def _fixed_taps(
-    branch: Branch, registers: dict[str, Tensor], r: int, cell: int, border: int, stack: list[Tensor],
-    places: dict[object, int],
-) -> tuple[tuple[int, int, int], ...]:  # fmt: skip
-    """Pixels read where they lie: the planes of a register with a border, one per position in a cell."""
-    taps = []
-    for k, offset in enumerate(branch.sample.offsets):
-        plane = branch.planes[0] if len(branch.planes) == 1 else branch.planes[k]
-        key = (plane, branch.padding)
-        if key not in places:
-            places[key] = sum(part.shape[1] for part in stack)
-            pixels = registers[plane.register][:, plane.channel : plane.channel + 1]
-            stack.append(F.pixel_unshuffle(_padded(pixels, border * cell, branch.padding), cell))
-        dy, dx = _turn(offset, r, cell)
-        taps.append((places[key] + dy % cell * cell + dx % cell, dy // cell, dx // cell))
-    return tuple(taps)
+    def _add(self, planes: Tensor) -> int:
+        start = sum(part.shape[1] for part in self.stack)
+        self.stack.append(planes)
+        return start
 
+    def pixels(self, branch: Branch, r: int) -> tuple[tuple[int, int, int], ...]:
+        """Pixels read where they lie: the planes of a register with a border, one per position in a cell."""
+        cell, taps = self.cell, []
+        for k, offset in enumerate(branch.sample.offsets):
+            plane = branch.planes[0] if len(branch.planes) == 1 else branch.planes[k]
+            key = (plane, branch.padding)
+            if key not in self._places:
+                pixels = self.registers[plane.register][:, plane.channel : plane.channel + 1]
+                wide = _padded(pixels, self.border * cell, branch.padding)
+                self._places[key] = self._add(F.pixel_unshuffle(wide, cell))
+            dy, dx = turn(offset, r, cell)
+            taps.append((self._places[key] + dy % cell * cell + dx % cell, dy // cell, dx // cell))
+        return tuple(taps)
 
-def _sampled(
-    branch: Branch, registers: dict[str, Tensor], r: int, cell: int, border: int, stack: list[Tensor]
-) -> tuple[tuple[int, int, int], ...]:
-    """Values that are computed first (learned samplers, residuals): a plane for every axis."""
-    values = branch.sample.fixed(branch.pixels(registers, branch.planes, r, cell))
-    if branch.residual is not None:
-        other = branch.sample.fixed(branch.pixels(registers, branch.previous, r, cell))
-        values = branch.residual.fixed(values, other)
-    start = sum(part.shape[1] for part in stack)
-    stack.append(F.pad(values, [border] * 4))
-    return tuple((start + k, 0, 0) for k in range(values.shape[1]))
+    def sampled(self, branch: Branch, r: int) -> tuple[tuple[int, int, int], ...]:
+        """Values that are computed first (learned samplers, residuals): a plane for every axis."""
+        start = self._add(F.pad(branch.values(self.registers, r, self.cell), [self.border] * 4))
+        return tuple((start + k, 0, 0) for k in range(branch.sample.axes))
 
 
 def _padded(pixels: Tensor, border: int, padding: Padding) -> Tensor:
@@ -188,9 +184,9 @@ class _Job:
     """A stage described for the native passes."""
 
     def __init__(
-        self, stage: LookupStage, branches: Sequence[Branch], looks: Sequence[_Look], border: int, how: Rounding,
-        common: int, clip: bool, over: int,
-    ) -> None:  # fmt: skip
+        self, stage: LookupStage, looks: Sequence[_Look], border: int, how: Rounding, clip: bool, over: int
+    ) -> None:
+        branches, common = _branches(stage), LutNet.denominator(stage)
         self.stage, self.border = stage, border
         self.exact, self.common, self.clip, self.over = how == "C", common, clip, over
         self.rounding = {"C": 0, "A": 1, "B": 2}[how]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Unpack
 
-import torch
-from torch import Tensor
-
-from twinnet.lut.bodies import DenseBody
-from twinnet.lut.grid import Grid
 from twinnet.lut.net import LutNet
-from twinnet.lut.nodes import AdaRL, AutoSample, Branch, LookupStage, Taps
+from twinnet.lut.nodes import AutoSample, Branch, LookupStage, Taps
 from twinnet.lut.patterns import patterns as read_patterns
-from twinnet.lut.plan import INPUT, Interpolation, Padding, Plane
+from twinnet.lut.plan import INPUT, Plane
 from twinnet.lut.requants import centred, direct
-from twinnet.lut.unit import Unit
+from twinnet.restore.nets.style import Style, UnitStyle
 
 __all__ = ["assemble", "build"]
 
@@ -22,14 +18,7 @@ Sampler = Callable[[], Taps | AutoSample]
 
 
 def build(
-    patterns: str | Iterable[str | Iterable[Iterable[int]]] = "sdy",
-    scale: int = 4,
-    width: int = 64,
-    grid: Grid | None = None,
-    padding: Padding = "edge",
-    interpolation: Interpolation = "simplex",
-    activation: Callable[[Tensor], Tensor] = torch.relu,
-    task: str = "sr",
+    patterns: str | Iterable[str | Iterable[Iterable[int]]] = "sdy", scale: int = 4, **style: Unpack[Style]
 ) -> LutNet:
     """An SPF-LUT network; `scale=1` for restoration at the same size.
 
@@ -38,38 +27,17 @@ def build(
     ['convblock1', 'convblock2', 'convblock3', 'convblock4', 'channel', 'upblock']
     """
     samplers: list[Sampler] = [lambda offsets=offsets: Taps(offsets) for offsets in read_patterns(patterns)]
-    return assemble(samplers, scale, width, grid, padding, interpolation, activation, task=task)
+    return assemble(samplers, scale, UnitStyle(**style))
 
 
 def assemble(
-    samplers: Sequence[Sampler],
-    scale: int,
-    width: int,
-    grid: Grid | None,
-    padding: Padding,
-    interpolation: Interpolation,
-    activation: Callable[[Tensor], Tensor],
-    residual: bool = False,
-    name: str = "spf",
-    task: str = "sr",
+    samplers: Sequence[Sampler], scale: int, units: UnitStyle, *, residual: bool = False, name: str = "spf"
 ) -> LutNet:
     """The topology, for any samplers, with or without adaptive residuals to the input of the block before."""
 
     def branches(outputs: int, source: Plane, previous: Plane | None) -> list[Branch]:
-        made = []
-        for sampler in samplers:
-            sample = sampler()
-            unit = Unit(
-                DenseBody(sample.axes, outputs, width, activation), sample.axes, outputs, grid, interpolation
-            )
-            mixed = residual and previous is not None
-            made.append(
-                Branch(
-                    sample, unit, [source], [previous] if mixed and previous else [], padding,
-                    residual=AdaRL(sample.axes) if mixed else None,
-                )
-            )  # fmt: skip
-        return made
+        mixed = previous if residual else None
+        return [units.branch(sampler(), outputs, source, mixed) for sampler in samplers]
 
     count = len(samplers)
     inputs = [Plane(INPUT), *(Plane(f"convblock{k}", 1) for k in (1, 2, 3))]
@@ -79,9 +47,8 @@ def assemble(
         group = branches(channels, source, inputs[k - 1] if k else None)
         stages[f"convblock{k + 1}"] = LookupStage({"in_c0": group}, centred(4 * count), channels)
     kept = [Plane(f"convblock{k}", 0) for k in (1, 2, 3, 4)]
-    across = Unit(DenseBody(4, 4, width, activation), 4, 4, grid, interpolation)
-    channel = Branch(Taps(((0, 0),) * 4), across, kept, padding=padding, rotations=(0,))
+    channel = Branch(Taps(((0, 0),) * 4), units.unit(4, 4), kept, units.padding, rotations=(0,))
     stages["channel"] = LookupStage({"": [channel]}, centred(1), channels=4)
     groups = {f"in_c{c}": branches(scale**2, Plane("channel", c), inputs[c]) for c in range(4)}
     stages["upblock"] = LookupStage(groups, direct(4, count), upscale=scale)
-    return LutNet(stages, name=name, task=task)
+    return LutNet(stages, name=name)

@@ -1,4 +1,4 @@
-"""What can be restored. A task is one small file with a `Task`; other packages add theirs as `twinnet.tasks`.
+"""The restoration tasks. A task is one small file with a `Task`; other packages add theirs as `twinnet.tasks`.
 
 >>> from twinnet.restore.config import Config
 >>> task_of(Config()).describe()

@@ -1,4 +1,4 @@
-"""What a task is: how good images become bad ones, and how restored ones are judged."""
+"""The interface of a task: how good images become bad ones, and how restored ones are scored."""
 
 from __future__ import annotations
 

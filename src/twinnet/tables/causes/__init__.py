@@ -1,4 +1,4 @@
-"""What can go wrong in a network of lookup tables; the general causes would only find the shadows of these."""
+"""What can go wrong in a network of lookup tables; the general causes would only find their symptoms."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Other entries in a table that nobody shows: solved from what the lookups gave, and believed only if it all fits.
+"""Changed entries of a table that cannot be seen: solved for from the results of its lookups.
 
 A lookup is a weighted mean of rows, so its error is the same mean of the rows' errors: a linear system of integers.
-Rows that were read where nothing is wrong are right; what remains is solved for and rounded, and the table with
-these entries must then explain every value.
+Rows that were read where nothing is wrong are right; the others are solved for and rounded. The solution is accepted
+only if the table with these entries explains every value.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Solved:
 
 
 def propose(problem: Problem) -> Iterator[Candidate]:
-    """Other entries of one table, by solving for them."""
+    """Changed entries of one table, found by solving for them."""
     if not problem.same_shape:
         return
     found = list(groups(problem))
@@ -103,7 +103,7 @@ def _last(system: _System, rows: np.ndarray) -> np.ndarray:
 
 
 def _shifted(problem: Problem, where: tuple[int, ...], system: _System) -> Iterator[Candidate]:
-    """Every entry off by the same: weights add up to one, so it shows as it is."""
+    """Every entry off by the same number: weights add up to one, so every result is off by it too."""
     by = round(float(np.median(system.error)))
     if not by:
         return

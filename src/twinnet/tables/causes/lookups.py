@@ -1,4 +1,4 @@
-"""Lookups done otherwise: padding, sampler, taps, rotation, bin, node value, interpolation, rounding, payload order."""
+"""Lookups done differently: padding, sampler, taps, rotation, bin, node, interpolation, rounding, payload order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from twinnet.blame.causes.family import Candidate
 from twinnet.blame.problem import Problem
 from twinnet.lut.differences import made_with, mirrors
-from twinnet.lut.plan import Plane, Sample
+from twinnet.lut.plan import Plane, Sample, turn
 from twinnet.lut.variants import Lookup
 from twinnet.result import Fact, fact
 from twinnet.tables.causes.steps import Group, candidate, groups
@@ -61,9 +61,9 @@ def _one_rotation(problem: Problem, group: Group) -> Iterator[Candidate]:
 
 
 def _key(step: Lookup) -> Any:
-    """What a lookup computes, up to the words for it."""
-    sample, e = step.term.sample, step.cell - 1
-    turned = [((y, x), (x, e - y), (e - y, e - x), (e - x, y))[step.rotation] for y, x in sample.offsets]
+    """Equal for lookups that compute the same, however they are described."""
+    sample = step.term.sample
+    turned = [turn(offset, step.rotation, step.cell) for offset in sample.offsets]
     planes = [sample.plane(k) for k in range(len(turned))]
     taps: Any = tuple(zip(turned, planes))
     if sample.weights is not None:

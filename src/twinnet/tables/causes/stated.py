@@ -1,4 +1,4 @@
-"""What the twin's own plan says: other taps, padding, interpolation, requantisation, or other entries."""
+"""Differences stated by the twin's own plan: other taps, padding, interpolation, requantisation, or other entries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from twinnet.tables.causes.steps import candidate, groups
 
 
 def propose(problem: Problem) -> Iterator[Candidate]:
-    """What the twin's own plan says otherwise."""
+    """What the twin's own plan states differently."""
     if problem.twin is None:
         return
     theirs = {layer.node: layer.attrs.get("step") for layer in problem.twin.layers}

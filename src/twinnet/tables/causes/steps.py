@@ -66,7 +66,7 @@ def patched(where: tuple[int, ...], make: Callable[[Any], Any]) -> Callable[[Pro
 
 
 def floors(problem: Problem) -> float:
-    """How many floors a hypothesis may leave: none of an entry's own slack twice, some of plain rounding."""
+    """How many noise floors of error a hypothesis may leave: 1 if entries have slack, 16 if only rounding is left."""
     steps = [layer.attrs["step"] for layer in problem.layers if layer.kind == "lookup"]
     return 1.0 if any(s.slack for s in steps) else 16.0
 

@@ -30,7 +30,7 @@ _SOURCES = (
 
 
 def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dict[str, Any], Contents]:
-    """The folder of a finding in a table network. It cannot be hidden: what the tables hold is what is shown."""
+    """The folder of a finding in a table network. It cannot be made confidential: it holds rows of the tables."""
     if confidential:
         raise UsageError(
             "--confidential is not available for networks of lookup tables",

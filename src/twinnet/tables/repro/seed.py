@@ -29,7 +29,7 @@ __all__ = ["table_seed"]
 
 _WINDOW = 24
 _TRIALS = {"steps": 80, "onnx": 24, "stored": 40}
-"""Smaller ones tried; an engine loads each anew."""
+"""How many smaller inputs are tried; an engine loads the model again for each."""
 
 
 def table_seed(

@@ -36,7 +36,7 @@ class Side:
 
 
 def differ(a: np.ndarray | None, b: np.ndarray | None, allowed: float) -> bool:
-    """Whether two results differ by more than is allowed somewhere; what could not be run differs from nothing.
+    """Whether two results differ by more than is allowed somewhere; a side that could not run counts as equal.
 
     >>> differ(np.zeros(2), np.array([0.0, 1.0]), 0.5), differ(None, np.zeros(2), 0.5)
     (True, False)
