@@ -1,4 +1,4 @@
-"""A content-addressed cache of artefacts: keyed by what went in, written whole or not at all."""
+"""A content-addressed cache of artefacts: keyed by their inputs, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cache_dir() -> Path:
 
 
 def content_key(*parts: str | bytes) -> str:
-    """One hash of all parts; their borders count, so ("ab", "c") and ("a", "bc") differ.
+    """One hash of all parts. Where they are split matters: ("ab", "c") and ("a", "bc") differ.
 
     >>> content_key("ab", "c") == content_key("a", "bc")
     False

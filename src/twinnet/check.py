@@ -116,7 +116,7 @@ def check_with(
         twins = read_twins(twin, inputs)
         if options.baseline is not None:
             Result.load(options.baseline)  # a wrong path is reported before anything has run
-        # One twin that cannot be read does not stop the others; if none can, it is the call that is wrong.
+        # One twin that cannot be read does not stop the others; if none can, the call is wrong.
         several = len(twins) > 1
         folders = _folders(out, twins)
         cases = [Case.of(loaded, feed, one, options, given=network) for one in twins]
@@ -127,7 +127,7 @@ def check_with(
     if not several:
         return results[0]
     if all(r.stage == "read" for r in results):
-        check_case(cases[0], argv=argv)  # raises what is wrong
+        check_case(cases[0], argv=argv)  # raises the error
     together = ResultSet(tuple(results))
     if out is not None:
         from twinnet.report.files import write_run

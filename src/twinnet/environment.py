@@ -1,4 +1,4 @@
-"""What this run ran on: enough to reproduce it, nothing personal."""
+"""The environment of a run: enough to reproduce it, nothing personal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from twinnet.plugins import KINDS, plugins
 __all__ = ["environment", "version_of"]
 
 _PACKAGES = ("twinnet", "torch", "numpy", "onnx", "onnxscript", "onnx-ir", "safetensors")
-"""What every check may use; an engine states what else it runs on."""
+"""Packages that any check may use; engines list their own."""
 
 
 def version_of(package: str) -> str | None:
@@ -27,7 +27,7 @@ def version_of(package: str) -> str | None:
 def environment() -> dict[str, str]:
     """Versions, processor, cores, and the environment variables that steer numerics.
 
-    Versions are those of twinnet, of its engines, and of the packages that add something to it.
+    Versions are those of twinnet, its engines and its plugins.
 
     >>> {"cores", "numpy", "python"} <= set(environment())
     True

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-"""What a library adds to its words for a terminal."""
+"""Colour codes that a library adds to its messages for a terminal."""
 
 
 class TwinnetError(Exception):
@@ -69,8 +69,9 @@ class EngineError(TwinnetError):
 
 @contextmanager
 def foreign_as(become: Callable[[BaseException], TwinnetError]) -> Iterator[None]:
-    """Call code of others inside: a user's function, an engine, a converter. It may raise anything, even SystemExit,
-    and whatever it raises becomes the error that `become` makes of it.
+    """Turn whatever foreign code raises inside, even SystemExit, into the error that `become` returns.
+
+    Foreign code is a user's function, an engine, a converter.
 
     This is the only place where an unnamed exception is caught. Keep the block to the foreign call itself: an
     AttributeError of ours is a bug, and must not come out as somebody else's.
@@ -90,7 +91,7 @@ def foreign_as(become: Callable[[BaseException], TwinnetError]) -> Iterator[None
 
 
 def foreign(stage: str, engine: str) -> AbstractContextManager[None]:
-    """Call an engine inside: whatever it raises becomes an `EngineError` with its own words.
+    """Turn whatever an engine raises inside into an `EngineError` with the engine's own message.
 
     >>> with foreign("load the network", "toy"):
     ...     raise KeyError("weights")
@@ -102,7 +103,7 @@ def foreign(stage: str, engine: str) -> AbstractContextManager[None]:
 
 
 def guarded(function: Callable[..., Any], stage: str, engine: str) -> Callable[..., Any]:
-    """A function of an engine, or a user's module, every call of which is `foreign`."""
+    """Wrap a function of an engine, or a user's module, so that every call is `foreign`."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         with foreign(stage, engine):
@@ -112,8 +113,8 @@ def guarded(function: Callable[..., Any], stage: str, engine: str) -> Callable[.
 
 
 def failed(stage: str, engine: str, error: BaseException, *, hint: str | None = None) -> EngineError:
-    """An engine's own exception as an ERROR verdict, with its last words kept."""
-    while error.__cause__ is not None:  # what was raised on the way up says where, the first one says what
+    """Turn an engine's own exception into an `EngineError`, with the end of its message as the log."""
+    while error.__cause__ is not None:  # the first exception says what went wrong, later ones only where
         error = error.__cause__
     text = _COLOURS.sub("", str(error)).strip() or type(error).__name__
     first = next((line for line in text.splitlines() if line.strip()), text)

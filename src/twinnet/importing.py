@@ -1,4 +1,4 @@
-"""A heavy package is imported while something else is at work."""
+"""Import a heavy package in the background."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["importing"]
 
 @contextmanager
 def importing(package: str) -> Iterator[bool]:
-    """Import a package in a thread while the body runs, and wait for it; tells whether there is anything to wait for.
+    """Import a package in a thread while the body runs, then wait for it. Yields whether there is anything to wait for.
 
-    It pays where the body leaves Python alone, as engines do while they load and run. A package that cannot be
-    imported is no error here: whoever needs it says so, in words of its own.
+    This saves time where the body releases the GIL, as engines do while they load and run. A package that cannot be
+    imported is not an error here: the code that needs it reports that.
 
     >>> with importing("json") as waiting:
     ...     pass

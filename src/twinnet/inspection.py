@@ -1,8 +1,9 @@
-"""What is in a network: stages, shapes, parameters and operators."""
+"""Describe a network: its stages, shapes, parameters and operators."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -25,7 +26,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Inspection:
-    """A network described."""
+    """The description of a network."""
 
     name: str
     format: str
@@ -42,7 +43,7 @@ class Inspection:
 
 
 def inspect(network: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Inspection:
-    """Describe a network; a module with known input shapes is also run once, to see what its parts give.
+    """Describe a network. A module with known input shapes is also exported, to list operators and shapes.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
@@ -63,7 +64,7 @@ def _onnx(network: Any) -> Inspection:
     groups: dict[str, list[int]] = {}
     for node in graph.node:
         place = (node.name or node.output[0]).strip("/").split("/")
-        size = sum(_product(weights[i]) for i in node.input if i in weights)
+        size = sum(math.prod(weights[i]) for i in node.input if i in weights)
         group = groups.setdefault(place[0] if len(place) > 1 else "", [0, 0])
         group[0] += 1
         group[1] += size
@@ -81,13 +82,6 @@ def _onnx(network: Any) -> Inspection:
         dict(operators.most_common()),
         (f"opset {opsets}, IR version {network.model.ir_version}",),
     )
-
-
-def _product(dims: Any) -> int:
-    total = 1
-    for d in dims:
-        total *= d
-    return total
 
 
 def _torch(network: Any) -> Inspection:

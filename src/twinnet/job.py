@@ -1,4 +1,4 @@
-"""What converting a network needs to know beside the network itself."""
+"""What converting a network needs besides the network itself."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass
 class Job:
-    """What converting needs to know beside the network: example inputs, common options, and where time goes.
+    """What converting a network needs besides the network: example inputs, common options, timings.
 
-    `samples` are all inputs of the check, for engines that calibrate with them; they are made when asked for.
+    `samples` are all inputs of the check, for engines that calibrate with them; each is made on access.
     """
 
     inputs: Arrays
@@ -30,12 +30,12 @@ class Job:
     time_limit: float | None = None
     memory: int | None = None
     ir_folder: Path | None = None
-    """Where an engine that compiles is to write its intermediate representation, or None."""
+    """Folder for the intermediate representation of a compiling engine, or None."""
     timings: dict[str, float] = field(default_factory=dict)
     report: Report = silent
 
     def progress(self, step: str, share: float | None = None) -> None:
-        """Say what is being done, and how much of it is done where that is known."""
+        """Report the current step and, where known, the share of it that is done."""
         self.report(step, share)
 
     @contextmanager

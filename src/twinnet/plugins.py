@@ -1,12 +1,12 @@
-"""What other packages add to twinnet: engines, causes, metrics and tasks, each stated as an entry point.
+"""Plugins: engines, causes, metrics and tasks that other packages add, each by an entry point.
 
 A package adds an engine with two lines in its `pyproject.toml`:
 
     [project.entry-points."twinnet.engines"]
     toy = "toy_engine:ToyEngine"
 
-Entry points are looked up when a name is asked for that twinnet does not have itself. A plugin is imported when it is
-used; one that cannot be imported is an error that names its package, and only then.
+Entry points are looked up only for names that twinnet does not have itself. A plugin is imported when it is used; if
+that fails, the error names its package.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["KINDS", "Kind", "Plugin", "ignored", "plugins"]
 
 Kind = Literal["engine", "cause", "metric", "task"]
 KINDS: tuple[Kind, ...] = ("engine", "cause", "metric", "task")
-"""What a package can add. The group of a kind's entry points is `twinnet.<kind>s`."""
+"""Kinds of plugins. The entry point group of a kind is `twinnet.<kind>s`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One entry point and the package that states it."""
+    """One entry point and the package that declares it."""
 
     kind: Kind
     entry: EntryPoint
@@ -56,13 +56,13 @@ class Plugin:
             return self.entry.load()
 
     def broken(self, words: str) -> UsageError:
-        """The error to raise for what is wrong with it: the package to repair is named."""
+        """The error for a faulty plugin, which names the package to repair."""
         place = f"entry point {self.name} = {self.entry.value} in the group twinnet.{self.kind}s"
         return UsageError(f"{self} {words}", hint=f"{place}; update or uninstall {self.package}")
 
 
 def plugins(kind: Kind, own: Collection[str] = ()) -> Mapping[str, Plugin]:
-    """The plugins of a kind by name. One that is called like one of `own` is ignored.
+    """The plugins of a kind by name. Those whose name is in `own` are ignored.
 
     >>> sorted(plugins("metric", own=["psnr"]))
     []
@@ -98,7 +98,7 @@ def _stated(kind: Kind) -> tuple[Plugin, ...]:
 
 @cache
 def _entry_points() -> EntryPoints:
-    """Those of all packages: reading them takes as long for one group as for all."""
+    """The entry points of all packages: reading one group takes as long as reading all."""
     from importlib.metadata import entry_points  # not needed by most commands
 
     return entry_points()

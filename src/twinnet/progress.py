@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Report", "progress", "silent"]
+__all__ = ["Report", "progress", "quiet", "silent"]
 
 Report = Callable[[str, float | None], None]
-"""Called with what is being done, and the share of it that is done; None where nobody knows."""
+"""Called with the current step and the share of it that is done, None if unknown."""
 
 
 def silent(step: str, share: float | None) -> None:
@@ -18,7 +20,7 @@ def silent(step: str, share: float | None) -> None:
 
 @contextmanager
 def progress(*, quiet: bool = False) -> Iterator[Report]:
-    """A progress line on stderr, only on a terminal, gone when the answer comes.
+    """A progress line on stderr, only on a terminal; it disappears at the end.
 
     >>> with progress(quiet=True) as report:
     ...     report("tables", 0.5)
@@ -45,3 +47,19 @@ def progress(*, quiet: bool = False) -> Iterator[Report]:
                 bar.update(task, description=step, total=1.0, completed=share)
 
         yield report
+
+
+@contextmanager
+def quiet(*loggers: str) -> Iterator[None]:
+    """Keep warnings and the messages of these loggers off the screen; what matters comes as an exception."""
+    found = [logging.getLogger(name) for name in loggers]
+    levels = [logger.level for logger in found]
+    for logger in found:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(found, levels, strict=True):
+            logger.setLevel(level)

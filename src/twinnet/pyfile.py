@@ -1,8 +1,7 @@
-"""A user's own Python by reference: `path/to/file.py:name` or `package.module:name`.
+"""Load the user's own Python code by reference: `path/to/file.py:name` or `package.module:name`.
 
-Factories, sample generators, preprocessing functions, metrics and callables all come in this way, so that
-each of them fails in the same words: the user's file and line and the exception's own text, never a stack
-trace of ours.
+Factories, sample generators, preprocessing functions, metrics and callables are all loaded here, so that their errors
+look the same: the user's file and line and the exception's own text, never a stack trace of twinnet.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 
 from twinnet.errors import UsageError, foreign_as
 
-__all__ = ["call_user", "folder_of", "is_reference", "kind_words", "load_attribute", "split_reference"]
+__all__ = ["call_user", "is_reference", "kind_words", "load_attribute", "split_reference"]
 
 # Files already imported: path -> (modification time, size, module). A factory and a generator of one file
 # must see the same classes, so a file is imported again only when it changed.
@@ -94,12 +93,6 @@ def call_user(
 
     with _importable(source.parent if source else None), foreign_as(refused):
         return function(*args, **kwargs)
-
-
-def folder_of(function: Any) -> Path | None:
-    """The folder of the file that defines `function`, if there is one."""
-    source = _source_file(function)
-    return source.parent if source else None
 
 
 def _import_file(path: Path, what: str) -> ModuleType:

@@ -28,7 +28,7 @@ SCHEMA = 1
 
 
 class Sample(dict[str, np.ndarray]):
-    """The inputs of one sample, knowing which one it is."""
+    """The inputs of one sample, with its index."""
 
     def __init__(self, values: Mapping[str, np.ndarray], index: int) -> None:
         super().__init__(values)
@@ -116,7 +116,7 @@ def _from_arrays(folder: Path) -> Recording:
             names.extend(TensorFile(path).keys())
     if not names:
         raise UsageError(f"{folder} holds neither a recording nor .npy, .npz or .safetensors files")
-    # Which of them are outputs nobody says: whoever hands over arrays wants each of them compared.
+    # The files do not say which are outputs, so each of them is compared.
     sites = tuple(Site(name, name, role="output") for name in names)
     side = SideInfo(folder.name, "recording", f"recording:{folder}", format="tensor files", sites=len(sites))
     return Recording(
@@ -137,7 +137,7 @@ def _numpy_file(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_name_map(path: str | Path) -> dict[str, str]:
-    """A JSON object or TOML table, or lines `ours = theirs`: tensor names of the first side to the second's."""
+    """Read a map of tensor names, first side to second: a JSON object, a TOML table, or lines `ours = theirs`."""
     import tomllib
 
     path = Path(path)
@@ -159,6 +159,6 @@ def read_name_map(path: str | Path) -> dict[str, str]:
         table = {a.strip(): b.strip() for a, equals, b in pairs if equals}
     if not isinstance(table, dict) or not table or not all(isinstance(v, str) for v in table.values()):
         raise UsageError(
-            f"{path}: a name map has one text per name", hint='{"network tensor": "twin tensor"}'
+            f"{path}: a name map must map names to names", hint='{"network tensor": "twin tensor"}'
         )
     return table

@@ -39,9 +39,14 @@ class Signature:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...] = ()
 
+    @property
+    def required(self) -> tuple[TensorSpec, ...]:
+        """The inputs that must be given; all of them where each is optional."""
+        return tuple(spec for spec in self.inputs if not spec.optional) or self.inputs
+
 
 def by_position(ours: Collection[str], theirs: Collection[str]) -> dict[str, str]:
-    """Input names of one side to those of the other, one after the other; empty where they agree or are not as many.
+    """Map input names of one side to those of the other by position; empty if names agree or counts differ.
 
     >>> by_position(["x"], ["image"]), by_position(["x"], ["x", "mask"])
     ({'x': 'image'}, {})

@@ -12,10 +12,10 @@ Role = Literal["input", "inner", "output"]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One place where a tensor can be observed, in the words of the graph it belongs to.
+    """One place where a tensor can be observed, under the names of its graph.
 
     `tensor` is unique within a session. `module`, `call` and `index` (module path, which call of it, which output)
-    say where it stands in the user's code, `source` is the line that made it.
+    give its place in the user's code, `source` the line that made it.
 
     >>> Site("silu_1", node="silu_1", op="silu", module="features.4.act", source="model.py:71").label
     'features.4.act silu'
@@ -34,6 +34,6 @@ class Site:
 
     @property
     def label(self) -> str:
-        """What a person calls this place: module path (or tensor name) and operator."""
+        """The name shown to users: module path (or tensor name) and operator."""
         place = self.module or self.tensor
         return f"{place} {self.op}".strip()

@@ -62,7 +62,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def storable_dtype(dtype: np.dtype[Any]) -> bool:
-    """Whether `write_tensors` takes arrays of it.
+    """Whether `write_tensors` accepts arrays of this dtype.
 
     >>> storable_dtype(np.dtype("float32")), storable_dtype(np.dtype("complex128"))
     (True, False)

@@ -1,8 +1,8 @@
 """Which versions of PyTorch twinnet works with, and everything that differs between them.
 
 The rest of the package takes PyTorch's private names from here, so that what a version renames or drops is mended in
-this file alone. Importing it refuses a PyTorch that is older than `OLDEST`; a newer one than `NEWEST_TRIED` is
-only worth a note.
+this file alone. Importing it raises an error for a PyTorch older than `OLDEST`; one newer than `NEWEST_TRIED` gets a
+note.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ NEWEST_TRIED = "2.15"
 """The newest version in the table of docs/torch-versions.md; `make torch-matrix` tries another."""
 
 
-def refuse_older(version: str, oldest: str = OLDEST) -> None:
-    """Raise a `UsageError` for a PyTorch that is too old, with what to do.
+def refuse_older(version: str) -> None:
+    """Raise a `UsageError` for a PyTorch that is too old.
 
     >>> refuse_older("2.9.0+cpu")
     >>> refuse_older("2.8.1")
@@ -49,15 +49,15 @@ def refuse_older(version: str, oldest: str = OLDEST) -> None:
     twinnet.errors.UsageError: PyTorch 2.8.1 is too old: twinnet needs 2.9 or newer
       pip install 'torch>=2.9'
     """
-    if _number(version) < _number(oldest):
+    if _number(version) < _number(OLDEST):
         raise UsageError(
-            f"PyTorch {version} is too old: twinnet needs {oldest} or newer",
-            hint=f"pip install 'torch>={oldest}'",
+            f"PyTorch {version} is too old: twinnet needs {OLDEST} or newer",
+            hint=f"pip install 'torch>={OLDEST}'",
         )
 
 
 def notes() -> tuple[str, ...]:
-    """What a reader of a result should know about the installed PyTorch: that nobody has tried it yet."""
+    """A note for the result if the installed PyTorch is newer than any tested one."""
     if _number(torch.__version__) <= _number(NEWEST_TRIED):
         return ()
     return (
@@ -76,9 +76,9 @@ def _number(version: str) -> tuple[int, int]:
 
 
 def export(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
-    """The module as a program, without translating its Python code where that can be avoided.
+    """Export a module, in non-strict mode where possible.
 
-    2.9 takes a recurrent layer that is the whole network for a module that assigns its own weights.
+    PyTorch 2.9 mistakes a recurrent layer that is the whole network for a module that assigns its own weights.
 
     >>> len(export(torch.nn.GRU(2, 3), (torch.ones(1, 2),), {}).graph_signature.parameters)
     4
@@ -102,7 +102,7 @@ def is_higher_order(target: Any) -> bool:
 
 
 def operator_family(target: Any) -> str:
-    """What an operator is at heart.
+    """The base name of an operator, without overload or variant.
 
     >>> operator_family(torch.ops.aten.split.Tensor), operator_family(torch.ops.aten.split_with_sizes.default)
     ('split', 'split')
@@ -112,7 +112,7 @@ def operator_family(target: Any) -> str:
 
 
 def name_of_origin(node: Any) -> str:
-    """The node of the program as it was exported that a node of a later form of it was made from."""
+    """The name of the originally exported node that this node was made from."""
     origin = node.meta.get("from_node")
     return origin[-1].name if origin else node.name
 

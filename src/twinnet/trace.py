@@ -14,7 +14,7 @@ from twinnet.store import TensorFile, write_tensors
 __all__ = ["DEFAULT_MEMORY", "Trace", "TraceBuilder"]
 
 DEFAULT_MEMORY = 128 << 20
-"""Bytes of one trace that stay in memory; what exceeds it goes to disk, so depth costs disk and not memory."""
+"""Bytes of one trace that stay in memory; the rest goes to disk, so memory does not grow with depth."""
 
 
 class Trace(Mapping[str, np.ndarray]):
@@ -74,7 +74,7 @@ class Trace(Mapping[str, np.ndarray]):
 class TraceBuilder:
     """Collects tensors into a `Trace`, spilling to safetensors files once `memory` bytes are exceeded.
 
-    Arrays are kept as they are: whoever adds a view of memory that will be written again must copy it first.
+    Arrays are not copied: copy a view of memory that will be overwritten before adding it.
     With `folder` the files are written there and stay (a recording); otherwise they are temporary.
     """
 
@@ -122,7 +122,7 @@ class TraceBuilder:
         """The finished trace."""
         if self._folder is not None:
             self.flush()
-        made, self._made = self._made, None  # from here on the trace removes it
+        made, self._made = self._made, None  # the trace removes it from here on
         return Trace(self._pending, files=self._files, order=tuple(self._order), temporary=made)
 
     def __del__(self) -> None:

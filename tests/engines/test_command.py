@@ -150,7 +150,7 @@ def test_what_the_compiler_refuses_is_an_error_with_its_words_and_a_small_networ
     ("how", "said", "logged"),
     [
         ("abort", "died of SIGABRT; vendor runtime: DMA timeout on channel 3", "opening the device"),
-        ("silent", "the run ended well, but wrote no file for the output y", "opening the device"),
+        ("silent", "the run succeeded but wrote no file for the output y", "opening the device"),
     ],
 )
 def test_a_failing_runtime_is_an_error_with_its_last_lines(

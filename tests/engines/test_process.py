@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from twinnet.engines._process import last_words, start_program
+from twinnet.engines._process import Finished, Task, last_words, start_program
 from twinnet.errors import EngineError
 
 
-def _python(code: str, **more: object) -> object:
-    return start_program([sys.executable, "-c", code], name="tool", stage="do it", **more)  # type: ignore[arg-type]
+def _python(code: str, limit: float | None = None, folder: Path | None = None) -> Finished:
+    return start_program([sys.executable, "-c", code], Task("tool", "do it", limit), folder=folder)
 
 
 def test_what_a_program_prints_is_returned(tmp_path: Path) -> None:
     done = _python("import sys, os; print(os.getcwd()); print('log', file=sys.stderr)", folder=tmp_path)
-    assert done.out == f"{tmp_path}\n" and done.log == "log\n"  # type: ignore[attr-defined]
+    assert done.out == f"{tmp_path}\n" and done.log == "log\n"
 
 
 def test_an_exit_code_is_an_engine_error_with_the_line_that_says_why() -> None:
@@ -62,15 +62,14 @@ def _ended(pid: int) -> bool:
 
 def test_a_program_that_is_not_there() -> None:
     with pytest.raises(EngineError, match="cannot be started"):
-        start_program(["/no/such/program"], name="tool", stage="do it")
+        start_program(["/no/such/program"], Task("tool", "do it"))
 
 
 def test_arguments_are_no_shell_text(tmp_path: Path) -> None:
     target = tmp_path / "made"
     code = "import sys; print(sys.argv[1])"
-    done = start_program(
-        [sys.executable, "-c", code, f"; touch {target}; $(touch {target})"], name="tool", stage="print"
-    )
+    line = [sys.executable, "-c", code, f"; touch {target}; $(touch {target})"]
+    done = start_program(line, Task("tool", "print"))
     assert done.out.startswith("; touch") and not target.exists()
 
 

@@ -282,9 +282,9 @@ def test_float16_overflows_where_it_is_watched_and_not_where_it_is_used(level: s
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("calibrate=minmax", "means nothing to a network that is not quantised"),
-        ("quantize=dynamic&calibrate=entropy", "means nothing to quantize=dynamic"),
-        ("quantize=weights&activations=int8", "means nothing to quantize=weights"),
+        ("calibrate=minmax", "has no effect on a network that is not quantised"),
+        ("quantize=dynamic&calibrate=entropy", "has no effect on quantize=dynamic"),
+        ("quantize=weights&activations=int8", "has no effect on quantize=weights"),
         ("quantize=weights&reduce_range=1", "it belongs to quantize=static or dynamic"),
         ("quantize=int3", "unknown value 'int3' for quantize"),
         ("quantize=static&per_channel=maybe", "unknown value 'maybe' for per_channel"),

@@ -93,5 +93,5 @@ def test_registered_engines_are_known_by_name() -> None:
         assert registry.origin_of("mine") == __name__
     finally:
         registry._REGISTERED.pop("mine")
-    with pytest.raises(UsageError, match="twinnet has an engine 'torch' itself"):
+    with pytest.raises(UsageError, match="twinnet already has an engine 'torch'"):
         register(type("Torch", (Mine,), {"name": "torch"}))

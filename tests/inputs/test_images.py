@@ -151,7 +151,7 @@ def test_transparency_is_laid_on_white(tmp_path):
 @pytest.mark.parametrize("mode", ["F", "I"])
 def test_pixels_of_unknown_range_are_refused(tmp_path, mode):
     Image.fromarray(np.ones((4, 4), {"F": "float32", "I": "int32"}[mode])).save(tmp_path / "a.tif")
-    with pytest.raises(UsageError, match="range is not known"):
+    with pytest.raises(UsageError, match="range is unknown"):
         load_inputs(signature(1, 3, 4, 4), [str(tmp_path / "a.tif")])
 
 

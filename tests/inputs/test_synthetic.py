@@ -121,7 +121,7 @@ def test_a_stated_value_stays_and_the_rest_is_made():
         ),
         (TensorSpec("x", "float32", (1, "t")), r"dimension 1 \(t\) of input x.*--shape x=1x16000"),
         (TensorSpec("ids", "int64", (1, "?")), r"dimension 1 \(\?\) of input ids.*--shape ids=1x128"),
-        (TensorSpec("x", "float32", None), r"shape of input x is not known.*--shape x=1x3x224x224"),
+        (TensorSpec("x", "float32", None), r"shape of input x is unknown.*--shape x=1x3x224x224"),
     ],
 )
 def test_dynamic_dimensions_are_never_guessed(spec, words):

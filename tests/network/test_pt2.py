@@ -76,7 +76,6 @@ def test_a_dynamic_program_loads_with_its_symbols(saved):
     first, second = net.signature.inputs[0].shape
     assert isinstance(first, str) and second == 4
     assert net.call({"x": torch.ones(7, 4)})["output"].shape == (7, 3)
-    assert net.fingerprint() == load_network(saved).fingerprint()
 
 
 def test_a_rewritten_archive_still_loads(saved):

@@ -1,4 +1,4 @@
-"""Modules: names of nested inputs and outputs, export, fingerprints."""
+"""Modules: names of nested inputs and outputs, export."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ import torch
 from tests.nets import NETS
 from twinnet.errors import UsageError
 from twinnet.network import TorchNetwork, input_placeholders, load_network, output_nodes
+from twinnet.network.tree import name_inputs
+
+
+def named(module, args, kwargs=None):
+    names, leaves, _ = name_inputs(module, args, kwargs or {})
+    return {n: leaf for n, leaf in zip(names, leaves, strict=True) if isinstance(leaf, torch.Tensor)}
 
 
 @pytest.mark.parametrize("name", NETS)
 def test_names_agree_between_eager_export_and_file(name, tmp_path):
     module, args, kwargs = NETS[name]()
     net = load_network((module, (args, kwargs)), name=name)
-    inputs = net.flatten_inputs(args, kwargs)
+    inputs = named(module, args, kwargs)
     outputs = net.call(inputs)
     program = net.exported(inputs)
     assert program is not None, net.export_error
@@ -41,18 +47,18 @@ def test_names_agree_between_eager_export_and_file(name, tmp_path):
 def test_unflatten_gives_back_the_same_call():
     module, args, kwargs = NETS["dict_io"]()
     net = load_network((module, (args, kwargs)))
-    got_args, got_kwargs = net.unflatten(net.flatten_inputs(args, kwargs))
+    got_args, got_kwargs = net.unflatten(named(module, args, kwargs))
     assert list(got_kwargs) == ["temperature", "bias"]
     assert got_args[0]["image"] is args[0]["image"]
     direct = module(*args, **kwargs)["logits"]
-    assert torch.equal(net.call(net.flatten_inputs(args, kwargs))["logits"], direct)
+    assert torch.equal(net.call(named(module, args, kwargs))["logits"], direct)
 
 
 def test_plain_numbers_of_the_example_stay():
     module, args, _ = NETS["many_inputs"]()
     net = load_network((module, args))
     assert [s.name for s in net.signature.inputs] == ["tokens", "mask", "dense", "pair.0", "pair.1"]
-    assert net.unflatten(net.flatten_inputs(args))[0][3] == 0.5
+    assert net.unflatten(named(module, args))[0][3] == 0.5
 
 
 class Rest(torch.nn.Module):
@@ -153,38 +159,6 @@ def test_without_an_example_names_come_from_forward():
 def test_another_shape_than_the_example_may_be_stated():
     net = load_network((torch.nn.Conv2d(3, 4, 3), torch.ones(1, 3, 8, 8)), shape={"input": (1, 3, 16, 20)})
     assert net.signature.inputs[0].shape == (1, 3, 16, 20)
-
-
-def test_the_fingerprint_sees_weights_attributes_and_buffers_that_are_not_saved():
-    class Net(torch.nn.Module):
-        def __init__(self, weight=1.0, gain=2, hidden=3.0):
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.full((2,), weight))
-            self.gain = gain
-            self.register_buffer("hidden", torch.full((1,), hidden), persistent=False)
-
-        def forward(self, x):
-            return x * self.weight * self.gain + self.hidden
-
-    base = load_network(Net()).fingerprint()
-    assert load_network(Net()).fingerprint() == base
-    assert (
-        len({base, *(load_network(Net(**{k: 9.0})).fingerprint() for k in ("weight", "gain", "hidden"))}) == 4
-    )
-
-
-def test_the_fingerprint_with_inputs_sees_what_is_computed():
-    class Net(torch.nn.Module):
-        def __init__(self, function):
-            super().__init__()
-            self.function = function
-
-        def forward(self, x):
-            return self.function(x)
-
-    x = {"x": torch.ones(2)}
-    one, two = load_network(Net(torch.relu)), load_network(Net(torch.tanh))
-    assert one.fingerprint(x) != two.fingerprint(x)
 
 
 def test_lazy_modules_get_their_weights_from_the_example():

@@ -113,18 +113,6 @@ def test_weights_inside_and_beside_the_file_are_the_same(tmp_path):
     assert loaded["w"] == [1.5, -2.0]
 
 
-def test_the_fingerprint_covers_external_data(tmp_path):
-    path = write(tmp_path / "m.onnx", matmul(2, 2, "w.bin"))
-    (tmp_path / "w.bin").write_bytes(np.arange(4, dtype="<f4").tobytes())
-    before = load_network(path).fingerprint()
-    assert load_network(path).fingerprint() == before
-    (tmp_path / "w.bin").write_bytes(np.arange(1, 5, dtype="<f4").tobytes())
-    assert load_network(path).fingerprint() != before
-    one = model("g (float[1] x) => (float[1] y) { y = Relu(x) }")
-    two = model("g (float[1] x) => (float[1] y) { y = Tanh(x) }")
-    assert load_network(one).fingerprint() != load_network(two).fingerprint()
-
-
 @pytest.mark.parametrize(
     "location", ["../secret.bin", "/etc/passwd", "a/../../secret.bin", "C:\\secret.bin", "..\\secret.bin", ""]
 )
@@ -163,7 +151,7 @@ def test_external_data_that_does_not_hold_the_tensor(tmp_path, entries, size, wo
 
 
 def test_a_loaded_model_with_data_elsewhere_asks_for_its_path():
-    with pytest.raises(UsageError, match="its folder is not known"):
+    with pytest.raises(UsageError, match="its folder is unknown"):
         load_network(matmul(2, 2, "w.bin"))
 
 

@@ -17,7 +17,7 @@ import twinnet
 from tests.nets import MBNet, _trained_look
 from tests.onnx_edit import make_model, node_of, rename, save
 from twinnet.onnx.read import read_onnx
-from twinnet.pairing import pair_sites
+from twinnet.pairing import Side, pair_sites
 from twinnet.pairing.provenance import module_in_name
 from twinnet.result import Result
 from twinnet.site import Site
@@ -111,11 +111,9 @@ def test_slices_of_one_tensor_pair_by_their_attributes() -> None:
 
     ours, theirs = graph((0, 1), ""), graph((1, 0), "z")
     found = pair_sites(
-        sites(ours),
-        sites(theirs),
+        Side(sites(ours), read_onnx(ours)),
+        Side(sites(theirs), read_onnx(theirs)),
         derived=False,
-        graph=read_onnx(ours),
-        twin_graph=read_onnx(theirs),
         inputs=[("x", "x")],
     )
     assert {p.site.tensor: p.twin_site.tensor for p in found.pairs} == {
@@ -128,16 +126,16 @@ def test_slices_of_one_tensor_pair_by_their_attributes() -> None:
 def test_equal_names_of_other_operators_do_not_pair() -> None:
     ours = [Site("h1", op="Conv"), Site("h2", op="Relu"), Site("y", op="Softmax", role="output")]
     theirs = [Site("h1", op="Sigmoid"), Site("h2", op="Relu"), Site("y", op="Softmax", role="output")]
-    found = pair_sites(ours, theirs, derived=False, outputs=[("y", "y")])
+    found = pair_sites(Side(ours), Side(theirs), derived=False, outputs=[("y", "y")])
     assert [(p.site.tensor, p.how) for p in found.pairs] == [("h2", "provenance"), ("y", "output")]
     assert [s.tensor for s in found.unmatched] == ["h1"] == [s.tensor for s in found.unmatched_twin]
     # A twin made from this very network keeps its names: there the name alone counts.
-    assert len(pair_sites(ours, theirs, derived=True).pairs) == 3
+    assert len(pair_sites(Side(ours), Side(theirs), derived=True).pairs) == 3
 
 
 def test_stated_names_come_first() -> None:
     ours, theirs = [Site("a", op="Relu"), Site("b", op="Relu")], [Site("b", op="Relu"), Site("c", op="Relu")]
-    found = pair_sites(ours, theirs, derived=False, names={"a": "b", "b": "c"})
+    found = pair_sites(Side(ours), Side(theirs), derived=False, names={"a": "b", "b": "c"})
     assert [(p.site.tensor, p.twin_site.tensor, p.how) for p in found.pairs] == [
         ("a", "b", "stated"),
         ("b", "c", "stated"),
@@ -146,7 +144,9 @@ def test_stated_names_come_first() -> None:
 
 def test_no_twin_site_is_used_twice_and_order_is_the_networks() -> None:
     ours = [Site(n, op="Relu") for n in "abc"]
-    found = pair_sites(ours, [Site("c", op="Relu"), Site("a", op="Relu")], derived=False, names={"b": "a"})
+    found = pair_sites(
+        Side(ours), Side([Site("c", op="Relu"), Site("a", op="Relu")]), derived=False, names={"b": "a"}
+    )
     assert [(p.site.tensor, p.twin_site.tensor) for p in found.pairs] == [("b", "a"), ("c", "c")]
 
 
@@ -167,7 +167,7 @@ def test_modules_in_names_of_older_exporters(tensor: str, module: str) -> None:
 def test_modules_in_names_pair_with_the_network() -> None:
     ours = [Site("relu", op="relu", module="act"), Site("linear", op="linear", module="head")]
     theirs = [Site("/act/Relu_output_0", op="Relu"), Site("/head/Gemm_output_0", op="Gemm")]
-    found = pair_sites(ours, theirs, derived=False)
+    found = pair_sites(Side(ours), Side(theirs), derived=False)
     assert [(p.site.tensor, p.how) for p in found.pairs] == [("relu", "module"), ("linear", "module")]
 
 
@@ -250,7 +250,7 @@ def test_a_file_with_other_outputs_is_an_error(tmp_path: Path) -> None:
 
 def test_extended_keeps_the_networks_order() -> None:
     ours = [Site(n, op="Relu") for n in "abc"]
-    found = pair_sites(ours, [Site("c", op="Relu"), Site("z", op="Relu")], derived=False)
+    found = pair_sites(Side(ours), Side([Site("c", op="Relu"), Site("z", op="Relu")]), derived=False)
     more = replace(found.pairs[0], site=ours[0], twin_site=Site("z"))
     assert [p.site.tensor for p in found.extended([more]).pairs] == ["a", "c"]
     assert [p.site.tensor for p in found.extended([more]).without({"a"}).pairs] == ["c"]

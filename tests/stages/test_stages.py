@@ -19,7 +19,7 @@ from twinnet.checking.options import Options
 from twinnet.cli.main import app
 from twinnet.errors import UsageError
 from twinnet.result import Result, StagedResult
-from twinnet.stages import stages_with
+from twinnet.stages import Route, stages_with
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_wrong_usage() -> None:
     with pytest.raises(UsageError, match="one twin"):
         twinnet.stages(plain(), x, "onnxruntime,torch")
     with pytest.raises(UsageError, match="no --watch"):
-        stages_with(Options(watch=("a",)), plain(), x)
+        stages_with(Options(watch=("a",)), Route(plain(), x))
     with pytest.raises(UsageError, match="no such network"):
         twinnet.stages(plain(), x, files={"onnx": "/nowhere.onnx"})
     done = CliRunner().invoke(app, ["check", "net.onnx", "--stage", "last=a.onnx"])

@@ -60,8 +60,8 @@ def compare(
         )
     _same_inputs(ours, theirs)
     loaded, graph = _network(ours, network)
-    reference = RecordedSession(ours, graph=graph, names=names)
-    twin = RecordedSession(theirs, names=names, second=True)
+    reference = RecordedSession(ours, graph=graph)
+    twin = RecordedSession(theirs, second=True)
     case = Case.of(loaded, _feed(ours), twin, options, reference=reference, given=network or "")
     return check_case(case, folder=Path(out) if out is not None else None, argv=argv)
 

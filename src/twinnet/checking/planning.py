@@ -20,7 +20,7 @@ from twinnet.judge.aggregate import visible
 from twinnet.judge.metrics import compare
 from twinnet.judge.plan import Observed, OutputPair, Plan, Units, align_outputs, with_judge
 from twinnet.layers.graph import Graph
-from twinnet.pairing import Pair, Pairing, pair_by_fingerprint, pair_sites
+from twinnet.pairing import Pair, Pairing, Side, pair_by_fingerprint, pair_sites
 from twinnet.pairing.quantised import is_quantised
 from twinnet.pairing.transforms import candidates, from_pairs
 from twinnet.result import Guard
@@ -115,15 +115,13 @@ def trace_both(case: Case, plan: Plan, sample: Arrays, *, unmatched: bool) -> Tr
 
 def _pair(case: Case, opened: Opened) -> Pairing:
     net, twin, options = opened.net, opened.twin, case.options
+    twin_graph = None if opened.derived and not opened.units.quantised else twin.graph()
     pairing = pair_sites(
-        net.sites,
-        twin.sites,
+        Side(net.sites, opened.graph),
+        Side(twin.sites, twin_graph, twin.provenance),
         # A twin converted from this network, or a recording of one, says where each value came from.
         derived=opened.derived,
-        provenance=twin.provenance,
         names=options.names,
-        graph=opened.graph,
-        twin_graph=None if opened.derived and not opened.units.quantised else twin.graph(),
         outputs=[(row.tensor, row.twin_tensor) for row in opened.outputs],
         inputs=[(ours, twin.inputs[name]) for name, ours in net.inputs.items() if name in twin.inputs],
     )

@@ -137,14 +137,13 @@ def command(
             advise=Advise(advise_target, advise_out) if asked else None,
             progress=report,
         )
-        given = (options, network, running.inputs, twin)
         if staged:
-            from twinnet.stages import read_stage_files, stages_with
+            from twinnet.stages import Route, read_stage_files, stages_with
 
-            files = read_stage_files(stage or ())
-            result = stages_with(*given, files=files, out=folder, argv=command_line())
+            route = Route(network, running.inputs, twin, read_stage_files(stage or ()))
+            result = stages_with(options, route, out=folder, argv=command_line())
         else:
-            result = check_with(*given, out=folder, argv=command_line())
+            result = check_with(options, network, running.inputs, twin, out=folder, argv=command_line())
     answer.give(result, unmatched=unmatched)
     if repro and result.verdict != "PASS":
         write_repro(result, silent=answer.silent)

@@ -1,8 +1,7 @@
-"""Engines: whatever can convert, load and run a network. One file each, imported only when asked for."""
+"""Engines convert, load and run networks. Each is one file, imported when it is first used."""
 
 from __future__ import annotations
 
-from twinnet.engines.reference import reference_spec
 from twinnet.engines.registry import (
     BUILT_IN,
     all_engines,
@@ -14,7 +13,7 @@ from twinnet.engines.registry import (
     register,
     standalone_of,
 )
-from twinnet.engines.spec import Spec, parse_spec, parse_specs
+from twinnet.engines.spec import Spec, parse_spec, parse_specs, reference_spec
 
 __all__ = [
     "BUILT_IN",

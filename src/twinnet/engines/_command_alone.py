@@ -1,6 +1,6 @@
-"""Running somebody's programs without twinnet: what the command engine and a `repro.py` do in the same way.
+"""Run the programs of a toolchain without twinnet: shared by the command engine and `repro.py`.
 
-The source of these functions goes into `repro.py` as it stands, so they use nothing of twinnet but each other.
+The source of these functions is copied into `repro.py`, so they must not use twinnet and may call only each other.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def command_lines(
 
 
 def tensor_files(names: list[str], types: dict[str, Any], form: str, folder: str, pattern: str) -> list[Any]:
-    """For each tensor its name, file, dtype, shape and number, as text: what placeholders stand for."""
+    """The values of placeholders for each tensor, as text: name, file, dtype, shape and index."""
     import re
     from pathlib import Path
 
@@ -86,7 +86,7 @@ def tensor_files(names: list[str], types: dict[str, Any], form: str, folder: str
 
 
 def write_feeds(files: list[Any], feeds: dict[str, Any], form: str) -> None:
-    """Inputs as files of one of the three forms."""
+    """Write inputs to files in one of the three formats."""
     import numpy
 
     arrays = {f["name"]: numpy.array(feeds[f["name"]], order="C") for f in files}
@@ -105,7 +105,7 @@ def write_feeds(files: list[Any], feeds: dict[str, Any], form: str) -> None:
 def write_files(
     files: dict[str, Any], folder: str, values: dict[str, str], inputs: Any, outputs: Any
 ) -> None:
-    """Files that a program wants beside its tensors, such as a list of them."""
+    """Write the other files that a program needs, such as a list of its tensors."""
     from pathlib import Path
 
     for name, part in files.items():
@@ -116,9 +116,9 @@ def write_files(
 
 
 def read_results(files: list[Any], types: dict[str, Any], form: str, raw_dtype: str) -> dict[str, Any]:
-    """What a program wrote, by name; a file that is missing is left out.
+    """Read the tensors that a program wrote, by name; missing files are left out.
 
-    Raw files say neither type nor shape: the network's are taken, or `raw_dtype` where the program always writes one.
+    Raw files hold neither type nor shape: the network's are used, or `raw_dtype` if the program always writes one.
     """
     from pathlib import Path
 
@@ -155,7 +155,7 @@ def read_results(files: list[Any], types: dict[str, Any], form: str, raw_dtype: 
                 )
             results[name] = array.reshape(shape)
         if dtype and results[name].dtype != dtype:
-            # Programs without unsigned numbers or without halves write the next best; the network says what is meant.
+            # Programs without unsigned or half types write the nearest type; the network knows the right one.
             same = (
                 results[name].dtype.kind in "iu"
                 and results[name].dtype.itemsize == numpy.dtype(dtype).itemsize
@@ -177,12 +177,12 @@ def said_problem(log: str, pattern: str, folder: str) -> str:
     if found:
         return (found[1] if found.re.groups else found[0]).strip()
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    last = lines[-1] if lines else "nothing was said"
+    last = lines[-1] if lines else "it printed nothing"
     return next((line for line in lines if "error" in line.lower()), last)
 
 
 def run_command(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
-    """Outputs of an ONNX file (a path or its bytes) under the programs that `options["description"]` tells of."""
+    """Outputs of an ONNX file (a path or its bytes) under the programs described in `options["description"]`."""
     import json
     import os
     import subprocess

@@ -1,4 +1,4 @@
-"""The TOML file that describes somebody's toolchain: read, checked, and complained about by line and key."""
+"""Read and check the TOML file that describes a toolchain; errors name line and key."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PLACES = (
     "here",
     "python",
 )
-_ITEM = ("name", "plain", "index", "file", "dtype", "shape")
+_ITEM = frozenset(("name", "plain", "index", "dtype", "shape"))
 
 
 def _expression(value: str) -> str:
@@ -89,7 +89,9 @@ class Step(_Strict):
     @model_validator(mode="after")
     def _something(self) -> Step:
         if not self.run or any(not c or not isinstance(c[0], str) for c in self.run):
-            raise ValueError("run must name a program first: a list of arguments, or a list of such lists")
+            raise ValueError(
+                "run must start with a program: give a list of arguments, or a list of lists of arguments"
+            )
         return self
 
 
@@ -117,7 +119,7 @@ class Run(Step):
 
 
 class Tensors(_Strict):
-    """How tensors go in and out. `raw_dtype`: what raw outputs always are, whatever the network says."""
+    """Formats of tensors. `raw_dtype` is the type of all raw outputs, if the program always writes one."""
 
     inputs: Form = "npy"
     outputs: Form = "npy"
@@ -147,9 +149,9 @@ class Version(_Strict):
 
 
 class Option(_Strict):
-    """A free option of the toolchain, such as a chip; without `values` anything goes.
+    """An option of the toolchain, such as a chip; without `values` it takes any value.
 
-    `precision` says for which of its values the twin computes in another format.
+    `precision` gives the number format of the twin for some of its values.
     """
 
     default: str = ""
@@ -165,7 +167,7 @@ class Option(_Strict):
 
 
 class Description(_Strict):
-    """A toolchain as an engine. `problem` finds the sentence of a log that names what went wrong."""
+    """A toolchain. `problem` is a regular expression that finds the error message in a log."""
 
     name: str = Field(pattern=r"^[\w.+-]+$")
     about: str = ""
@@ -181,22 +183,22 @@ class Description(_Strict):
     options: dict[str, Option] = {}
     environment: dict[str, str] = {}
 
-    def texts(self) -> Iterator[tuple[str, str, bool]]:
-        """Every text with placeholders: where it stands, the text, and whether it is for one tensor."""
-        for where, step in (("compile", self.compile), ("run", self.run)):
-            for command in step.run if step else ():
-                for part in command:
-                    yield (
-                        f"{where}.run",
-                        part if isinstance(part, str) else part.text,
-                        not isinstance(part, str),
-                    )
-        for part in self.run.watch:
-            yield "run.watch", part if isinstance(part, str) else part.text, not isinstance(part, str)
+    def texts(self) -> Iterator[tuple[str, str, frozenset[str]]]:
+        """Every text with placeholders: its key, the text, and the placeholders it may hold."""
+        general = frozenset((*_PLACES, *(f"option.{name}" for name in self.options)))
+        each = general | _ITEM | {"file"}
+        commands = [("compile.run", c) for c in (self.compile.run if self.compile else ())]
+        commands += [("run.run", c) for c in self.run.run] + [("run.watch", self.run.watch)]
+        for where, command in commands:
+            for part in command:
+                yield (where, part, general) if isinstance(part, str) else (where, part.text, each)
         for name, part in self.run.files.items():
-            yield f"run.files.{name}", part.text, True
+            yield f"run.files.{name}", part.text, each
         for key, value in self.environment.items():
-            yield f"environment.{key}", value, False
+            yield f"environment.{key}", value, general
+        yield "tensors.input_files", self.tensors.input_files, _ITEM
+        yield "tensors.output_files", self.tensors.output_files, _ITEM
+        yield "intermediates.files", self.intermediates.files, _ITEM
 
 
 def ready_files() -> list[str]:
@@ -222,7 +224,7 @@ def find_description(name: str) -> Path:
 
 
 def read_description(path: Path) -> Description:
-    """Read and check a description; what is wrong is named by line and key, with what is allowed."""
+    """Read and check a description; errors name line and key, and what is allowed."""
     try:
         text = path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
@@ -272,7 +274,7 @@ def _allowed(keys: Sequence[str]) -> list[str]:
 
 
 def _line(text: str, keys: Sequence[str]) -> str:
-    """` line N` where the key stands, as far as tables and keys are written on lines of their own."""
+    """` line N` of the key, if tables and keys are on separate lines."""
     table: list[str] = []
     best = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -293,38 +295,19 @@ def _line(text: str, keys: Sequence[str]) -> str:
 
 
 def _check_placeholders(path: Path, text: str, found: Description) -> None:
-    options = {f"option.{name}" for name in found.options}
-    general = {*_PLACES, *options}
-    for where, words, per_tensor in found.texts():
-        allowed = general | set(_ITEM) if per_tensor else general
+    for where, words, allowed in found.texts():
         for name in re.findall(r"\{([^{}]+)\}", words.replace("{{", "").replace("}}", "")):
-            known = name in allowed or re.fullmatch(r"inputs\[[^\]]+\]", name)
-            if not known:
+            place = f"{path}{_line(text, where.split('.'))}: {where}"
+            if name not in allowed and not ("inputs" in allowed and re.fullmatch(r"inputs\[[^\]]+\]", name)):
                 raise UsageError(
-                    f"{path}{_line(text, where.split('.'))}: {where} has the unknown placeholder {{{name}}}",
+                    f"{place} has the unknown placeholder {{{name}}}",
                     hint=f"allowed: {', '.join(sorted(allowed))}",
                 )
             if name == "artefact" and found.compile is None:
                 raise UsageError(
-                    f"{path}{_line(text, where.split('.'))}: {where} names {{artefact}}, but there is no [compile]",
+                    f"{place} names {{artefact}}, but there is no [compile]",
                     hint="without a compile step the program is given {model}",
                 )
-    for key, words in (
-        ("input_files", found.tensors.input_files),
-        ("output_files", found.tensors.output_files),
-    ):
-        _check_pattern(path, text, f"tensors.{key}", words)
-    _check_pattern(path, text, "intermediates.files", found.intermediates.files)
-
-
-def _check_pattern(path: Path, text: str, where: str, words: str) -> None:
-    allowed = {"name", "plain", "index", "dtype", "shape"}
-    for name in re.findall(r"\{([^{}]+)\}", words):
-        if name not in allowed:
-            raise UsageError(
-                f"{path}{_line(text, where.split('.'))}: {where} has the unknown placeholder {{{name}}}",
-                hint=f"allowed: {', '.join(sorted(allowed))}",
-            )
 
 
 def chosen_options(found: Description, path: Path, given: Mapping[str, str]) -> dict[str, str]:

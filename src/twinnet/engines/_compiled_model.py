@@ -1,4 +1,4 @@
-"""What a compiler is given: an ONNX model of a recent opset, of fixed shapes, with watched tensors as outputs."""
+"""Prepare ONNX models for compilers: a recent opset, fixed shapes, watched tensors as outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Prepared", "prepare", "tensor_types"]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A model ready to import. `outputs` are its own, `taps` what can be marked as an output, by name."""
+    """A model ready to import. `outputs` are its own; `taps` are values that can be added as outputs, by name."""
 
     model: onnx.ModelProto
     outputs: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Sessions of compilers: a module for the network as deployed, others that show inner tensors as outputs."""
+"""Sessions of compilers: one module for the network as deployed, others with inner tensors as outputs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CompiledSession(OnnxSession, Generic[Module]):
         return prepare(model, feeds, static=self._static, oldest=oldest, opset=opset)
 
     def _taps(self, watch: frozenset[str]) -> frozenset[str]:
-        """What has to be an output of a module to be seen; a runtime may have another way."""
+        """The tensors that must be outputs of a module to be seen; a runtime may have another way."""
         return watch
 
     def _module(self, feeds: Arrays, watch: frozenset[str]) -> Module:
@@ -108,11 +108,11 @@ class CompiledSession(OnnxSession, Generic[Module]):
         feeds, given = self._given(inputs, patches, builder)
         model = OnnxGraph(self._artefact.network.complete()).with_values(given, ())
         inner = frozenset(watch) - frozenset(self._cut.outputs) - frozenset(given)
-        # What is given is an input: one module serves whatever is put in at these sites.
+        # Patches are inputs, so one module serves all values at these sites.
         feeds = {**feeds, **given}
         prepared = self._prepare(model, feeds)
         tapped, outputs = prepared.tapped(self._taps(inner))
-        if outputs:  # else everything that is wanted was given
+        if outputs:  # otherwise all wanted tensors were given
             self._show(self._compile(tapped, prepared, outputs), feeds, inner, builder)
         return builder.done()
 
@@ -121,7 +121,7 @@ class CompiledSession(OnnxSession, Generic[Module]):
         return self._call(self._compile(prepared.model, prepared, prepared.outputs), feeds, frozenset())
 
     def _show(self, module: Module, feeds: Arrays, inner: frozenset[str], builder: TraceBuilder) -> None:
-        """Run a module and add to the trace what it gives: its outputs and the inner tensors that are watched."""
+        """Run a module and add its outputs and the watched inner tensors to the trace."""
         found = self._call(module, feeds, inner)
         for name in self._cut.observable:
             if name in found and (name in inner or name in self._cut.outputs):

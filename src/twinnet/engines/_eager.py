@@ -62,9 +62,9 @@ class _Watcher(TorchDispatchMode):
             self._names[base] += 1
             site = Site(f"{base}.{count}" if count else base, base, op, module, call, index)
             if site.tensor in self._patches:
-                # Into the same memory, as an in-place call would: views of it follow.
+                # Write into the same memory, as an in-place call does, so that views see it.
                 tensor.copy_(self._patches[site.tensor])
-            # In-place calls will write into this memory later: what was observed is a copy.
+            # A copy: in-place calls may write into this memory later.
             self.seen.append((site, tensor.detach().clone()))
         return result
 
@@ -101,7 +101,7 @@ def eager_trace(
     builder: TraceBuilder,
     patches: Mapping[str, torch.Tensor] | None = None,
 ) -> Trace:
-    """One eager run with every ATen result that is watched; those in `patches` are overwritten as they come."""
+    """Run eagerly and record the watched ATen results; those in `patches` are overwritten when computed."""
     for name, tensor in tensors.items():
         if isinstance(tensor, torch.Tensor):
             builder.add(name, np.array(to_numpy(tensor)))

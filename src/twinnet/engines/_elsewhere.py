@@ -1,4 +1,4 @@
-"""ONNX Runtime in another interpreter: the version that is installed there."""
+"""Run the ONNX Runtime that is installed in another Python interpreter."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def find_python(place: str) -> Path:
 
 
 class Elsewhere:
-    """One child that holds sessions for as long as this object lives."""
+    """A child process that holds sessions as long as this object lives."""
 
     def __init__(self, python: Path, job: Job) -> None:
         self._job = job
@@ -62,11 +62,11 @@ class Elsewhere:
         return Elsewhere(self._python, self._job)
 
     def ask(self, request: Mapping[str, Any], stage: str) -> dict[str, Any]:
-        """An answer of the child."""
+        """Ask the child and return its answer."""
         return self._worker.ask(request, stage, self._job.time_limit)
 
     def load(self, model: str | bytes, settings: Mapping[str, Any]) -> Any:
-        """A session there, with the few methods of an `InferenceSession` that are used here."""
+        """Load a session in the child; the result has the methods of `InferenceSession` that are used here."""
         file = model if isinstance(model, str) else str(self._write(model))
         try:
             said = self.ask(
@@ -85,7 +85,7 @@ class Elsewhere:
         return Path(name)
 
     def run(self, session: int, names: Sequence[str], feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-        """The outputs of a session; what is no tensor of numbers comes back as an empty object array."""
+        """The outputs of a session; anything but tensors of numbers is returned as an empty object array."""
         given, made = (Path(self._folder.name) / f"{part}.npz" for part in ("feeds", "results"))
         np.savez(given, allow_pickle=False, **{str(i): np.asarray(a) for i, a in enumerate(feeds.values())})
         self.ask(
@@ -127,5 +127,5 @@ class _There:
         return self._home.run(self._number, names, feeds)
 
     def __del__(self) -> None:
-        with contextlib.suppress(EngineError):  # the child has gone: so has the session
+        with contextlib.suppress(EngineError):  # the child is gone, and the session with it
             self._home.ask({"do": "drop", "session": self._number}, "free a session")

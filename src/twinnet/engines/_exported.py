@@ -23,11 +23,11 @@ _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
-"""Complex numbers of two such floats; of narrower ones torch can compute next to nothing."""
+"""Complex types by float type; torch supports hardly any operator on narrower ones."""
 
 
 def cast(value: Any, dtype: torch.dtype | None) -> Any:
-    """A float tensor in `dtype`, a complex one of two such floats; anything else, and with None everything, as it is.
+    """Cast a float tensor to `dtype`, a complex one to the matching complex type; anything else stays (None: all).
 
     >>> cast(torch.ones(1), torch.float64).dtype, cast(torch.ones(1) * 1j, torch.float64).dtype
     (torch.float64, torch.complex128)
@@ -56,7 +56,7 @@ def nodes_between(program: Any, targets: Collection[str], known: Collection[str]
 
 
 def values_read(program: Any, nodes: Collection[str]) -> list[str]:
-    """What these operators read that none of them makes."""
+    """The values that these operators read but do not make."""
     return [
         node.name
         for node in program.graph.nodes
@@ -87,9 +87,9 @@ class Walk:
         patches: Mapping[str, Any],
         only: Collection[str] | None = None,
     ) -> Trace:
-        """Run it on `tensors`, by placeholder; keep what is wanted, free the rest as soon as it is used up.
+        """Run the program on `tensors`, by placeholder; keep wanted values and free the rest after their last use.
 
-        A value that `patches` names is not computed but taken from there. With `only`, no other operators run.
+        Values in `patches` are not computed but taken from there. With `only`, no other operators run.
         """
         values: dict[Node, Any] = {}
         wide: dict[Node, Any] = {}
@@ -163,7 +163,7 @@ def _result(node: Node, args: Any, kwargs: Any) -> Any:
 
 
 def _last_uses(graph: Any) -> dict[Node, list[Node]]:
-    """For each node the values nobody needs after it."""
+    """For each node, the values that are not needed after it."""
     last: dict[Node, Node] = {}
     for node in graph.nodes:
         for used in node.all_input_nodes:

@@ -1,6 +1,6 @@
-"""IREE without twinnet: what the engine and a `repro.py` do in the same way.
+"""Run IREE without twinnet: shared by the engine and `repro.py`.
 
-The source of these functions goes into `repro.py` as it stands, so they use nothing of twinnet but each other.
+The source of these functions is copied into `repro.py`, so they must not use twinnet and may call only each other.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["OPSETS", "iree_flags", "iree_problem", "run_iree"]
 
 
 OPSETS = (15, 17)
-"""Models of an opset before the first are converted to the second: the importer knows no older meaning of many
+"""Models with an opset below the first are converted to the second: the importer lacks older forms of many
 operators."""
 
 
@@ -108,7 +108,7 @@ def run_iree(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict
         for i, name in enumerate(names):
             array = numpy.load(str(Path(folder, f"out{i}.npy")), allow_pickle=False)
             wanted = onnx.helper.tensor_dtype_to_np_dtype(known[name].type.tensor_type.elem_type)
-            # IREE has integers without a sign; the model says which it meant.
+            # IREE integers are signless; the model declares the sign.
             same = array.dtype.kind in "iu" and array.dtype.itemsize == wanted.itemsize
             results[name] = array.view(wanted) if same else array
         return results

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 
 from twinnet.engines._iree_tools import Compiler, Module, Node, tool, write_inputs
-from twinnet.engines._process import start_program
+from twinnet.engines._process import Task, start_program
 from twinnet.engines.base import LayerTime
 from twinnet.errors import EngineError
 from twinnet.job import Job
@@ -30,7 +30,7 @@ _LOCATIONS = [
     "--mlir-elide-resource-strings-if-larger=5",
 ]
 
-# Arguments carry the line of whoever made them; constants and empty tensors that of the first who needed them.
+# Arguments carry the line of their producer; constants and empty tensors that of their first user.
 _ELSEWHERE = re.compile(r"func\.func|\^bb0|arith\.constant|tensor\.empty|linalg\.fill|dispatch\.tensor\.load")
 
 
@@ -88,17 +88,17 @@ def dispatch_times(
             "--device_profiling_mode=host-execution",
             f"--device_profiling_output={record}",
         ]
-        words = {"name": "iree-benchmark-module", "stage": "profile the network", "limit": job.time_limit}
-        start_program([tool("iree-benchmark-module"), *flags], **words)  # type: ignore[arg-type]
+        task = Task("iree-benchmark-module", "profile the network", job.time_limit)
+        start_program([tool("iree-benchmark-module"), *flags], task)
         reader = [tool("iree-profile"), "dispatch", "--dispatch_events", "--format=jsonl", str(record)]
-        printed = start_program(reader, name="iree-profile", stage="profile the network").out
+        printed = start_program(reader, Task("iree-profile", "profile the network")).out
     events = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     timed = [e for e in events if str(e.get("key", "")).startswith(_PREFIX) and "duration_ns" in e]
     timed.sort(key=lambda e: e["start_host_time_ns"])
     count = len(timed) // runs
     if not timed or count * runs != len(timed):
         raise EngineError(
-            f"iree-profile lists {len(timed)} dispatches of {runs} runs, which cannot be told apart",
+            f"iree-profile lists {len(timed)} dispatches of {runs} runs, which cannot be split by run",
             stage="profile the network",
         )
     rounds = [timed[i * count : (i + 1) * count] for i in range(1, runs)]

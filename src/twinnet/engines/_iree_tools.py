@@ -1,4 +1,4 @@
-"""IREE's programs: import, compile, run. Each is a process of its own, and what they make is cached by content."""
+"""IREE's programs: import, compile, run. Each runs as a separate process; results are cached by content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import onnx
 from twinnet.cache import cached_folder, content_key
 from twinnet.engines._compiled_model import tensor_types
 from twinnet.engines._iree_alone import iree_problem
-from twinnet.engines._process import start_program
+from twinnet.engines._process import Task, start_program
 from twinnet.errors import EngineError, MissingExtra, UsageError
 from twinnet.job import Job
 
@@ -37,7 +37,7 @@ _RAW = {"bfloat16"}
 
 @cache
 def iree_version() -> str:
-    """Version of the compiler; that of the runtime is added where it is another."""
+    """Version of the compiler, and of the runtime if it differs."""
     try:
         compiler, runtime = (metadata.version(f"iree-base-{part}") for part in ("compiler", "runtime"))
     except metadata.PackageNotFoundError:
@@ -47,7 +47,7 @@ def iree_version() -> str:
 
 @cache
 def tool(name: str) -> str:
-    """The path of one of IREE's programs, inside the packages that brought it."""
+    """The path of one of IREE's programs inside its package."""
     homes = (("iree.compiler", "_mlir_libs"), ("iree._runtime_libs", ""))
     for package, folder in homes:
         spec = util.find_spec(package)
@@ -84,7 +84,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Compiler:
-    """How networks are compiled: flags, time limit, and where the compiler's own IR is to be shown."""
+    """How networks are compiled: flags, job, and which IR the compiler writes."""
 
     flags: tuple[str, ...]
     job: Job
@@ -93,7 +93,7 @@ class Compiler:
     def compile(
         self, model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequence[str], show: Path | None = None
     ) -> Module:
-        """The module of a model, from the cache where it was compiled before; its IR goes to `show`."""
+        """Compile a model, or take it from the cache; the compiler's IR is written to `show`."""
         data = model.SerializeToString(deterministic=True)
         key = content_key("iree", iree_version(), onnx.__version__, *self.flags, data)
         compiled = False
@@ -105,7 +105,7 @@ class Compiler:
 
         folder = cached_folder(key, build)
         if show is not None and not compiled:
-            # What the cache holds was compiled without showing its IR.
+            # The cached module was compiled without writing its IR.
             with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch:
                 self._build(model, Path(scratch) / "module.vmfb", show)
         return Module(folder, tuple(inputs), tuple(outputs), tensor_types(model.graph.output))
@@ -116,14 +116,14 @@ class Compiler:
 
     @contextmanager
     def _shown(self, show: Path | None) -> Iterator[list[str]]:
-        """Flags that make the compiler write its IR; what it wrote replaces what an earlier run wrote there.
+        """Flags that make the compiler write its IR, which replaces the IR of an earlier run.
 
-        It is kept where the compiler fails, too: that is when people want to see it.
+        It is also kept when the compiler fails.
         """
         if show is None:
             yield []
             return
-        show = show.absolute()  # the compiler is started elsewhere
+        show = show.absolute()  # the compiler runs in another folder
         final = show / self.ir
         if final.exists() and not (final / _MARK).exists():
             raise UsageError(f"{final} holds other files", hint="give --debug-ir another folder")
@@ -138,32 +138,23 @@ class Compiler:
 
     def start(self, source: Path, nodes: Mapping[int, Node], extra: Sequence[str]) -> None:
         """Run the compiler over an imported module."""
+        limit = self.job.time_limit
+        task = Task("iree-compile", "compile the network", limit, lambda log: _diagnostic(log, nodes))
         with self.job.step("compile"):
-            start_program(
-                [tool("iree-compile"), source.name, *self.flags, *extra],
-                name="iree-compile",
-                stage="compile the network",
-                limit=self.job.time_limit,
-                folder=source.parent,
-                said=lambda log: _diagnostic(log, nodes),
-            )
+            line = [tool("iree-compile"), source.name, *self.flags, *extra]
+            start_program(line, task, folder=source.parent)
 
     @contextmanager
     def imported(self, model: onnx.ModelProto) -> Iterator[tuple[Path, dict[int, Node]]]:
-        """The model as MLIR, in a folder that goes afterwards, and the ONNX node of each of its lines."""
+        """The model as MLIR in a temporary folder, and the ONNX node of each line."""
         with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch:
             file, source = Path(scratch) / "network.onnx", Path(scratch) / "network.mlir"
             big = model.ByteSize() > _INLINE
             onnx.save(model, str(file), save_as_external_data=big, location="weights.bin" if big else None)
             module = ["-m", "iree.compiler.tools.import_onnx"]
+            task = Task("iree-import-onnx", "import the network", self.job.time_limit, iree_problem)
             with self.job.step("import"):
-                start_program(
-                    [sys.executable, *module, str(file), "-o", str(source)],
-                    name="iree-import-onnx",
-                    stage="import the network",
-                    limit=self.job.time_limit,
-                    said=iree_problem,
-                )
+                start_program([sys.executable, *module, str(file), "-o", str(source)], task)
             every = model.graph.node
             nodes = {
                 line: Node(every[i].name or every[i].output[0], every[i].op_type, tuple(every[i].output))
@@ -173,7 +164,7 @@ class Compiler:
 
 
 def _diagnostic(log: str, nodes: Mapping[int, Node]) -> str:
-    """The first error of a compiler's log, with the ONNX node it stands at where that is known."""
+    """The first error of a compiler's log, with its ONNX node if known."""
     said = iree_problem(log)
     found = re.search(r":(\d+):\d+: error: ", log)
     node = nodes.get(int(found[1])) if found else None
@@ -186,10 +177,10 @@ _LINE = re.compile(r'^    (?:%[\w:]+(?:, )?)*(?: = )?torch\.operator "onnx\.(\w+
 
 
 def _line_nodes(text: str, nodes: Sequence[onnx.NodeProto]) -> dict[int, int]:
-    """Lines of an imported module to the index of the ONNX node that stands there.
+    """Map lines of an imported module to the index of their ONNX node.
 
-    The importer writes one line per node, in the graph's order, and lines of its own for constants. Where operator
-    types stop to agree, the rest stays unknown.
+    The importer writes one line per node, in the graph's order, and extra lines for constants. After the first line
+    whose operator type does not match, the rest stays unknown.
     """
     found: dict[int, int] = {}
     wanted = [i for i, node in enumerate(nodes) if node.op_type != "Constant"]
@@ -212,7 +203,7 @@ def run_module(
     job: Job,
     keep: Callable[[str, np.ndarray], None],
 ) -> None:
-    """Run a module once; each output is handed to `keep` and then forgotten."""
+    """Run a module once; each output is passed to `keep` and then freed."""
     with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch, job.step("run"):
         home = Path(scratch)
         flags = [*device, *write_inputs(module, feeds, home)]
@@ -223,20 +214,15 @@ def run_module(
         flags += [f"--output=@{file}" for file in files]
         # Hundreds of outputs would not fit on a command line.
         (home / "flags").write_text("\n".join(flags))
-        start_program(
-            [tool("iree-run-module"), f"--flagfile={home / 'flags'}"],
-            name="iree-run-module",
-            stage="run the network",
-            limit=job.time_limit,
-            said=iree_problem,
-        )
+        task = Task("iree-run-module", "run the network", job.time_limit, iree_problem)
+        start_program([tool("iree-run-module"), f"--flagfile={home / 'flags'}"], task)
         for name, file in zip(module.outputs, files, strict=True):
             keep(name, _read(file, name, *module.types[name]))
             file.unlink()
 
 
 def write_inputs(module: Module, feeds: Mapping[str, np.ndarray], home: Path) -> list[str]:
-    """Inputs as files, and the flags that name the module, its function and these."""
+    """Write the inputs to files; returns the flags for module, function and inputs."""
     flags = [f"--module={module.file}", "--function=network"]
     for i, name in enumerate(module.inputs):
         if name not in feeds:
@@ -255,7 +241,7 @@ def _read(file: Path, name: str, dtype: str, shape: tuple[int, ...] | None) -> n
             raise EngineError(f"iree: {name} is {dtype} of unknown shape and cannot be read back")
         return np.fromfile(file, wanted).reshape(shape)
     array = np.load(file, allow_pickle=False)
-    # IREE has integers without a sign; the model says which it meant.
+    # IREE integers are signless; the model declares the sign.
     if array.dtype != wanted and array.dtype.kind in "iu" and array.dtype.itemsize == wanted.itemsize:
         array = array.view(wanted)
     return array

@@ -1,6 +1,6 @@
-"""Making an ONNX model ready for a compiler, without twinnet: an engine and a `repro.py` do it in the same way.
+"""Prepare an ONNX model for a compiler, without twinnet: shared by engines and `repro.py`.
 
-The source of this function goes into `repro.py` as it stands, so it uses nothing of twinnet.
+The source of this function is copied into `repro.py`, so it must not use twinnet.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ __all__ = ["typed_model"]
 def typed_model(
     model: Any, feeds: dict[str, Any], static: bool, oldest: int, opset: int
 ) -> tuple[Any, dict[str, Any], int]:
-    """An ONNX model as compilers want it, what is known of its tensors' types, and the opset it was converted from.
+    """Prepare an ONNX model for a compiler; returns it, the known tensor types, and the opset it was converted from.
 
-    A model of an opset before `oldest` is converted to `opset` (the third result is 0 where it was not); shapes are
-    those of `feeds` where `static`; functions are inlined; outputs have types.
+    A model with an opset below `oldest` is converted to `opset` (otherwise the third result is 0); with `static`,
+    shapes are those of `feeds`; functions are inlined; outputs have types.
     """
     import onnx
     import onnx.checker
@@ -28,7 +28,7 @@ def typed_model(
     own.CopyFrom(model)
     if own.functions:
         own = onnx.inliner.inline_local_functions(own)
-    # What onnx's own C++ raises.
+    # Exceptions that onnx's C++ code raises.
     refused = (
         *(RuntimeError, ValueError, IndexError, onnx.checker.ValidationError),
         *(onnx.shape_inference.InferenceError, onnx.version_converter.ConvertError),
@@ -39,7 +39,7 @@ def typed_model(
         try:
             own = onnx.version_converter.convert_version(own, opset)
             converted = own_opset
-        except refused:  # it goes in as it is, and the compiler says what it thinks of it
+        except refused:  # left as it is; the compiler reports what it does not support
             converted = 0
     graph = own.graph
     if static:
@@ -48,7 +48,7 @@ def typed_model(
             if info.name in feeds and info.name not in held:
                 kind = info.type.tensor_type.elem_type
                 info.CopyFrom(onnx.helper.make_tensor_value_info(info.name, kind, feeds[info.name].shape))
-        # Shapes that were stored for open dimensions would stand in the way of the fixed ones.
+        # Stored shapes with open dimensions would conflict with the fixed ones.
         del graph.value_info[:]
     declared = {info.name: onnx.ValueInfoProto.FromString(info.SerializeToString()) for info in graph.output}
     for info in graph.output:
@@ -56,7 +56,7 @@ def typed_model(
             info.type.tensor_type.ClearField("shape")
     try:
         inferred = onnx.shape_inference.infer_shapes(own, data_prop=True).graph
-    except refused:  # an inconsistent model: the compiler has the better words for it
+    except refused:  # an inconsistent model: the compiler gives the better message
         inferred = graph
     untold = (onnx.TensorProto.STRING, onnx.TensorProto.UNDEFINED)
     known = {
@@ -65,6 +65,6 @@ def typed_model(
         if i.type.tensor_type.elem_type not in untold and i.type.tensor_type.HasField("shape")
     }
     for info in graph.output:
-        # Of what cannot be inferred, what was declared is all there is.
+        # What cannot be inferred keeps its declared type.
         info.CopyFrom(known.setdefault(info.name, declared[info.name]))
     return own, known, converted

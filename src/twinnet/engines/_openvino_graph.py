@@ -1,4 +1,4 @@
-"""What OpenVINO made of a model: which of its layers were fused, and which tensors are left between them."""
+"""The graph that OpenVINO compiled: which layers were fused, and which tensors remain between them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def executed(compiled: Any) -> list[Step]:
 def survivors(model: Any, steps: Iterable[Step]) -> set[str]:
     """Tensors of the model that still pass between two steps of what was compiled from it, or leave it.
 
-    A layer's result survives where someone outside its own step reads it. Layers that no step names were optimised
-    away, so that whoever reads their results reads through them.
+    A layer's result survives if another step reads it. Layers that no step names were optimised away; readers of their
+    results are followed through them.
     """
     home: dict[str, set[int]] = {}
     for index, step in enumerate(steps):

@@ -1,6 +1,6 @@
-"""ONNX Runtime without twinnet: what a `repro.py` does.
+"""Run ONNX Runtime without twinnet, as `repro.py` does.
 
-The source of these functions goes into `repro.py` as it stands, so they use nothing of twinnet but each other.
+The source of these functions is copied into `repro.py`, so they must not use twinnet and may call only each other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def run_onnxruntime(model: Any, options: dict[str, str], feeds: dict[str, Any]) 
 
 
 def run_elsewhere(side: Any, model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
-    """Call a side in the interpreter that `options["python"]` names, with the packages that are installed there."""
+    """Call a side in the interpreter `options["python"]`, with the packages installed there."""
     import inspect
     import json
     import subprocess

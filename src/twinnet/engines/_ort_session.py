@@ -1,4 +1,4 @@
-"""ONNX Runtime sessions from plain settings; as a program, the same in an interpreter where twinnet is not installed.
+"""Make ONNX Runtime sessions; as a program, do so in an interpreter where twinnet is not installed.
 
 Started as `python -I _ort_session.py` it reads one JSON request per line and answers each with one JSON line; tensors
 travel as .npz files. It needs numpy and onnxruntime, of whatever version that interpreter has, and nothing else.
@@ -24,20 +24,20 @@ LEVELS = {
 def make_session(model: Any, settings: dict[str, Any]) -> Any:
     """An `InferenceSession` of a file or of a model's bytes.
 
-    `settings`: level, threads (None: all cores), entries, save_to where the optimised graph is to be written, and
-    profile_to, the beginning of the name of a file for times.
+    `settings`: level, threads (None: all cores), entries, save_to (file for the optimised graph) and profile_to (prefix
+    of the profile's file name).
     """
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    # An arena keeps a session's largest moment for ever; here many sessions live side by side.
+    # An arena never shrinks below a session's peak; many sessions live side by side here.
     options.enable_cpu_mem_arena = False
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[settings["level"]])
     if settings["threads"]:
         options.intra_op_num_threads = settings["threads"]
     if not settings.get("profile_to"):
-        # Its threads would stay awake between operators, which gains time where nothing else is at work.
+        # Spinning threads save time only if nothing else runs.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     for key, value in settings["entries"].items():
         options.add_session_config_entry(key, value)
@@ -57,7 +57,7 @@ def make_session(model: Any, settings: dict[str, Any]) -> Any:
 
 def serve() -> None:
     """Answer requests until the input ends."""
-    # Libraries may print: what they say goes to the log, and only answers to where answers are read.
+    # Libraries may print: that goes to the log, so that stdout carries only answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     sessions: dict[int, Any] = {}

@@ -1,7 +1,7 @@
-"""Other programs as parts of an engine: started without a shell, stopped in time, their last words kept.
+"""Run the programs of an engine: without a shell, with a time limit, keeping the end of their logs.
 
-A compiler or runtime may abort the process it lives in. As a program of its own it cannot take the check with it:
-whatever happens to it is an `EngineError` with the end of its log.
+A compiler or runtime may abort its process. As a separate program it cannot take the check down with it: any failure
+becomes an `EngineError` with the end of its log.
 """
 
 from __future__ import annotations
@@ -17,38 +17,47 @@ from pathlib import Path
 
 from twinnet.errors import EngineError
 
-__all__ = ["Finished", "last_words", "start_program"]
+__all__ = ["Finished", "Task", "last_words", "start_program"]
 
 _KEPT = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A program that ended well: what it wrote."""
+    """The output of a program that succeeded."""
 
     out: str
     log: str
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a program is started for. A failure reads "NAME could not STAGE: ...".
+
+    A program that exceeds `limit` seconds is stopped, together with the processes it started. `said` picks the
+    sentence of a log that names the problem.
+    """
+
+    name: str
+    stage: str
+    limit: float | None = None
+    said: Callable[[str], str] | None = None
+
+
 def start_program(
     arguments: Sequence[str],
+    task: Task,
     *,
-    name: str,
-    stage: str,
-    limit: float | None = None,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
-    said: Callable[[str], str] | None = None,
 ) -> Finished:
-    """Run a program to its end.
-
-    `name` and `stage` go into the message of a failure: "NAME could not STAGE: ...". `limit` is in seconds; a program
-    that exceeds it is stopped with all that it started. `said` picks the sentence of a log that names the problem.
+    """Run a program to its end, in `folder`, with these environment variables added.
 
     >>> import sys
-    >>> start_program([sys.executable, "-c", "print(6 * 7)"], name="python", stage="count").out
+    >>> start_program([sys.executable, "-c", "print(6 * 7)"], Task("python", "count")).out
     '42\\n'
     """
+    name, stage, limit = task.name, task.stage, task.limit
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             child = subprocess.Popen(
@@ -83,7 +92,7 @@ def start_program(
     if code == 0:
         return Finished(*texts)
     log = last_words("\n".join(filter(None, texts))) or ending(code)
-    sentence = (said or _first_problem)("\n".join(texts))
+    sentence = (task.said or _first_problem)("\n".join(texts))
     how = ending(code) if code < 0 or not sentence else ""
     words = "; ".join(filter(None, (how, sentence)))
     raise EngineError(f"{name} could not {stage}: {words[:400]}", stage=stage, log=log)
@@ -103,9 +112,10 @@ def ending(code: int) -> str:
     return f"it ended with exit code {code}"
 
 
-def last_words(text: str, lines: int = 25, width: int = 300) -> str:
-    """What to keep of a log: its end and, where that is further up, the first mention of an error."""
-    every = [line if len(line) <= width else line[:width] + " ..." for line in text.strip().splitlines()]
+def last_words(text: str) -> str:
+    """The part of a log to keep: its end and, if that is further up, the first mention of an error."""
+    lines = 25
+    every = [line if len(line) <= 300 else line[:300] + " ..." for line in text.strip().splitlines()]
     end = "\n".join(every[-lines:])[-_KEPT:]
     first = next((i for i, line in enumerate(every) if re.search(r"\berror\b", line, re.I)), len(every))
     if first >= len(every) - lines and every[first:] and "\n".join(every[first:]) in end:
@@ -115,7 +125,7 @@ def last_words(text: str, lines: int = 25, width: int = 300) -> str:
 
 
 def _first_problem(text: str) -> str:
-    """The first line that speaks of an error, else the last that says anything."""
+    """The first line that mentions an error, else the last line that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     spoken = (line for line in lines if "error" in line.lower() or "fail" in line.lower())
     return next(spoken, lines[-1] if lines else "")
@@ -127,7 +137,7 @@ def _text(file: object) -> str:
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:
-    """End the program and whatever it started: they share a session of their own."""
+    """Kill the program and the processes it started, which share a session."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,7 +1,7 @@
-"""Networks in fewer bits: static, dynamic and weight-only int8, and float16, made by ONNX Runtime's own tools.
+"""Quantise networks with ONNX Runtime's tools: static, dynamic and weight-only int8, and float16.
 
-What those tools trip over is put right here: shapes that a rewritten weight no longer has, infinities that a mask
-brings into a range, words that they print, files that they leave.
+Works around problems of those tools: stale shapes of rewritten weights, infinities from masks in calibrated ranges,
+printed messages, leftover files.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twinnet.engines._ort_session import make_session
 from twinnet.errors import UsageError, foreign
 from twinnet.job import Job
 
@@ -37,8 +37,9 @@ CALIBRATIONS = {
     "distribution": "Distribution",
 }
 _WEIGHTED = ("Conv", "ConvTranspose", "MatMul", "Gemm")
+_TASK = ("quantise the network", "onnxruntime")
 _HUGE = 1e30
-"""Beyond this a number is a mask and no activation: no range of 256 steps holds it beside others."""
+"""A larger number is a mask, not an activation: no range of 256 steps can hold it together with others."""
 
 
 _MEANS = {
@@ -46,7 +47,7 @@ _MEANS = {
     "dynamic": ("per_channel", "weights", "reduce_range"),
     "weights": ("per_channel", "weights"),
 }
-"""The options that each way of quantising knows."""
+"""The options of each way of quantising."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Quantise:
 
     @staticmethod
     def of(options: Mapping[str, Any]) -> Quantise | None:
-        """From an engine's options; None where they ask for none. An option that would do nothing is refused."""
+        """Read an engine's options; None without quantisation. Options that would have no effect are refused."""
         how = options.get("quantize")
         given = {key: options[key] for key in _MEANS["static"] if key in options}
         idle = sorted(set(given) - set(_MEANS.get(how or "", ())))
@@ -70,7 +71,7 @@ class Quantise:
             where = f"quantize={how}" if how else "a network that is not quantised"
             homes = [name for name, keys in _MEANS.items() if idle[0] in keys]
             raise UsageError(
-                f"onnxruntime: {idle[0]}={options[idle[0]]} means nothing to {where}",
+                f"onnxruntime: {idle[0]}={options[idle[0]]} has no effect on {where}",
                 hint=f"it belongs to quantize={' or '.join(homes)}",
             )
         return None if how is None else Quantise(how, **given)
@@ -84,11 +85,11 @@ class Quantise:
 
 
 def quantised(artefact: OnnxArtefact, way: Quantise, job: Job) -> OnnxArtefact:
-    """The network in fewer bits, calibrated with the inputs of the check; names of its values are kept."""
+    """Quantise the network, calibrated with the inputs of the check; value names are kept."""
     from twinnet.onnx.network import OnnxNetwork
 
     model = artefact.network.complete()
-    # The tools change shapes of weights and believe the old ones that stand here.
+    # The tools change shapes of weights, but trust the old ones declared here.
     del model.graph.value_info[:]
     with (
         job.step("quantise"),
@@ -99,64 +100,42 @@ def quantised(artefact: OnnxArtefact, way: Quantise, job: Job) -> OnnxArtefact:
     return replace(artefact, network=OnnxNetwork(made, name=artefact.network.name))
 
 
-def _tools() -> AbstractContextManager[None]:
-    """What ONNX Runtime's own tools raise."""
-    return foreign("quantise the network", "onnxruntime")
-
-
-def _static(
+def _by_tools(
     model: onnx.ModelProto, way: Quantise, artefact: OnnxArtefact, job: Job, folder: Path
 ) -> onnx.ModelProto:
+    """Static or dynamic quantisation of whole operators."""
     import onnx
     from onnxruntime import quantization as tools
 
     source, target = folder / "float.onnx", folder / "quantised.onnx"
     _name_nodes(model)
     onnx.save(model, str(source))
+    common: dict[str, Any] = {"per_channel": way.per_channel, "reduce_range": way.reduce_range}
+    if way.how == "dynamic":
+        # ONNX Runtime has no ConvInteger of signed weights.
+        kind = "uint8" if any(n.op_type == "Conv" for n in model.graph.node) else way.weights
+        with foreign(*_TASK):
+            tools.quantize_dynamic(source, target, weight_type=tools.QuantType[TYPES[kind]], **common)
+        return onnx.load(str(target))
     samples = [artefact.feeds(sample) for sample in job.samples or (job.inputs,)]
+    left = iter(samples)
 
     class Reader(tools.CalibrationDataReader):
-        def __init__(self) -> None:
-            self.left = iter(samples)
-
         def get_next(self) -> Any:
-            return next(self.left, None)
+            return next(left, None)
 
     unbounded = _unbounded(model, samples)
-    with _tools():
+    with foreign(*_TASK):
         tools.quantize_static(
             source,
             target,
             Reader(),
             quant_format=tools.QuantFormat.QDQ,
-            per_channel=way.per_channel,
-            reduce_range=way.reduce_range,
-            activation_type=getattr(tools.QuantType, TYPES[way.activations]),
-            weight_type=getattr(tools.QuantType, TYPES[way.weights]),
-            calibrate_method=getattr(tools.CalibrationMethod, CALIBRATIONS[way.calibrate]),
+            activation_type=tools.QuantType[TYPES[way.activations]],
+            weight_type=tools.QuantType[TYPES[way.weights]],
+            calibrate_method=tools.CalibrationMethod[CALIBRATIONS[way.calibrate]],
             nodes_to_exclude=unbounded,
-        )
-    return onnx.load(str(target))
-
-
-def _dynamic(
-    model: onnx.ModelProto, way: Quantise, artefact: OnnxArtefact, job: Job, folder: Path
-) -> onnx.ModelProto:
-    import onnx
-    from onnxruntime import quantization as tools
-
-    source, target = folder / "float.onnx", folder / "quantised.onnx"
-    _name_nodes(model)
-    onnx.save(model, str(source))
-    # ONNX Runtime has no ConvInteger of signed weights.
-    kind = "uint8" if any(n.op_type == "Conv" for n in model.graph.node) else way.weights
-    with _tools():
-        tools.quantize_dynamic(
-            source,
-            target,
-            per_channel=way.per_channel,
-            reduce_range=way.reduce_range,
-            weight_type=getattr(tools.QuantType, TYPES[kind]),
+            **common,
         )
     return onnx.load(str(target))
 
@@ -218,17 +197,17 @@ def _half(
 ) -> onnx.ModelProto:
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
-    with _tools():
+    with foreign(*_TASK):
         made = convert_float_to_float16(model, keep_io_types=True)
     _sort(made)
     return made
 
 
-_MAKERS = {"static": _static, "dynamic": _dynamic, "weights": _weights_only, "float16": _half}
+_MAKERS = {"static": _by_tools, "dynamic": _by_tools, "weights": _weights_only, "float16": _half}
 
 
 def _sort(model: onnx.ModelProto) -> None:
-    """Nodes after those that they read from; the tool appends some at the end."""
+    """Sort nodes topologically; the tool appends some at the end."""
     from twinnet.onnx.graph import OnnxGraph
 
     graph = OnnxGraph(model)
@@ -236,21 +215,18 @@ def _sort(model: onnx.ModelProto) -> None:
     for start in range(len(graph.nodes)):
         stack = [start]
         while stack:
-            index = stack[-1]
-            before = [graph.producer[n] for n in graph.reads[index] if n in graph.producer]
+            before = (graph.producer[n] for n in graph.reads[stack[-1]] if n in graph.producer)
             waiting = [i for i in before if i not in order]
-            if index in order or not waiting:
-                order.setdefault(index)
-                stack.pop()
-            else:
-                stack.extend(waiting)
+            stack.extend(waiting)
+            if not waiting:
+                order.setdefault(stack.pop())
     nodes = [graph.nodes[i] for i in order]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
 
 
 def _name_nodes(model: onnx.ModelProto) -> None:
-    """Every node gets a name of its own: those to be left out are told by it."""
+    """Give every node a unique name: nodes to exclude are identified by name."""
     taken = {n.name for n in model.graph.node}
     for index, node in enumerate(model.graph.node):
         if not node.name:
@@ -263,26 +239,18 @@ def _name_nodes(model: onnx.ModelProto) -> None:
 
 def _unbounded(model: onnx.ModelProto, samples: list[dict[str, np.ndarray]]) -> list[str]:
     """Nodes that read or make infinities (masks): no step can hold these, so they stay in floating point."""
-    import onnxruntime as ort
+    from onnx import numpy_helper
 
     from twinnet.onnx.graph import OnnxGraph
 
     graph = OnnxGraph(model)
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    every = [n for node in graph.nodes for n in node.output if n]
-    session = ort.InferenceSession(
-        graph.with_outputs(every).SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    tapped = graph.with_outputs(n for node in graph.nodes for n in node.output if n)
+    session = make_session(tapped.SerializeToString(), {"level": "off", "threads": None, "entries": {}})
     names = [o.name for o in session.get_outputs()]
     wild: set[str] = set()
     for sample in samples:
-        for name, array in zip(names, session.run(names, dict(sample)), strict=True):
-            if _is_wild(array):
-                wild.add(name)
-    from onnx import numpy_helper
-
+        found = zip(names, session.run(names, dict(sample)), strict=True)
+        wild.update(name for name, array in found if _is_wild(array))
     wild.update(n for n, t in graph.weights.items() if _is_wild(numpy_helper.to_array(t)))
     return [n.name for n in graph.nodes if wild.intersection((*n.input, *n.output))]
 
@@ -295,7 +263,7 @@ def _is_wild(array: Any) -> bool:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """The tools speak through the root logger and numpy; what matters comes back as an exception."""
+    """Silence logging and warnings of the tools; what matters comes as an exception."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

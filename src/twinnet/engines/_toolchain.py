@@ -1,4 +1,4 @@
-"""A described toolchain with its options chosen: which programs are started, and with what."""
+"""A toolchain with chosen options: which programs are started, and with which arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from twinnet.engines._command_alone import filled, said_problem
 from twinnet.engines._command_file import Description, chosen_options, find_description, read_description
-from twinnet.engines._process import start_program
+from twinnet.engines._process import Task, start_program
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Job
 
@@ -20,7 +20,7 @@ __all__ = ["Toolchain"]
 
 
 class Toolchain:
-    """A description with its options chosen: what is started, in words and as lists of arguments."""
+    """A description with chosen options."""
 
     def __init__(self, found: Description, path: Path, options: Mapping[str, str], job: Job) -> None:
         self.found = found
@@ -44,7 +44,7 @@ class Toolchain:
         return cls(found, path, chosen_options(found, path, options), job)
 
     def told(self) -> str:
-        """Everything that a `repro.py` needs to start the same programs."""
+        """What `repro.py` needs to start the same programs, as JSON."""
         found, tensors = self.found, self.found.tensors
 
         told = {
@@ -70,7 +70,7 @@ class Toolchain:
     # -- starting programs ---------------------------------------------------------------------------------------
 
     def version(self) -> str:
-        """What the toolchain says of itself, where the description has a command for that."""
+        """The toolchain's version, if the description has a command that prints it."""
         if self.found.version is None:
             return ""
         line = [filled(part, self.values) for part in self.found.version.run]
@@ -81,21 +81,14 @@ class Toolchain:
         return next((t.strip()[:60] for t in done.splitlines() if t.strip()), "")
 
     def start(self, line: list[str], stage: str, limit: float, folder: Path | None) -> str:
-        """Run one program; everything it printed."""
+        """Run one program and return everything it printed."""
         name = Path(line[0]).name
         here = self._path()
         line = [self._program(line[0], here), *line[1:]]
         more = {k: filled(v, self.values) for k, v in self.found.environment.items()}
         longest = limit if self._job.time_limit is None else min(limit, self._job.time_limit)
-        done = start_program(
-            line,
-            name=name,
-            stage=stage,
-            limit=longest,
-            folder=folder,
-            environment={"PATH": here, **more},
-            said=lambda log: said_problem(log, self.found.problem, str(folder)),
-        )
+        task = Task(name, stage, longest, lambda log: said_problem(log, self.found.problem, str(folder)))
+        done = start_program(line, task, folder=folder, environment={"PATH": here, **more})
         return f"{done.out}\n{done.log}"
 
     def _program(self, name: str, path: str) -> str:
@@ -111,7 +104,7 @@ class Toolchain:
         return found
 
     def fingerprint(self) -> list[str]:
-        """What decides whether a compiled artefact is still good: how it is compiled, and by which programs."""
+        """What a compiled artefact depends on: how it is compiled, and by which programs."""
         step = self.found.compile
         if step is None:
             return []
@@ -125,11 +118,11 @@ class Toolchain:
 
     @property
     def precision(self) -> str:
-        """What the twin computes in: as described, or as one of the options says."""
+        """The twin's number format: as described, or as set by an option."""
         stated = (o.precision.get(self.options[k]) for k, o in self.found.options.items())
         return next(filter(None, stated), self.found.precision)
 
     @staticmethod
     def _path() -> str:
-        """Programs that came with this Python count, whether or not its environment is active."""
+        """PATH, with the programs of this Python first, even if its environment is not active."""
         return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))

@@ -107,7 +107,7 @@ class Worker:
         )
 
     def close(self) -> None:
-        """End the child, and whatever it started."""
+        """End the child and the processes it started."""
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):

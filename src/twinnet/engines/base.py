@@ -1,7 +1,7 @@
 """The engine contract: convert a network, load it, run it, show its tensors.
 
-An engine is one module with one class, which states everything there is to know about it: nothing is discovered by
-crash, and nothing about an engine is written anywhere else. Other packages add engines by entry points.
+An engine is one module with one class that declares everything about it; there is no second list anywhere. Other
+packages add engines by entry points.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """How long one step of an engine takes: a layer, several fused ones, or a conversion between two.
+    """The time of one step of an engine: a layer, several fused ones, or a conversion between layers.
 
-    `tensors` are the sites (by `Site.tensor`) whose layers it computes, in order; none where the engine added the
-    step by itself. `kernel` is what the engine calls the code that ran.
+    `tensors` are the sites (by `Site.tensor`) whose layers it computes, in order; empty if the engine added the step.
+    `kernel` is the engine's name for the code that ran.
     """
 
     name: str
@@ -75,30 +75,30 @@ class Session(ABC):
     signature: Signature
     notes: tuple[str, ...] = ()
     live: bool = True
-    """Whether it can run inputs it has not seen; a recording cannot."""
+    """Whether it can run new inputs; a recording cannot."""
     loose_outputs: bool = False
-    """Whether it may give more or fewer outputs than the network, as a function does."""
+    """Whether it may return more or fewer outputs than the network, as a function may."""
 
     @property
     @abstractmethod
     def inputs(self) -> Mapping[str, str]:
-        """Name of each input in a sample, to its name in this session's graph."""
+        """Maps the name of each input in a sample to its name in this session's graph."""
 
     @property
     @abstractmethod
     def output_tensors(self) -> tuple[str, ...]:
-        """The outputs in order, as `Site.tensor` calls them."""
+        """The names (`Site.tensor`) of the outputs, in order."""
 
     @property
     def artefact(self) -> OnnxArtefact | None:
-        """The ONNX model that runs here, where one does: what a repro is cut from."""
+        """The ONNX model that runs here, if any; repros are cut from it."""
         return None
 
     @property
     def provenance(self) -> Mapping[str, str] | None:
-        """For a converted network: `Site.tensor` here to the name of the same value in the network it came from.
+        """For a converted network, maps `Site.tensor` to the name of the same value in the original network.
 
-        None means that the names are the network's own.
+        None means that the names are those of the network.
         """
         return None
 
@@ -109,42 +109,41 @@ class Session(ABC):
 
     @abstractmethod
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """The outputs by name, exactly as deployed: nothing tapped."""
+        """Run as deployed, with nothing tapped, and return the outputs by name."""
 
     @abstractmethod
     def trace(self, inputs: Arrays, watch: Collection[str], builder: TraceBuilder) -> Trace:
-        """One run with the tensors of the sites in `watch` (by `Site.tensor`); inputs are part of the trace."""
+        """Run once and record the tensors of the sites in `watch` (by `Site.tensor`), and the inputs."""
 
     def load_ahead(self, inputs: Arrays) -> None:  # noqa: B027 - most sessions load nothing for it
-        """Load now what a `trace` of all sites will need later."""
+        """Load ahead of time what a `trace` of all sites needs."""
 
     def retrace(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
     ) -> Trace:
-        """Like `trace`, with other tensors (by `Site.tensor`) in place of those computed at these sites."""
+        """Like `trace`, but with the tensors at some sites replaced by `patches` (by `Site.tensor`)."""
         raise EngineError(
             f"{self.engine} cannot run with a tensor replaced",
             hint="patch the other side, or put the same network on torch, onnxruntime or onnx-reference",
         )
 
     def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
-        """One tensor (by `Site.tensor`), computed by nothing but the part that makes it from the nearest of `known`.
+        """Compute one tensor (by `Site.tensor`) with only the part that makes it from the nearest of `known`.
 
-        `known` are other tensors and inputs, by their names here; `values` holds them, as a `trace` does. An
-        EngineError of stage "cut" says that there is no such part, or no way to run it alone; any other that it
-        did not run.
+        `known` are names of other tensors and inputs here; `values` holds their values, as a `trace` does. Raises an
+        EngineError of stage "cut" if there is no such part or it cannot run alone; any other means that it failed.
         """
         raise EngineError(f"{self.engine} cannot run a part of the twin alone", stage="cut")
 
     @property
     def random(self) -> str:
-        """Which operator draws random numbers without a seed, where the engine can tell; empty if none does."""
+        """The operator that draws random numbers without a seed, if the engine can tell; empty if there is none."""
         return ""
 
     def prepared(self, inputs: Arrays) -> Arrays:
-        """The inputs as this side prepared them itself, by their names in a sample; none where it takes them as given.
+        """The inputs as this side preprocessed them, by their names in a sample; empty if it uses them unchanged.
 
-        Asked after a `trace` of the same inputs.
+        Called after a `trace` of the same inputs.
         """
         return {}
 
@@ -154,12 +153,12 @@ class Session(ABC):
 
     @property
     def meaning(self) -> Meaning | None:
-        """What this network means by itself, where its canonical layers are not what it is judged by."""
+        """The network's own meaning, if it is not judged by its canonical layers."""
         return None
 
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
-        """Time of each step in execution order, the median of `repeats` runs; for engines whose abilities say so."""
-        raise EngineError(f"{self.engine} tells no time per layer", stage="profile")
+        """Time of each step in execution order, the median of `repeats` runs; see `Abilities.profile`."""
+        raise EngineError(f"{self.engine} does not measure times per layer", stage="profile")
 
     def close(self) -> None:  # noqa: B027 - most sessions hold nothing
         """Free what the session holds."""
@@ -167,25 +166,25 @@ class Session(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Standalone:
-    """How `repro.py` runs an ONNX model under an engine where there is no twinnet.
+    """How `repro.py` runs an ONNX model under an engine, without twinnet.
 
-    `run` takes a model (a path or its bytes), options and inputs by name, and gives the outputs by name. Its source and
-    that of its `helpers` go into the file as they stand, so they import nothing of twinnet and call only each other.
-    What a trial runs while a network is made smaller is the same function.
+    `run` takes a model (a path or its bytes), options and inputs by name, and returns the outputs by name. Its source
+    and that of its `helpers` are copied into the file, so they must not import twinnet and may call only each other.
+    The same function runs trials while a network is being made smaller.
     """
 
     run: Callable[[Any, dict[str, str], dict[str, Any]], dict[str, Any]]
     helpers: tuple[Callable[..., Any], ...] = ()
     module: str = ""
-    """What Python imports for it: the engine is there if this is."""
+    """The module it imports; if it can be found, the engine is installed."""
     packages: tuple[str, ...] = ()
-    """What to install for it beside numpy; the one that the engine's version is of comes last."""
+    """Packages to install besides numpy; the last is the one whose version is the engine's."""
 
 
 class Engine(ABC):
-    """Converts and loads. Instances are cheap; heavy imports belong inside the methods.
+    """Converts and loads networks. Instances are cheap; heavy imports belong inside the methods.
 
-    Everything that twinnet asks about an engine is here: to add one is to write this class.
+    To add an engine, write a subclass: everything twinnet needs to know about an engine is declared here.
     """
 
     name: ClassVar[str]
@@ -194,23 +193,23 @@ class Engine(ABC):
     """The extra of twinnet that installs it, if any."""
     abilities: ClassVar[Abilities] = Abilities()
     options: ClassVar[Mapping[str, str]] = {}
-    """Keys of its specs, and in words the values each may have."""
+    """Keys of its specs, each with a description of its values."""
     packages: ClassVar[tuple[str, ...]] = ()
-    """Distributions whose versions belong in the environment of a run."""
+    """Distributions whose versions are noted in the environment of a run."""
     takes: ClassVar[Literal["network", "onnx", ""]] = ""
-    """What it is given: the network as it is, an ONNX model (exported from the network where needed) whose values keep
-    their names, or something of its own."""
+    """What it takes: the network itself, an ONNX model (exported from the network where needed) whose values keep their
+    names, or something else ("")."""
     suffixes: ClassVar[tuple[str, ...]] = ()
-    """Files that mean this engine when a spec names no other, in lower case: `.onnx`."""
+    """File suffixes that select this engine when a spec names none, in lower case: `.onnx`."""
     file_is_network: ClassVar[bool] = True
-    """Whether the file of a spec is the twin itself; else the twin is made from the network, and the file says how."""
+    """Whether the file of a spec is the twin itself; if not, it describes how to make the twin from the network."""
     formats: ClassVar[tuple[str, ...]] = ()
-    """Networks (by `Network.format`) that it runs as the reference when nobody says otherwise."""
+    """Formats (`Network.format`) for which it is the default reference."""
     as_written: ClassVar[Mapping[str, str]] = {}
     """Options under which it computes the network as written, without optimising it."""
 
     def reference(self, network: Network) -> str | None:
-        """The spec of the network's side beside a twin of this engine; None: that of the network's format."""
+        """The spec that runs the network when the twin uses this engine; None: the default for its format."""
         return None
 
     def standalone(self) -> Standalone | None:
@@ -218,30 +217,30 @@ class Engine(ABC):
         return None
 
     def standalone_options(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
-        """What `Standalone.run` is to be told for a spec with these options and this file."""
+        """The options passed to `Standalone.run` for a spec with these options and this file."""
         return dict(options)
 
     def save_optimised(self, file: str, options: Mapping[str, str], target: Path, job: Job) -> str:
-        """Write an ONNX file as it is optimised under these options; the words for what was written."""
+        """Write an ONNX file as optimised under these options; returns a description of what was written."""
         raise EngineError(f"{self.name} does not show what its optimiser makes", stage="optimise")
 
     @abstractmethod
     def version(self) -> str:
-        """Version of the installed engine; raises MissingExtra if it is not there."""
+        """Version of the installed engine; raises MissingExtra if it is not installed."""
 
     def named_sites(self, network: Network, job: Job) -> Session:
-        """The network itself in PyTorch, its sites under the names that this engine's twins use."""
-        raise UsageError(f"engine {self.name} has no names of its own for the sites of a module")
+        """A session of the network in PyTorch, with the site names that this engine's twins use."""
+        raise UsageError(f"engine {self.name} does not name the sites of a module")
 
     @abstractmethod
     def open(
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
-        """A session for `network` (converted as needed), or for `file` where one is given."""
+        """Open a session for `network` (converted as needed), or for `file` if given."""
 
 
 def read_options(engine: Engine, options: Mapping[str, str], **kinds: Callable[[str], Any]) -> dict[str, Any]:
-    """Options converted by `kinds`; an unknown key or a bad value is an error that lists what is allowed."""
+    """Convert options by `kinds`; the error for an unknown key or a bad value lists what is allowed."""
     values: dict[str, Any] = {}
     for key, text in options.items():
         kind = kinds.get(key.partition(".")[0] + "." if "." in key else key)
@@ -259,7 +258,7 @@ def read_options(engine: Engine, options: Mapping[str, str], **kinds: Callable[[
 
 
 def positive(text: str) -> int:
-    """A whole number above 0, as an option's value."""
+    """Read an option's value as a positive integer."""
     value = int(text)
     if value < 1:
         raise ValueError(text)
@@ -267,12 +266,12 @@ def positive(text: str) -> int:
 
 
 def switch(text: str) -> bool:
-    """Yes or no, as an option's value."""
+    """Read an option's value as yes or no."""
     return {"1": True, "yes": True, "true": True, "0": False, "no": False, "false": False}[text.lower()]
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
-    """A word of a list, as an option's value.
+    """A reader of an option whose value is one of these words.
 
     >>> one_of("off", "all")("all")
     'all'

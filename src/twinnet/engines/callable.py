@@ -5,9 +5,9 @@ A twin in five lines (`--twin callable:my_twin.py:run`, or `twin=run` in Python)
     def run(x):                                   # the network's inputs, in order, as numpy arrays
         features = my_library.encode(x)
         return {"output": my_library.decode(features),   # the network's outputs by name (or just the array)
-                "encoder": features}                     # and, if it likes, what a module or site should hold
+                "encoder": features}                     # and, optionally, what a module or site should hold
 
-A function that prepares its input itself shows it under the input's own name; it is then compared first.
+A function that preprocesses its input may return the result under the input's name; it is then compared first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["CallableEngine", "CallableSession"]
 
 
 class CallableEngine(Engine):
-    """Calls a function and takes what it returns."""
+    """Calls a function and compares what it returns."""
 
     name: ClassVar[str] = "callable"
     summary: ClassVar[str] = "any Python function"
@@ -59,7 +59,7 @@ class CallableEngine(Engine):
 
 
 class CallableSession(Session):
-    """A function behind the session contract."""
+    """A session that calls a function."""
 
     engine = "callable"
     loose_outputs = True
@@ -82,13 +82,7 @@ class CallableSession(Session):
         self._output_order = self._output_names(first)
         outputs = set(self._output_order)
         self._sites = tuple(
-            Site(
-                tensor=name,
-                node=name,
-                op="",
-                module="" if name in outputs else name,
-                role=_role(name, outputs),
-            )
+            Site(name, name, role="output") if name in outputs else Site(name, name, module=name)
             for name in first
         )
 
@@ -146,10 +140,6 @@ class CallableSession(Session):
         return builder.done()
 
 
-def _role(name: str, outputs: Collection[str]) -> Any:
-    return "output" if name in outputs else "inner"
-
-
 def _array(name: Any, value: Any) -> np.ndarray:
     if hasattr(value, "detach"):
         from twinnet.network.arrays import to_numpy
@@ -164,7 +154,7 @@ def _array(name: Any, value: Any) -> np.ndarray:
 
 
 def _about_arrays(error: BaseException) -> str | None:
-    """What to do where the function expected tensors of PyTorch."""
+    """A hint if the function expected PyTorch tensors."""
     said = str(error)
     if "numpy.ndarray" not in said and "'numpy" not in said:
         return None

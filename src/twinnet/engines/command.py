@@ -1,4 +1,4 @@
-"""Any toolchain as an engine: a TOML file says which programs compile and run a network, and where tensors are."""
+"""Any toolchain as an engine: a TOML file describes how to compile and run a network, and where its tensors are."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class CommandSession(CompiledSession["_Built"]):
             "artefact": str(target),
             "folder": str(folder),
         }
-        # What is compiled may be a part, which takes other inputs than the network; open sizes are the sample's.
+        # A part takes other inputs than the network; open dimensions come from the sample.
         declared = tensor_types(i for i in model.graph.input if i.name in names)
         sampled = _feed_types(self._artefact.feeds(self._job.inputs))
         types = {n: t if t[1] is not None else sampled.get(n, t) for n, t in declared.items()}
@@ -138,9 +138,9 @@ class CommandSession(CompiledSession["_Built"]):
                 self._tools.start(line, "compile the network", step.time_limit, folder)
         if not target.exists():
             raise EngineError(
-                f"{self._tools.found.name}: the compile step ended well, but wrote no {step.artefact}",
+                f"{self._tools.found.name}: the compile step succeeded but did not write {step.artefact}",
                 stage="compile the network",
-                hint=f"it has to write {{artefact}}: see [compile] in {self._tools.path}",
+                hint=f"it must write {{artefact}}: see [compile] in {self._tools.path}",
             )
 
     # -- running -------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class CommandSession(CompiledSession["_Built"]):
         return watch if self._tools.found.intermediates.how == "outputs" else frozenset()
 
     def _call(self, module: _Built, feeds: Arrays, watch: frozenset[str]) -> dict[str, np.ndarray]:
-        """Run the programs once, in a folder that goes afterwards; the tensors they wrote."""
+        """Run the programs once in a temporary folder and return the tensors they wrote."""
         found, form = self._tools.found, self._tools.found.tensors
         written = sorted(watch) if found.intermediates.how == "files" else []
         with tempfile.TemporaryDirectory(prefix="twinnet-command-") as scratch, self._job.step("run"):
@@ -198,7 +198,7 @@ class CommandSession(CompiledSession["_Built"]):
                 ) from None
             except (ValueError, OSError) as error:
                 raise EngineError(
-                    f"{found.name}: what it wrote cannot be read: {error}",
+                    f"{found.name}: its output cannot be read: {error}",
                     stage="run the network",
                     log=last_words(log) or str(error),
                 ) from None
@@ -207,7 +207,7 @@ class CommandSession(CompiledSession["_Built"]):
                 there = sorted(str(p.relative_to(home)) for p in home.rglob("*") if p.is_file())[:12]
                 sought = Path(missing[0]["file"]).relative_to(home)
                 raise EngineError(
-                    f"{found.name}: the run ended well, but wrote no file for the output {missing[0]['name']}",
+                    f"{found.name}: the run succeeded but wrote no file for the output {missing[0]['name']}",
                     stage="run the network",
                     log=last_words(log) or "nothing was printed",
                     hint=f"looked for {sought}; there are: {', '.join(there)}",

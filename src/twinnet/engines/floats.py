@@ -1,7 +1,7 @@
-"""Engines may switch the thread that calls them to flush subnormal numbers to zero, and leave it so (OpenVINO does).
+"""Protect the thread from engines that leave it flushing subnormal numbers to zero, as OpenVINO does.
 
-Everything computed afterwards in that thread would be computed otherwise: our evaluation, the user's program, and
-threads started later. So calls into such engines are fenced.
+Otherwise everything computed later in that thread would change: our evaluation, the user's program, and threads
+started from it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def flushing() -> bool:
 
 @contextlib.contextmanager
 def own_floats() -> Iterator[None]:
-    """Afterwards, subnormal numbers are treated as they were before."""
+    """Restore the treatment of subnormal numbers afterwards."""
     import torch
 
     before = flushing()

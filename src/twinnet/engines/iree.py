@@ -1,4 +1,4 @@
-"""IREE on the CPU: ONNX is imported, compiled by LLVM and run, each step in a process of its own."""
+"""IREE on the CPU: ONNX is imported, compiled by LLVM and run, each step in a separate process."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class IreeSession(CompiledSession["Module"]):
 
     def _compile(self, model: onnx.ModelProto, prepared: Prepared, outputs: tuple[str, ...]) -> Module:
         model.graph.name = "network"
-        # What is looked at is the network as deployed, compiled for the first sample.
+        # The IR shown is that of the network as deployed, compiled for the first sample.
         show = None if self._modules else self._job.ir_folder
         return self._compiler.compile(model, prepared.inputs, outputs, show)
 
@@ -135,7 +135,7 @@ class IreeSession(CompiledSession["Module"]):
             if name in inner or name in self._cut.outputs:
                 builder.add(name, array)
 
-        # One tensor after the other, so that the builder can put them on disk.
+        # One tensor at a time, so that the builder can move them to disk.
         run_module(module, feeds, self._device, self._job, keep)
 
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:

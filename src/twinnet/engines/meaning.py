@@ -1,8 +1,7 @@
-"""Networks with a meaning of their own: what they are judged by, explained with and shown as, in one interface.
+"""The interface of networks that are not judged by their canonical layers.
 
-Most networks mean what their canonical layers compute. One that knows better, a network of lookup tables for instance,
-hands out a `Meaning` (`Session.meaning`). The rooms that judge, blame, shrink and debug ask it and know nothing else of
-such networks.
+Most networks mean what their canonical layers compute. A network with an exact meaning, such as one of lookup tables,
+provides a `Meaning` (`Session.meaning`). Judging, blame, shrinking and the debugger use only this interface.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ __all__ = ["Meaning", "OwnJudge", "SiteJudge"]
 
 
 class SiteJudge(Protocol):
-    """What judges pairs: the born test on canonical layers, or a network's own exact meaning.
+    """Judges pairs: the born test on canonical layers, or a network's exact meaning.
 
-    `inputs` are values given from outside, `shape_values` those taken from the network's run; `segment` tells from
-    which tensors one is computed.
+    `inputs` are values given from outside, `shape_values` those taken from the network's run; `segment` returns the
+    tensors from which one is computed.
     """
 
     @property
@@ -47,7 +46,7 @@ class SiteJudge(Protocol):
 
 
 class OwnJudge(ABC):
-    """A `SiteJudge` by a network's own meaning, for one twin and its pairs. `graph` holds the steps it judges by."""
+    """A `SiteJudge` by the network's meaning, for one twin and its pairs. `graph` holds the steps it judges by."""
 
     graph: Graph
     inputs: Mapping[str, str]
@@ -68,40 +67,40 @@ class OwnJudge(ABC):
     def context(
         self, sample: Arrays, twin_trace: Arrays, outputs: Sequence[tuple[str, str]]
     ) -> Context | None:
-        """What blame may look at on one sample, with the causes that apply; None: nothing."""
+        """The context for blame on one sample, with the causes that apply; None: no blame."""
         return None
 
     def seed(self, base: Seed, pair: Pair, sample: Arrays, twin_trace: Arrays) -> Seed | None:
-        """A seed of a finding, made of `base`; None: stored values are all there is."""
+        """The seed of a finding, made from `base`; None: only stored values are available."""
         return None
 
 
 class Meaning(ABC):
-    """What a network with a meaning of its own brings. Only the judge is a must."""
+    """The exact meaning of a network. Only `judge` is required."""
 
     name: ClassVar[str]
-    """By what such a network is judged; `Result.judged_by` says it."""
+    """What such a network is judged by, as shown in `Result.judged_by`."""
     unit: ClassVar[str] = ""
     """The unit of the tensors at its sites."""
 
     @abstractmethod
     def judge(self, pairs: Sequence[Pair], twin: Session) -> OwnJudge:
-        """Who judges the pairs of this network and that twin."""
+        """The judge for the pairs of this network and that twin."""
 
     def view(self, twin: Session) -> Session:
         """Wraps the twin to match this network's sites; unchanged by default."""
         return twin
 
     def contributors(self, pairs: Sequence[PairResult]) -> Sequence[PairResult]:
-        """Pairs in which the twin differs within what it may, worst first."""
+        """Pairs in which the twin differs within its budget, worst first."""
         return ()
 
     def pixel(
         self, stopped: Stopped, row: PairResult, index: tuple[int, ...]
     ) -> tuple[list[str], dict[str, Any]] | None:
-        """How the twin came to one element of a pair, as lines and as data; None: the layers tell."""
+        """How the twin computed one element of a pair, as lines and as data; None: explained by the layers."""
         return None
 
     def place(self, stopped: Stopped, row: PairResult) -> list[str]:
-        """What stands at a site, beside module and source, as lines."""
+        """Further lines that describe a site, besides module and source."""
         return []

@@ -1,4 +1,4 @@
-"""onnx.reference: slow, independent of every optimiser, and therefore a good judge of small networks."""
+"""onnx.reference: slow but independent of every optimiser, which makes it a good reference for small networks."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class OnnxReferenceEngine(Engine):
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
         read_options(self, options)
-        self.version()
+        version = self.version()
         from twinnet.onnx.export import onnx_artefact
 
-        return OnnxReferenceSession(onnx_artefact(network, file, job), job, self.version())
+        return OnnxReferenceSession(onnx_artefact(network, file, job), job, version)
 
     def standalone(self) -> Standalone:
         return Standalone(run_onnx_reference, (), "onnx", ("onnx",))
 
 
-# Its source goes into `repro.py` as it stands, so it uses nothing of twinnet.
+# Its source is copied into `repro.py`, so it must not use twinnet.
 def run_onnx_reference(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
     """Outputs of an ONNX file (a path or its bytes) under the reference evaluator of the onnx package."""
     import onnx
@@ -68,22 +68,17 @@ def run_onnx_reference(model: Any, options: dict[str, str], feeds: dict[str, Any
 
 
 class OnnxReferenceSession(OnnxSession):
-    """Walks the nodes itself, so that a time limit holds and every tensor is seen as it is made."""
+    """Runs node by node, so that a time limit can be enforced and every tensor observed."""
 
     engine = "onnx-reference"
 
     def __init__(self, artefact: OnnxArtefact, job: Job, version: str) -> None:
-        import onnx
         from onnx.reference import ReferenceEvaluator
 
         self.version = version
         super().__init__(artefact)
         self._job = job
-        model = artefact.model
-        if artefact.base_dir is not None:
-            model = onnx.ModelProto()
-            model.CopyFrom(artefact.model)
-            onnx.load_external_data_for_model(model, str(artefact.base_dir))
+        model = artefact.network.complete()
         with job.step("load"), foreign("load the network", "onnx-reference"):
             self._evaluator = ReferenceEvaluator(model)
 
@@ -123,7 +118,7 @@ class OnnxReferenceSession(OnnxSession):
         return {o.name: found[o.name] for o in model.graph.output}
 
     def _walk(self, evaluator: Any, feeds: Arrays, patches: Arrays, made: Callable[[str, Any], None]) -> None:
-        """Run all nodes, telling what each makes."""
+        """Run all nodes, calling `made` with each result."""
         values: dict[str, Any] = {"": None, **feeds, **evaluator.rt_inits_}
         deadline = None if self._job.time_limit is None else time.monotonic() + self._job.time_limit
         with self._job.step("run"):

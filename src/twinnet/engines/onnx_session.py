@@ -1,4 +1,4 @@
-"""What all sessions of ONNX models share: where their values come from, what can be observed, and how to watch it."""
+"""The base of all sessions of ONNX models: origin of values, observable sites, and tapping."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from twinnet.engines.base import Session
 from twinnet.job import Arrays, Job
+from twinnet.onnx.cut import between, build, extract
 from twinnet.onnx.graph import OnnxGraph, Piece
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -28,7 +29,7 @@ _PIECE_BYTES = 64 << 20
 
 
 class Runner(Protocol):
-    """A loaded model: the names it takes and gives, and a call that turns one into the other."""
+    """A loaded model: the names of its inputs and outputs, and a call that runs it."""
 
     @property
     def inputs(self) -> Sequence[str]: ...
@@ -40,7 +41,7 @@ class Runner(Protocol):
 
 
 class OnnxSession(Session):
-    """A session of an artefact. A subclass runs it, and says which of its tensors survive."""
+    """A session of an ONNX model. A subclass runs it and lists the tensors that survive optimisation."""
 
     def __init__(self, artefact: OnnxArtefact) -> None:
         self._artefact = artefact
@@ -70,7 +71,7 @@ class OnnxSession(Session):
         return tuple(found)
 
     def _given(self, inputs: Arrays, patches: Arrays, builder: TraceBuilder) -> tuple[Arrays, Arrays]:
-        """What the model is fed and what is put in its inner tensors; both are part of the trace."""
+        """The model's feeds and the patches of inner tensors; both are added to the trace."""
         feeds = self._artefact.feeds(inputs)
         given = {name: np.asarray(array) for name, array in patches.items()}
         for name, array in (*feeds.items(), *given.items()):
@@ -78,8 +79,6 @@ class OnnxSession(Session):
         return feeds, given
 
     def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
-        from twinnet.onnx.cut import between, build
-
         nodes, read = between(self._cut, [tensor], set(known) - {tensor})
         feeds = {name: np.asarray(values[name]) for name in read}
         model = build(self._cut, nodes, feeds, [tensor], self._artefact.network.weights())
@@ -87,9 +86,9 @@ class OnnxSession(Session):
 
     @abstractmethod
     def run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
-        """The outputs of a part of the network, cut out as a model of its own, under this session's options.
+        """Run a part of the network, cut out as a separate model, under this session's options.
 
-        Whatever happens to it, this session goes on.
+        A crash of the part must not affect this session.
         """
 
     @property
@@ -113,13 +112,13 @@ class OnnxSession(Session):
         return self._cut.random
 
     def graph(self) -> Graph | None:
-        return self._artefact.graph()
+        return self._artefact.graph
 
 
 class TappedSession(OnnxSession):
     """Shows tensors by marking them as outputs, in consecutive pieces where they take much memory.
 
-    A subclass needs `load_part` only. One that fuses operators also says in `sites` which tensors survive.
+    A subclass needs only `load_part`. One that fuses operators also overrides `sites` to list surviving tensors.
     """
 
     def __init__(self, artefact: OnnxArtefact, job: Job) -> None:
@@ -130,7 +129,7 @@ class TappedSession(OnnxSession):
 
     @abstractmethod
     def load_part(self, model: onnx.ModelProto) -> Runner:
-        """A part of the network, cut out as a model of its own, under this session's options."""
+        """Load a part of the network, cut out as a separate model, under this session's options."""
 
     @cached_property
     def runner(self) -> Runner:
@@ -155,14 +154,14 @@ class TappedSession(OnnxSession):
             builder.add(name, array)
         values: dict[str, np.ndarray] = dict(feeds)
         key = frozenset(watch)
-        # What is loaded already may show more than is asked for.
+        # A loaded model may show more than is needed.
         tapped = next((loaded for loaded in self._whole if key <= loaded), key)
         pieces = self._plan(tapped, feeds)
         for index, piece in enumerate(pieces):
             needed_later = {n for later in pieces[index + 1 :] for n in later.inputs}
             runner = self._whole.get(tapped) or self._piece_runner(piece, values, len(pieces), tapped)
             if len(pieces) == 1:
-                # One piece serves all samples. Of many, each goes when it is done: its threads and buffers with it.
+                # A single piece serves all samples. Of several, each is freed after use, with its threads and buffers.
                 self._whole[tapped] = runner
             results = runner({n: values[n] for n in runner.inputs if n in values})
             for name, result in zip(runner.outputs, results, strict=True):
@@ -184,7 +183,7 @@ class TappedSession(OnnxSession):
         feeds, given = self._given(inputs, patches, builder)
         wanted = [n for n in self._cut.observable if n in watch or n in self._cut.outputs]
         model = self._cut.with_values(given, wanted)
-        if not model.graph.output:  # everything that is wanted was given
+        if not model.graph.output:  # all wanted tensors were given
             return builder.done()
         runner = self.load_part(model)
         values = {**feeds, **given}
@@ -208,9 +207,9 @@ class TappedSession(OnnxSession):
     def _piece_runner(self, piece: Piece, values: Arrays, count: int, watch: Collection[str]) -> Runner:
         if count == 1:
             return self.load_tapped([n for n in self._cut.observable if n in watch])
-        return self.load_part(self._cut.extract(piece, values))
+        return self.load_part(extract(self._cut, piece, values))
 
     def close(self) -> None:
         self._whole.clear()
-        with contextlib.suppress(AttributeError):  # it was never asked for
+        with contextlib.suppress(AttributeError):  # it was never used
             del self.runner

@@ -7,6 +7,7 @@ import json
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -60,7 +61,7 @@ class OnnxRuntimeEngine(Engine):
         "opt": "off|basic|extended|all (default all)",
         "threads": "a number (default: all cores)",
         "config.KEY": "a session config entry",
-        "quantize": "static|dynamic|weights|float16: the twin is made from the network in fewer bits",
+        "quantize": "static|dynamic|weights|float16: make the twin by quantising the network",
         "per_channel": "1|0: a step for each channel of a weight (default 0)",
         "activations": "uint8|int8|uint16|int16 (static; default uint8)",
         "weights": "int8|uint8|int16|uint16 (default int8)",
@@ -105,9 +106,8 @@ class OnnxRuntimeEngine(Engine):
         entries = {k.partition(".")[2]: v for k, v in settled.items() if k.startswith("config.")}
         elsewhere = Elsewhere(chosen["python"], job) if "python" in chosen else None
         version = self.version() if elsewhere is None else elsewhere.version
-        session = OnnxRuntimeSession(
-            artefact, chosen.get("opt", "all"), threads, entries, job, version, elsewhere
-        )
+        settings = Settings(chosen.get("opt", "all"), threads, entries, elsewhere)
+        session = OnnxRuntimeSession(artefact, settings, job, version)
         if way is not None:
             session.precision = way.precision
         return session
@@ -131,11 +131,21 @@ class OnnxRuntimeEngine(Engine):
 
 
 def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with what goes with them."""
+    """The options, with those that they imply."""
     if options.get("quantize") != "weights":
         return dict(options)
-    # Left alone, its optimiser also rounds the data of such products to 8 bits.
+    # By default its optimiser also rounds the data of such products to 8 bits.
     return {"config.session.qdq_matmulnbits_accuracy_level": "1", **options}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How models are loaded: optimisation level, threads (None: all cores), config entries, another interpreter."""
+
+    level: str
+    threads: int | None
+    entries: Mapping[str, str]
+    elsewhere: Elsewhere | None = None
 
 
 class OnnxRuntimeSession(TappedSession):
@@ -143,22 +153,12 @@ class OnnxRuntimeSession(TappedSession):
 
     engine = "onnxruntime"
 
-    def __init__(
-        self,
-        artefact: OnnxArtefact,
-        level: str,
-        threads: int | None,
-        entries: Mapping[str, str],
-        job: Job,
-        version: str,
-        elsewhere: Elsewhere | None = None,
-    ) -> None:
-        self.version = version
-        self._elsewhere = elsewhere
+    def __init__(self, artefact: OnnxArtefact, settings: Settings, job: Job, version: str) -> None:
         super().__init__(artefact, job)
-        self._level = level
-        self._threads = threads
-        self._entries = entries
+        self.version = version
+        self._settings = settings
+        self._level = settings.level
+        self._elsewhere = settings.elsewhere
         self.runner = _Loaded(self._load(artefact.path or artefact.model), job)
 
     def _load(
@@ -170,16 +170,16 @@ class OnnxRuntimeSession(TappedSession):
         profile_to: Path | None = None,
         elsewhere: Elsewhere | None = None,
     ) -> Any:
-        """Load a model here, or in the interpreter where the twin runs; `elsewhere` is another child than its own."""
+        """Load a model here, or in the interpreter where the twin runs; `elsewhere` overrides its child process."""
         elsewhere = elsewhere or self._elsewhere
-        entries = dict(self._entries)
+        entries = dict(self._settings.entries)
         if self._artefact.base_dir is not None:
             entries["session.model_external_initializers_file_folder_path"] = str(
                 self._artefact.base_dir.absolute()
             )
         settings = {
             "level": level or self._level,
-            "threads": self._threads,
+            "threads": self._settings.threads,
             "entries": entries,
             "save_to": None if save_to is None else str(save_to),
             "profile_to": None if profile_to is None else str(profile_to),
@@ -192,19 +192,19 @@ class OnnxRuntimeSession(TappedSession):
                 return make_session(source, settings)
 
     @cached_property
-    def _survivors(self) -> tuple[str, ...]:
+    def sites(self) -> tuple[Site, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Original tensors that still exist after optimisation, in the original's order.
 
         They are listed from the saved graph of at most level "extended": marking just these in the original leaves
         the fused graph, and so the output, as it was. (Level "all" also changes layouts, which hides tensors.)
         """
         if self._level == "off":
-            return self._cut.observable
-        # Where it has no kernel for a narrow format it computes in float32, under a name of its own.
+            return self.sites_of(self._cut.observable)
+        # Without a kernel for a narrow format it computes in float32, under a prefixed name.
         alive = {name.removeprefix(_WIDENED) for node in self._optimised.node for name in node.output}
-        # ONNX Runtime keeps the names of graph outputs, whatever it does inside.
+        # ONNX Runtime always keeps the names of graph outputs.
         alive.update(self._cut.outputs)
-        return tuple(name for name in self._cut.observable if name in alive)
+        return self.sites_of(name for name in self._cut.observable if name in alive)
 
     @cached_property
     def _optimised(self) -> onnx.GraphProto:
@@ -219,7 +219,7 @@ class OnnxRuntimeSession(TappedSession):
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
         if self._elsewhere is not None:
             raise EngineError(
-                "times per layer are not taken in another interpreter",
+                "times per layer cannot be measured in another interpreter",
                 stage="profile",
                 hint="leave out python=",
             )
@@ -233,7 +233,7 @@ class OnnxRuntimeSession(TappedSession):
             events = json.loads(Path(timed.end_profiling()).read_text(encoding="utf-8"))
         known = set(self._cut.observable)
         made = {n.name: tuple(t for t in n.output if t in known) for n in self._optimised.node if n.name}
-        # Nodes without a name are called after their operator and place.
+        # Unnamed nodes are named after operator and position.
         for place, node in enumerate(self._artefact.model.graph.node):
             if not node.name:
                 made[f"{node.op_type}_{place}"] = tuple(t for t in node.output if t in known)
@@ -246,16 +246,8 @@ class OnnxRuntimeSession(TappedSession):
         level = "extended" if self._level == "all" else self._level
         self._load(self._artefact.path or self._artefact.model, level=level, save_to=target)
 
-    @cached_property
-    def _sites(self) -> tuple[Site, ...]:
-        return self.sites_of(self._survivors)
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        return self._sites
-
     def load_ahead(self, inputs: Arrays) -> None:
-        # All sites may be tapped at once: they are what is left after optimisation, whoever looks.
+        # All sites may be tapped at once: tapping survivors does not change the optimised graph.
         watch = frozenset(site.tensor for site in self.sites)
         feeds = self._artefact.feeds(inputs)
         pieces = self._plan(watch, feeds)
@@ -268,7 +260,7 @@ class OnnxRuntimeSession(TappedSession):
     def run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
         if self._elsewhere is None:
             return super().run_part(model, feeds)
-        # In a child of its own: should it die of the part, the twin lives on.
+        # In a separate child: if the part crashes it, the twin is not affected.
         with contextlib.closing(self._elsewhere.another()) as child:
             runner = _Loaded(self._load(model, elsewhere=child), self._job)
             return dict(zip(runner.outputs, runner(feeds), strict=True))
@@ -297,7 +289,7 @@ class _Loaded:
 
 
 def _run_bfloat16(session: Any, outputs: Sequence[str], feeds: Arrays) -> list[np.ndarray]:
-    """What a session gives, bfloat16 among it: numpy has no such type, so that `run` refuses to hand it over."""
+    """Run a session with bfloat16 inputs or outputs, which `run` does not support because numpy lacks the type."""
     import ctypes
 
     import ml_dtypes

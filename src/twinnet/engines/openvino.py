@@ -85,7 +85,7 @@ class OpenVinoEngine(Engine):
         return Standalone(run_openvino, (), "openvino", ("openvino",))
 
 
-# Its source goes into `repro.py` as it stands, so it uses nothing of twinnet.
+# Its source is copied into `repro.py`, so it must not use twinnet.
 def run_openvino(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> dict[str, Any]:
     """Outputs of an ONNX file (a path or its bytes) under OpenVINO's CPU plugin."""
     import sys
@@ -118,10 +118,10 @@ def run_openvino(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> 
 
 
 def _openvino() -> Any:
-    """The package, imported in such a way that it neither sends nor writes anything.
+    """Import the package without its telemetry.
 
-    Its import reports itself over the network and leaves files in the home directory, through a package of its own.
-    Where that package cannot be imported it does without.
+    On import it reports usage over the network and writes files to the home directory, through the package
+    openvino_telemetry. If that cannot be imported, it does neither.
     """
     if "openvino" not in sys.modules:
         sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
@@ -136,7 +136,7 @@ _PLACES = ("Exception from ", "Check '", "FrontEnd API failed", "While validatin
 
 
 def _refused(stage: str, error: BaseException) -> EngineError:
-    """OpenVINO's own words, without the places in its source where they were said."""
+    """OpenVINO's own error message, without places in its source code."""
     text = str(error).strip() or type(error).__name__
     lines = [line.strip().removeprefix("-- ") for line in text.splitlines() if line.strip()]
     said = [line for line in lines if not line.startswith(_PLACES) and not line.endswith(":")] or lines
@@ -167,12 +167,12 @@ class OpenVinoSession(TappedSession):
         self.precision, self.notes = self._declared()
 
     def _declared(self) -> tuple[str, tuple[str, ...]]:
-        """The number format that OpenVINO says it computes in, and what that is not."""
+        """The number format that OpenVINO reports, and notes if it is not the requested one."""
         asked = str(self._config["INFERENCE_PRECISION_HINT"])
         given = self.runner.compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
         notes: list[str] = []
         if given in _PRECISIONS and given != asked:
-            notes.append(f"openvino computes in {given} on this processor, though {asked} was asked for")
+            notes.append(f"openvino computes in {given} on this processor, though {asked} was requested")
         if any(i.get_element_type().get_type_name() == "f64" for i in self._model.inputs):
             notes.append("openvino computes float64 networks in float32")
         return _PRECISIONS.get(given, "float32"), tuple(notes)
@@ -180,7 +180,7 @@ class OpenVinoSession(TappedSession):
     # -- loading -------------------------------------------------------------------------------------------------
 
     def _import(self) -> Any:
-        """The network as OpenVINO reads it: with open sizes where it has some, or with those of the inputs."""
+        """Read the network, with dynamic dimensions as written or, if `static`, with those of the inputs."""
         if self._static:
             return self._read(self._fixed())
         try:
@@ -192,7 +192,7 @@ class OpenVinoSession(TappedSession):
                     error.what,
                     stage=error.stage,
                     log=error.log,
-                    hint="it reads the network with fixed sizes: openvino?shapes=static",
+                    hint="it can read the network with fixed shapes: openvino?shapes=static",
                 )
             raise error from None
 
@@ -212,12 +212,10 @@ class OpenVinoSession(TappedSession):
         import onnx
 
         with self._job.step("import"):
-            if isinstance(model, onnx.ModelProto) and self._artefact.base_dir is not None:
-                whole = onnx.ModelProto()
-                whole.CopyFrom(model)
-                onnx.load_external_data_for_model(whole, str(self._artefact.base_dir))
-                model = whole
-            source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model)
+            if isinstance(model, onnx.ModelProto):
+                source = self._artefact.network.complete(model).SerializeToString()
+            else:
+                source = str(model)
             with _openvino_to("load the network"):
                 return self._core.read_model(source)
 
@@ -248,13 +246,9 @@ class OpenVinoSession(TappedSession):
         return executed(self.runner.compiled)
 
     @cached_property
-    def _sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[Site, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         alive = survivors(self._model, self._steps) | set(self._cut.outputs)
         return self.sites_of(name for name in self._cut.observable if name in alive)
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        return self._sites
 
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
         feeds = self._artefact.feeds(inputs)

@@ -1,4 +1,4 @@
-"""A recording as an engine: what a side computed elsewhere, replayed here."""
+"""A recording as an engine: replays what a side computed elsewhere."""
 
 from __future__ import annotations
 
@@ -52,15 +52,12 @@ class RecordedSession(Session):
         recording: Recording,
         *,
         graph: Graph | None = None,
-        names: Mapping[str, str] | None = None,
         second: bool = False,
     ) -> None:
         self.recording = recording
         self.version = recording.side.version
         self.precision = recording.side.precision
-        self.side = recording.side
         self._graph = graph
-        self._names = names or {}
         self._second = second
         self.signature = Signature(tuple(TensorSpec(n) for n in recording.inputs))
 

@@ -1,6 +1,6 @@
-"""Which engines there are: those of twinnet, those that other packages state, those registered in this process.
+"""All known engines: those of twinnet, those of plugins, and those registered in this process.
 
-Everything else about an engine is said by its class (`twinnet.engines.base.Engine`), which is imported when asked for.
+Everything else about an engine is declared by its class (`twinnet.engines.base.Engine`), imported on first use.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ BUILT_IN: dict[str, str] = {
     "callable": "twinnet.engines.callable:CallableEngine",
     "recording": "twinnet.engines.recording:RecordingEngine",
 }
-"""Where twinnet's own engines are, "module:class" by name. Where several fit, the first one is taken."""
+"""twinnet's own engines, "module:class" by name. Where several fit, the first is used."""
 
 _REGISTERED: dict[str, type[Engine]] = {}
 _NAME = re.compile(r"[\w-]+")
 
 
 def register(engine: type[Engine]) -> type[Engine]:
-    """Make an engine known in this process, under its name. A package states an entry point instead."""
+    """Register an engine under its name in this process. Packages declare an entry point instead."""
     if engine.name in BUILT_IN:
-        raise UsageError(f"twinnet has an engine {engine.name!r} itself", hint="choose another name")
+        raise UsageError(f"twinnet already has an engine {engine.name!r}", hint="choose another name")
     _REGISTERED[engine.name] = engine
     return engine
 
@@ -83,7 +83,7 @@ def find_engine(name: str) -> Engine:
 
 
 def known_engine(name: str) -> type[Engine] | None:
-    """The class of an engine; None if it is not known here, as in results that come from elsewhere."""
+    """The class of an engine; None if it is not installed, as for results from another machine."""
     try:
         return _class_of(name)
     except TwinnetError:
@@ -96,7 +96,7 @@ def all_engines() -> Iterator[type[Engine]]:
 
 
 def origin_of(name: str) -> str:
-    """Who brings an engine: "twinnet", or a package with its version.
+    """Where an engine comes from: "twinnet", or a package with its version.
 
     >>> origin_of("torch")
     'twinnet'
@@ -119,7 +119,7 @@ def standalone_of(name: str) -> Standalone | None:
 
 
 def engine_for_file(path: str) -> str | None:
-    """The engine that a bare file name means: the first that claims its suffix. `file.py:function` counts as `.py`.
+    """The engine for a bare file name: the first that claims its suffix. `file.py:function` counts as `.py`.
 
     >>> engine_for_file("nets/net.onnx"), engine_for_file("twin.py:run"), engine_for_file("weights.bin")
     ('onnxruntime', 'callable', None)
@@ -161,5 +161,5 @@ def _plugin_class(name: str) -> type[Engine]:
     if missing := sorted(found.__abstractmethods__):
         raise plugin.broken(f"lacks {', '.join(missing)}")
     if getattr(found, "name", None) != name:
-        raise plugin.broken(f"calls itself {getattr(found, 'name', None)!r}: both names have to be the same")
+        raise plugin.broken(f"calls itself {getattr(found, 'name', None)!r}: the two names must be equal")
     return found

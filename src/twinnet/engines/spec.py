@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from twinnet.engines.registry import engine_for_file, engine_names, has_engine
+from twinnet.engines.registry import (
+    engine_for_file,
+    engine_for_format,
+    engine_names,
+    find_engine,
+    has_engine,
+)
 from twinnet.errors import UsageError
 
-__all__ = ["Spec", "file_name", "parse_spec", "parse_specs"]
+if TYPE_CHECKING:
+    from twinnet.network import Network
+
+__all__ = ["Spec", "file_name", "parse_spec", "parse_specs", "reference_spec"]
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """An engine, its options and, where given, the file it is to load.
+    """An engine, its options and, if given, the file it loads.
 
     >>> str(Spec("onnxruntime", {"opt": "off"}, "net.onnx"))
     'onnxruntime?opt=off:net.onnx'
@@ -42,7 +52,7 @@ class Spec:
 
 
 def file_name(text: str, most: int | None = None) -> str:
-    """A text as the name of a file or folder, at most so long.
+    """Turn a text into a file or folder name of at most `most` characters.
 
     >>> file_name("nets/a.onnx?opt=off", 16)
     'nets-a.onnx-opt-'
@@ -59,7 +69,7 @@ def parse_spec(text: str) -> Spec:
     'C:/nets/a.onnx'
     """
     text = text.strip()
-    # An option's value holds no colon: the first one decides.
+    # Option values hold no colon, so the first colon starts the file.
     head, _, file = text.partition(":")
     name, question, query = head.partition("?")
     if has_engine(name):
@@ -87,6 +97,24 @@ def parse_specs(text: str) -> tuple[Spec, ...]:
         else:
             parts.append(piece)
     return tuple(parse_spec(p) for p in parts)
+
+
+def reference_spec(network: Network, twin: Any = None) -> Spec:
+    """The default spec that runs the network: what the twin's engine asks for, else the engine of its format.
+
+    The network runs as written, without optimisation.
+    """
+    from twinnet.network import Network  # specs are read without it
+
+    beside = None
+    if isinstance(twin, Spec):
+        beside = find_engine(twin.engine).reference(network)
+    elif isinstance(twin, Network):
+        beside = engine_for_format(twin.format)().reference(network)
+    if beside is not None:
+        return parse_spec(beside)
+    engine = engine_for_format(network.format)
+    return Spec(engine.name, engine.as_written)
 
 
 def _options(query: str, text: str) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -45,7 +46,7 @@ class TorchEngine(Engine):
         "dtype": "float32|float64|bfloat16|float16 (default: the network's own)",
         "compile": "0|1 (default 0)",
         "threads": "a number (default: torch's own)",
-        "sites": "lut (the sites of a network as another engine names them)",
+        "sites": "lut (name the sites as that engine does)",
     }
 
     def version(self) -> str:
@@ -101,7 +102,7 @@ class TorchSession(Session):
         self.version = torch.__version__
         self.network = network
         self.signature = network.signature
-        # A module of its own may call its inputs otherwise: they are then the network's, one after the other.
+        # A separate module may name its inputs differently: they are then mapped by position.
         self._names = by_position(job.inputs, [spec.name for spec in network.signature.inputs])
         self._job = job = replace(job, inputs=self._mine(job.inputs))
         self._dtype = getattr(torch, dtype) if dtype else None
@@ -121,19 +122,20 @@ class TorchSession(Session):
         self._callable = torch.compile(self._module, dynamic=False) if compiled else self._module
 
     def _mine(self, inputs: Arrays) -> dict[str, np.ndarray]:
-        """A sample by the names that the network itself has for its inputs."""
+        """A sample under the network's own input names."""
         return {self._names.get(name, name): array for name, array in inputs.items()}
 
     # -- a part in the network's own precision -----------------------------------------------------------------
 
     def in_float(self, targets: Collection[str], known: Collection[str]) -> TorchSession:
-        """The same with the operators kept in the network's own precision that make `targets` from `known`.
+        """A copy of this session that computes `targets` from `known` in the network's own precision.
 
-        What is kept reads the network's own weights; its result is rounded where a narrow operator reads it.
+        Those operators read the network's own weights; their results are rounded where a narrow operator reads them.
         """
         if self._program is None or self._dtype is None or self._compiled:
             raise EngineError(
-                "only an exported network that runs in another dtype can keep a part", stage="run"
+                "only an exported network that runs in another dtype can keep a part in its own precision",
+                stage="run",
             )
         from twinnet.engines._exported import nodes_between
 
@@ -318,20 +320,14 @@ def _static_values(graph: Graph) -> set[str]:
     return static
 
 
-class _threads:
+@contextlib.contextmanager
+def _threads(count: int | None) -> Iterator[None]:
     """torch's thread count inside a block."""
+    import torch
 
-    def __init__(self, count: int | None) -> None:
-        self._count = count
-
-    def __enter__(self) -> None:
-        import torch
-
-        self._before = torch.get_num_threads()
-        if self._count:
-            torch.set_num_threads(self._count)
-
-    def __exit__(self, *_: object) -> None:
-        import torch
-
-        torch.set_num_threads(self._before)
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

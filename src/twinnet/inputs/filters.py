@@ -1,4 +1,4 @@
-"""The usual ways to bring a picture to another size: Pillow's, and those that PyTorch and OpenCV share."""
+"""Common ways to resize a picture: Pillow's, and those of PyTorch and OpenCV."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def resized(
 ) -> np.ndarray:
     """A picture [height, width, channel] in another size (height, width), computed in float64.
 
-    `kernel` is nearest, bilinear, bicubic (a = -0.75), soft bicubic (a = -0.5), area, or whole area, where
-    pixels count in full that lie in it only in part. Without `antialias` a kernel
-    keeps its width in pixels of the source; `corners` puts the outermost pixels on each other.
+    `kernel` is nearest, bilinear, bicubic (a = -0.75), soft bicubic (a = -0.5), area, or whole area, which
+    counts partly covered pixels in full. Without `antialias` a kernel
+    keeps its width in pixels of the source; `corners` aligns the outermost pixels.
 
     >>> ramp = np.arange(4.0).reshape(1, 4, 1)
     >>> resized(ramp, (1, 2), "bilinear", antialias=False).ravel().tolist()
@@ -43,9 +43,9 @@ def resized(
 def ways_to_resize(
     picture: Callable[[Image.Resampling | None], np.ndarray], size: tuple[int, int]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Every way, in words, and the picture it gives.
+    """Each way to resize, as text, and the resulting picture.
 
-    `picture` gives it by a filter of Pillow, or in its own size; values are in [0, 1], in 255 steps where rounded.
+    `picture` returns the picture resized by a Pillow filter, or in its own size for None; values are in [0, 1].
     """
     whole = picture(None)
     smaller = size[0] < whole.shape[0] or size[1] < whole.shape[1]
@@ -96,7 +96,7 @@ def _weights(source: int, target: int, kernel: str, antialias: bool, corners: bo
         pixel = np.floor(centre).astype(np.int64) + step
         weight = _kernel(kernel, (pixel - centre) / wide)
         inside = (pixel >= 0) & (pixel < source)
-        # Kernels that are widened leave out what lies outside; the others repeat the border.
+        # With antialiasing, pixels outside are ignored; otherwise the border is repeated.
         keep = inside if antialias else np.ones_like(inside)
         np.add.at(found, (at[keep], pixel.clip(0, source - 1)[keep]), weight[keep])
     return found / found.sum(axis=1, keepdims=True)

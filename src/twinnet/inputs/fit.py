@@ -1,4 +1,4 @@
-"""One array against one input: dtype, rank, dimensions. Nothing is broadcast or rounded in silence."""
+"""Check arrays against inputs: dtype, rank, dimensions. Nothing is silently broadcast or rounded."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.inputs.layout import image_layout
-from twinnet.network.shapes import format_shape, unknown_input
-from twinnet.signature import Signature, TensorSpec
+from twinnet.network.shapes import unknown_input
+from twinnet.signature import Signature, TensorSpec, dims
 from twinnet.store import numpy_dtype
 
 __all__ = ["as_array", "fit_array", "fit_sample"]
@@ -37,7 +37,7 @@ def fit_sample(
             if spec.optional:
                 continue
             raise UsageError(
-                f"{where}: input {spec.name} ({spec.dtype} {format_shape(spec.shape)}) is missing",
+                f"{where}: input {spec.name} ({spec.dtype} {dims(spec.shape)}) is missing",
                 hint=f"it gives: {', '.join(sample) or 'nothing'}",
             )
         fitted[spec.name] = array = fit_array(spec, sample[spec.name], where, notes)
@@ -53,7 +53,7 @@ def fit_sample(
 
 
 def fit_array(spec: TensorSpec, value: Any, where: str, notes: dict[str, None]) -> np.ndarray:
-    """`value` as the input `spec` takes it, or a `UsageError` that says what is expected and given."""
+    """Convert `value` for the input `spec`, or raise a `UsageError` that says what is expected and given."""
     array = as_array(value, f"{where}: input {spec.name}")
     _check_shape(spec, array.shape, where)
     array = _cast(spec, array, where, notes)
@@ -65,7 +65,7 @@ def fit_array(spec: TensorSpec, value: Any, where: str, notes: dict[str, None]) 
 
 
 def as_array(value: Any, what: str) -> np.ndarray:
-    """A numpy array of a tensor, array, number or nested list; objects are refused."""
+    """Convert a tensor, array, number or nested list to a numpy array; other objects are refused."""
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
         from twinnet.network.arrays import to_numpy
 
@@ -82,7 +82,7 @@ def as_array(value: Any, what: str) -> np.ndarray:
 def _check_shape(spec: TensorSpec, shape: tuple[int, ...], where: str) -> None:
     if spec.shape is None:
         return
-    given, wanted = format_shape(shape), format_shape(spec.shape)
+    given, wanted = dims(shape), dims(spec.shape)
     if len(shape) != len(spec.shape):
         raise UsageError(
             f"{where}: input {spec.name} has {len(spec.shape)} dimensions ({wanted}), "
@@ -111,7 +111,7 @@ def _cast(spec: TensorSpec, array: np.ndarray, where: str, notes: dict[str, None
         notes[f"{spec.name}: {array.dtype.name} pixels scaled to [0,1]"] = None
         return (array / np.float32(np.iinfo(array.dtype).max)).astype(wanted)
     if spec.shape is None and not floats and array.dtype.kind in "iub" and _is_float(wanted):
-        return array  # of an unknown input not even the dtype is known; integers are meant as integers
+        return array  # the dtype of an unknown input is unknown too: integers stay integers
     if floats and _is_float(wanted):
         notes[f"{spec.name}: {array.dtype.name} cast to {wanted.name}"] = None
         with np.errstate(over="ignore"):
@@ -129,7 +129,7 @@ def _cast(spec: TensorSpec, array: np.ndarray, where: str, notes: dict[str, None
         return array.astype(wanted)
     raise UsageError(
         f"{where}: input {spec.name} takes {spec.dtype}, {array.dtype.name} was given",
-        hint=f"convert it if that is meant: array.astype({spec.dtype!r})",
+        hint=f"convert it if that is intended: array.astype({spec.dtype!r})",
     )
 
 

@@ -1,4 +1,4 @@
-"""Pictures as inputs: decoded, upright, in the network's size, channels, range and layout."""
+"""Read pictures as inputs: decoded, upright, in the network's size, channels, range and layout."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from twinnet.errors import UsageError
 from twinnet.inputs.filters import OWN_FILTER, ways_to_resize
 from twinnet.inputs.layout import Layout, image_layout
-from twinnet.network.shapes import format_shape
-from twinnet.signature import TensorSpec
+from twinnet.signature import TensorSpec, dims
 from twinnet.store import numpy_dtype
 
 __all__ = ["ImageSource", "is_image_name", "read_image"]
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
-# What Pillow's readers raise for damaged files, depending on the format and the place of the damage.
+# Exceptions that Pillow raises for damaged files, depending on format and damage.
 _BROKEN = (OSError, SyntaxError, ValueError, TypeError, IndexError, KeyError, struct.error, zlib.error)
 _BROKEN += (EOFError, OverflowError, MemoryError, Image.DecompressionBombError)
 _COLOURS = {1: "gray", 3: "RGB", 4: "RGBA"}
@@ -66,7 +65,7 @@ def read_image(
 
 @dataclass
 class ImageSource:
-    """Pictures for one input, read when asked for, with the default preprocessing."""
+    """Pictures for one input, read on access, with the default preprocessing."""
 
     paths: Sequence[Path]
     spec: TensorSpec
@@ -88,7 +87,7 @@ class ImageSource:
         takes = spec.dtype in ("float16", "float32", "float64", "bfloat16", "uint8")
         if layout is None or not takes:
             raise UsageError(
-                f"images were given, but input {spec.name} ({spec.dtype} {format_shape(spec.shape)}) "
+                f"images were given, but input {spec.name} ({spec.dtype} {dims(spec.shape)}) "
                 "does not take pictures",
                 hint="--preprocess file.py:fn makes the array from an image's path",
             )
@@ -130,7 +129,7 @@ class ImageSource:
         return UsageError(
             f"the images in {self.label} have {len(seen)} different sizes, {', '.join(shown)}, "
             f"and dimension {axis} ({name}) of input {self.spec.name} is dynamic",
-            hint=f"state the size they are resized to: --shape {self.spec.name}={format_shape(shape)}",
+            hint=f"state the size they are resized to: --shape {self.spec.name}={dims(shape)}",
         )
 
     def _batch(self) -> int:
@@ -150,7 +149,7 @@ class ImageSource:
         return self._arranged([read_image(path, self.channels, size) for path in self._picked(index)])
 
     def resized(self, index: int) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-        """The same sample with its picture resized in other ways, each in words; none where it has its size."""
+        """The sample with its picture resized in other ways, each with a description; none if it is not resized."""
         size = (self.height, self.width)
         (path, *more) = self._picked(index)
         if more or self.sizes[self.paths.index(path)] == size:
@@ -169,7 +168,7 @@ class ImageSource:
         return [self.paths[(first + i) % len(self.paths)] for i in range(self.per_sample)]
 
     def _arranged(self, pictures: Sequence[np.ndarray]) -> dict[str, Any]:
-        """Pictures as the network takes them."""
+        """Arrange pictures in the network's layout and dtype."""
         dtype = numpy_dtype(self.spec.dtype)
         stacked = np.stack(pictures)
         values = np.rint(stacked * 255) if dtype == np.uint8 else stacked
@@ -181,7 +180,7 @@ class ImageSource:
 
     @cached_property
     def preprocessing(self) -> str:
-        """What was done to the pictures, as printed."""
+        """How the pictures were preprocessed, as printed."""
         resized = any(size != (self.height, self.width) for size in self.sizes)
         stretched = any(h * self.width != w * self.height for h, w in self.sizes)
         how = f"resized to {self.width}x{self.height} (bicubic" + (", aspect not kept)" if stretched else ")")
@@ -193,7 +192,7 @@ class ImageSource:
         return "0..255" if self.spec.dtype == "uint8" else "[0,1]"
 
     def describe(self, shape: str) -> str:
-        """The words of the report's first lines."""
+        """The description in the first lines of the report."""
         many = "image" if len(self.paths) == 1 else "images"
         return f"{len(self.paths)} real {many}, {_COLOURS[self.channels]} {self.range} {shape}"
 
@@ -233,14 +232,14 @@ def _pixels(
         image, top = Image.fromarray(np.asarray(image, np.float32)), 65535.0
     elif image.mode in ("I", "F"):
         raise UsageError(
-            f"{path} has pixels of type {image.mode!r} (32 bits), whose range is not known",
+            f"{path} has pixels of type {image.mode!r} (32 bits), whose range is unknown",
             hint="save it with 8 or 16 bits, or as .npy with the values the network takes",
         )
     elif channels == 4:
         image = image.convert("RGBA")
     else:
         if image.has_transparency_data:
-            # What lies under transparent pixels is arbitrary; on white it looks as in a browser.
+            # Colours of transparent pixels are arbitrary; blend with white, as browsers do.
             image = image.convert("RGBA")
             image = Image.alpha_composite(Image.new("RGBA", image.size, (255, 255, 255, 255)), image)
         image = image.convert(_MODES[channels])

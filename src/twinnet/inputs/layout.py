@@ -1,4 +1,4 @@
-"""Where height, width and channels stand in an input that takes pictures."""
+"""Axes of height, width and channels in inputs that take pictures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def image_layout(spec: TensorSpec) -> Layout | None:
     first, last = (_NCHW, _NHWC) if len(spec.shape) == 4 else (_CHW, _HWC)
     front, back = spec.shape[first.channel], spec.shape[last.channel]
     if isinstance(front, str) and isinstance(back, str):
-        # Nothing is known: with a batch, channels first is what exporters of PyTorch write.
+        # All unknown: with a batch axis assume channels first, as PyTorch exporters write.
         return first if len(spec.shape) == 4 and all(isinstance(d, str) for d in spec.shape) else None
     front_fits, back_fits = front in _CHANNELS, back in _CHANNELS
     if front_fits and back_fits:

@@ -1,4 +1,4 @@
-"""From `--inputs` (or a Python object, or nothing at all) to samples that fit the network."""
+"""Load samples that fit the network from `--inputs`, from Python objects, or make synthetic ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from twinnet.inputs.images import ImageSource
 from twinnet.inputs.reader import Reader
 from twinnet.inputs.samples import Joined, Made
 from twinnet.inputs.sources import FunctionSource, Source, describe_shapes
-from twinnet.inputs.synthetic import Bounds, require_shapes
-from twinnet.network.shapes import apply_shapes, format_shape
+from twinnet.inputs.synthetic import Bounds
+from twinnet.network.shapes import apply_shapes
 from twinnet.pyfile import load_attribute
 from twinnet.result import InputsInfo
-from twinnet.signature import Signature
+from twinnet.signature import Signature, dims
 
 __all__ = ["Inputs", "load_inputs"]
 
@@ -27,10 +27,10 @@ Preprocess = str | Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Inputs:
-    """The samples of a check. `samples` can be indexed and walked again; each is made when asked for.
+    """The samples of a check. `samples` can be indexed and iterated repeatedly; each is made on access.
 
-    `notes` says what a reader must know: casts, NaN, images that were stretched. `signature` has the shapes
-    of the data in place of dynamic dimensions, where all samples agree.
+    `notes` are for the report: casts, NaN, stretched images. `signature` has the shapes of the data in place of dynamic
+    dimensions, if all samples agree.
     """
 
     samples: Sequence[dict[str, np.ndarray]]
@@ -49,7 +49,7 @@ def load_inputs(
     samples: int | None = None,
     bounds: Bounds | None = None,
 ) -> Inputs:
-    """The samples that `sources` mean, checked against `signature`.
+    """Load the samples from `sources`, checked against `signature`.
 
     `sources` are strings (a folder of images, an image, .npy, .npz, .safetensors, `file.py:samples`, each of
     them also as `NAME=...`, or `NAME=NUMBER`), or a Python object: an array, a dict, a tuple of arguments, a
@@ -62,56 +62,44 @@ def load_inputs(
     ('2 synthetic samples, seed 0, 1x3x8x8', 2)
     """
     if samples is not None and samples < 1:
-        raise UsageError(f"{samples} samples are not enough for a check", hint="take at least 1")
+        raise UsageError(f"{samples} samples are not enough for a check", hint="at least 1 is needed")
     if shapes:
         signature = apply_shapes(signature, shapes)
     function = _preprocess(preprocess)
     notes: dict[str, None] = {}
     found = Reader(signature, function, samples, notes).read(sources)
     if all(source.constant for source in found):
-        return _synthetic(signature, found, seed, samples or 2, bounds, notes, function)
+        if function is not None:
+            raise UsageError("--preprocess needs --inputs: there is nothing to preprocess")
+        values = {name: value for source in found for name, value in source.get(0).items()}
+        stated = replace(signature, inputs=tuple(s for s in signature.inputs if s.name in values))
+        fixed = fit_sample(stated, values, "--inputs", notes)
+        return _synthetic(Made(signature, fixed, seed, samples or 2, bounds), tuple(notes))
     made = Joined(signature, found, samples)
     return _inputs(signature, made, found, notes)
 
 
-def _synthetic(
-    signature: Signature,
-    given: Sequence[Source],
-    seed: int,
-    count: int,
-    bounds: Bounds | None,
-    notes: dict[str, None],
-    function: Callable[[Any], Any] | None,
-) -> Inputs:
-    if function is not None:
-        raise UsageError("--preprocess needs --inputs: there is nothing to prepare")
-    values: dict[str, Any] = {}
-    for source in given:
-        values.update(source.get(0))
-    stated = replace(signature, inputs=tuple(s for s in signature.inputs if s.name in values))
-    fixed = fit_sample(stated, values, "--inputs", notes)
-    require_shapes(replace(signature, inputs=tuple(s for s in signature.inputs if s.name not in values)))
-    made = Made(signature, fixed, seed, count, bounds)
+def _synthetic(made: Made, notes: tuple[str, ...]) -> Inputs:
     first = made[0]
-    what = "sample" if count == 1 else "samples"
-    stated_text = "".join(f", {name} given" for name in fixed)
+    what = "sample" if len(made) == 1 else "samples"
+    given = "".join(f", {name} given" for name in made.fixed)
     info = InputsInfo(
-        count,
-        f"seed {seed}",
+        len(made),
+        f"seed {made.seed}",
         True,
-        {name: format_shape(array.shape) for name, array in first.items()},
+        {name: dims(array.shape) for name, array in first.items()},
         "",
-        f"{count} synthetic {what}, seed {seed}, {describe_shapes(first)}{stated_text}",
+        f"{len(made)} synthetic {what}, seed {made.seed}, {describe_shapes(first)}{given}",
     )
-    return Inputs(made, info, _concrete(signature, [first]), tuple(notes))
+    return Inputs(made, info, _concrete(made.signature, first), notes)
 
 
 def _inputs(signature: Signature, made: Joined, found: Sequence[Source], notes: dict[str, None]) -> Inputs:
-    # Pictures are checked by their headers and decoded for the first sample only; of arrays all are seen.
+    # Arrays are all checked; of pictures only the headers and the first sample.
     eager = not any(isinstance(source, (ImageSource, FunctionSource)) for source in found)
     seen = [_shapes(made.fitted(i, notes)) for i in range(len(made) if eager else 1)]
     shapes = {
-        name: format_shape(shape) if all(s.get(name) == shape for s in seen) else "varies"
+        name: dims(shape) if all(s.get(name) == shape for s in seen) else "varies"
         for name, shape in seen[0].items()
     }
     pictures = next((s for s in found if isinstance(s, ImageSource)), None)
@@ -128,7 +116,7 @@ def _inputs(signature: Signature, made: Joined, found: Sequence[Source], notes: 
         description = f"{len(made)} {what} from {_labels(found)}, {several}"
         preprocessing = f"by {prepared.name}" if prepared is not None else ""
     info = InputsInfo(len(made), _labels(found), False, shapes, preprocessing, description)
-    concrete = _concrete(signature, [used]) if "varies" not in shapes.values() else signature
+    concrete = _concrete(signature, used) if "varies" not in shapes.values() else signature
     return Inputs(made, info, concrete, tuple(notes))
 
 
@@ -141,8 +129,7 @@ def _labels(found: Sequence[Source]) -> str:
     return ", ".join(labels[:3]) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
 
 
-def _concrete(signature: Signature, samples: Sequence[Mapping[str, np.ndarray]]) -> Signature:
-    first = samples[0]
+def _concrete(signature: Signature, first: Mapping[str, np.ndarray]) -> Signature:
     inputs = tuple(
         replace(
             spec,

@@ -1,4 +1,4 @@
-"""From what the user gave to sources: names split off, files sorted by kind, Python objects understood."""
+"""Turn the user's inputs into sources: split off names, sort files by kind, interpret Python objects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["Reader", "python_sample"]
 
 
 class Reader:
-    """Turns what the user gave into sources."""
+    """Turns the user's inputs into sources."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class Reader:
 def python_sample(sources: Any) -> Any:
     """The first sample of inputs that came as Python objects; None for files, generators and no inputs.
 
-    It shows a module's nested inputs: `network.with_example(python_sample(inputs))`.
+    It gives a module the structure of its inputs: `network.with_example(python_sample(inputs))`.
 
     >>> python_sample([{"x": 1}, {"x": 2}]), python_sample("photos/")
     ({'x': 1}, None)
@@ -203,14 +203,14 @@ def _texts(sources: Any) -> list[str] | None:
 
 
 def _is_numbers(value: Any) -> bool:
-    """Whether a list, nested or not, spells an array rather than a list of samples."""
+    """Whether a list, nested or not, is an array of numbers rather than a list of samples."""
     while isinstance(value, list) and value:
         value = value[0]
     return isinstance(value, (int, float, bool))
 
 
 def _opener(path: Path, arrays: bool) -> Callable[[], Any]:
-    """What the preprocessing function is given: an array (a dict for several), or the path of an image."""
+    """A function that returns the argument of the preprocessing function: array, dict of arrays, or image path."""
 
     def opened() -> Any:
         if not arrays:
@@ -238,6 +238,5 @@ def _named(scope: Signature, arrays: Mapping[str, np.ndarray], path: Path) -> di
 
 def _image_input(scope: Signature, label: str) -> TensorSpec:
     """The input that pictures go to: the only one, or the only one that can hold a picture."""
-    needed = [spec for spec in scope.inputs if not spec.optional] or list(scope.inputs)
-    pictures = [spec for spec in needed if image_layout(spec) is not None]
+    pictures = [spec for spec in scope.required if image_layout(spec) is not None]
     return pictures[0] if len(pictures) == 1 else only_input(scope, label)

@@ -1,9 +1,9 @@
-"""Samples as sequences: made on access, the same each time."""
+"""Sequences of samples, made on access and the same each time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,48 +51,35 @@ class Joined(Sequence[dict[str, np.ndarray]]):
         return fit_sample(self._signature, merged, ", ".join(dict.fromkeys(places)), notes)
 
     def resized(self, index: int, name: str) -> Iterator[tuple[str, np.ndarray]]:
-        """One input of a sample as other ways to resize its picture give it, where it comes from a picture."""
+        """One input of a sample with its picture resized in other ways; none if it is not a picture."""
         for source in self._sources:
             if isinstance(source, ImageSource) and source.spec.name == name:
                 for words, made in source.resized(index if len(source) > 1 else 0):
                     yield words, made[name]
 
 
+@dataclass(frozen=True, eq=False)
 class Made(Sequence[dict[str, np.ndarray]]):
-    """Synthetic samples; inputs that the user stated keep their value."""
+    """Synthetic samples; inputs given by the user (`fixed`) keep their value."""
 
-    def __init__(
-        self, signature: Signature, fixed: dict[str, np.ndarray], seed: int, count: int, bounds: Bounds | None
-    ) -> None:
-        self._signature, self._fixed, self._seed, self._count, self._bounds = (
-            signature,
-            fixed,
-            seed,
-            count,
-            bounds,
-        )
-        free = tuple(spec for spec in signature.inputs if spec.name not in fixed)
-        self._free = replace(signature, inputs=free)
-
-    @property
-    def fixed(self) -> frozenset[str]:
-        """Inputs that the user stated."""
-        return frozenset(self._fixed)
+    signature: Signature
+    fixed: dict[str, np.ndarray]
+    seed: int
+    number: int
+    bounds: Bounds | None
 
     def further(self, number: int) -> dict[str, np.ndarray]:
         """A sample beyond those of the sequence."""
-        return self._make(self._count + number)
+        return self._make(self.number + number)
 
     def __len__(self) -> int:
-        return self._count
+        return self.number
 
     def __getitem__(self, index: int) -> dict[str, np.ndarray]:  # type: ignore[override]
-        return self._make(range(self._count)[index])
+        return self._make(range(self.number)[index])
 
     def _make(self, index: int) -> dict[str, np.ndarray]:
-        made = synthesise(self._free, index, seed=self._seed, bounds=self._bounds)
-        return {
-            s.name: self._fixed.get(s.name, made.get(s.name))
-            for s in self._signature.inputs
-            if s.name in self._fixed or s.name in made
-        }  # type: ignore[misc]
+        free = tuple(spec for spec in self.signature.inputs if spec.name not in self.fixed)
+        made = synthesise(replace(self.signature, inputs=free), index, seed=self.seed, bounds=self.bounds)
+        found = {**made, **self.fixed}
+        return {spec.name: found[spec.name] for spec in self.signature.inputs if spec.name in found}

@@ -1,4 +1,4 @@
-"""Where samples come from, behind one small contract: how many, the n-th, and its name in errors."""
+"""Sources of samples: how many there are, the n-th, and its name in errors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ import numpy as np
 
 from twinnet.errors import UsageError, foreign_as
 from twinnet.inputs.fit import as_array
-from twinnet.network.shapes import format_shape
 from twinnet.pyfile import call_user
-from twinnet.signature import Signature, TensorSpec
+from twinnet.signature import Signature, TensorSpec, dims
 
 __all__ = [
     "ARRAY_SUFFIXES",
@@ -35,7 +34,7 @@ __all__ = [
 
 ARRAY_SUFFIXES = (".npy", ".npz", ".safetensors")
 MANY = 100
-"""A generator is read this far when nobody said how many samples to take."""
+"""Samples to take from a generator by default."""
 
 
 class Source(Protocol):
@@ -65,7 +64,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
             )
         return UsageError(f"{path} cannot be read as {path.suffix} data: {text or type(error).__name__}")
 
-    # A damaged file makes these libraries raise almost anything.
+    # These libraries raise almost anything for a damaged file.
     with foreign_as(refused):
         if path.suffix == ".npy":
             return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
@@ -134,7 +133,7 @@ def _agrees(wanted: Sequence[int | str], shape: Sequence[int]) -> bool:
 
 @dataclass
 class ItemSource:
-    """A list of samples that Python gave, each a dict, a tuple or an array."""
+    """A list of samples from Python, each a dict, a tuple or an array."""
 
     label: str
     items: Sequence[Any]
@@ -201,7 +200,7 @@ class Chain:
 
 
 def name_values(signature: Signature, item: Any, where: str) -> dict[str, Any]:
-    """One sample of any form as arrays by input name.
+    """Turn one sample of any form into arrays by input name.
 
     A dict goes by name (nested ones joined by dots), a tuple by position, anything else is the only input.
 
@@ -223,7 +222,7 @@ def name_values(signature: Signature, item: Any, where: str) -> dict[str, Any]:
 
 def only_input(signature: Signature, where: str) -> TensorSpec:
     """The input that an unnamed value belongs to."""
-    needed = [spec for spec in signature.inputs if not spec.optional] or list(signature.inputs)
+    needed = signature.required
     if len(needed) != 1:
         names = [spec.name for spec in needed]
         raise UsageError(
@@ -289,5 +288,5 @@ def describe_shapes(sample: Mapping[str, np.ndarray]) -> str:
     '1x3'
     """
     if len(sample) == 1:
-        return format_shape(next(iter(sample.values())).shape)
-    return ", ".join(f"{name} {format_shape(array.shape)}" for name, array in sample.items())
+        return dims(next(iter(sample.values())).shape)
+    return ", ".join(f"{name} {dims(array.shape)}" for name, array in sample.items())

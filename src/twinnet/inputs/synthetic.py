@@ -1,9 +1,8 @@
-"""Made-up inputs that look like what networks are fed: pictures, sound, token ids, states.
+"""Synthetic inputs that resemble real ones: pictures, sound, token ids, states.
 
-White noise hides faults that only structured data shows (borders, saturation, long correlations), so pictures
-have a falling spectrum, edges and correlated colours. Everything is built from the raw bits of PCG64 by
-additions and multiplications, then rounded to a grid, so that one seed gives the same sample on every
-machine.
+White noise hides faults that only structured data shows (borders, saturation, long correlations), so pictures have a
+falling spectrum, edges and correlated colours. Everything is computed from the raw bits of PCG64 by additions and
+multiplications, then rounded to a grid, so that a seed gives the same sample on every machine.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.inputs.layout import image_layout
-from twinnet.network.shapes import format_shape
-from twinnet.signature import Signature, TensorSpec
+from twinnet.signature import Signature, TensorSpec, dims
 from twinnet.store import numpy_dtype
 
 __all__ = ["Bounds", "kind_of", "require_shapes", "suggest_shape", "synthesise"]
@@ -52,7 +50,7 @@ def synthesise(
 
 
 def kind_of(spec: TensorSpec) -> Kind:
-    """What an input is likely to be fed, by its name, dtype and shape.
+    """Guess the kind of data of an input from its name, dtype and shape.
 
     >>> kind_of(TensorSpec("image", "float32", (1, 3, 64, 64))), kind_of(TensorSpec("ids", "int64", (1, 12)))
     ('image', 'tokens')
@@ -85,20 +83,19 @@ _PIXELS = ("float16", "float32", "float64", "bfloat16", "uint8")
 
 
 def require_shapes(signature: Signature) -> None:
-    """Refuse to guess: a dimension that the network leaves open must be stated or come from data."""
+    """Raise a `UsageError` for dynamic dimensions: they must be given or come from data."""
     for spec in signature.inputs:
         if spec.optional or not spec.dynamic:
             continue
-        flag = f"--shape {spec.name}={format_shape(suggest_shape(spec))}"
+        flag = f"--shape {spec.name}={dims(suggest_shape(spec))}"
         if spec.shape is None:
             raise UsageError(
-                f"the shape of input {spec.name} is not known",
+                f"the shape of input {spec.name} is unknown",
                 hint=f"state it, for example {flag}, or give --inputs",
             )
         axis, dim = next((i, d) for i, d in enumerate(spec.shape) if not isinstance(d, int))
         raise UsageError(
-            f"dimension {axis} ({dim}) of input {spec.name} ({format_shape(spec.shape)}) is dynamic "
-            "and has no value",
+            f"dimension {axis} ({dim}) of input {spec.name} ({dims(spec.shape)}) is dynamic and has no value",
             hint=f"state it, for example {flag}, or give --inputs",
         )
 
@@ -126,7 +123,7 @@ def suggest_shape(spec: TensorSpec) -> tuple[int, ...]:
 
 
 class _Bits:
-    """Numbers from the raw stream of PCG64, which numpy promises to keep (its distributions may change)."""
+    """Numbers from the raw stream of PCG64, which numpy keeps stable (its distributions may change)."""
 
     def __init__(self, seed: int, index: int, name: str) -> None:
         self._source = np.random.PCG64(np.random.SeedSequence([seed, index, zlib.crc32(name.encode())]))
@@ -155,7 +152,7 @@ class _Bits:
 def _array(spec: TensorSpec, bits: _Bits, bound: tuple[int, int] | None) -> np.ndarray:
     shape = tuple(int(d) for d in spec.shape or ())
     if spec.dtype == "str":
-        raise UsageError(f"input {spec.name} takes text, which cannot be made up", hint="give --inputs")
+        raise UsageError(f"input {spec.name} takes text, which cannot be synthesised", hint="give --inputs")
     dtype = numpy_dtype(spec.dtype)
     if 0 in shape:
         return np.zeros(shape, dtype)

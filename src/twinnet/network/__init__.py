@@ -1,4 +1,4 @@
-"""Networks: what they are, and how they come in.
+"""Networks and how they are loaded.
 
 >>> import torch
 >>> load_network(torch.nn.Linear(2, 3)).parameters
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinnet.network.base import Network
 from twinnet.network.load import is_network, load_network
-from twinnet.network.shapes import apply_shapes, format_shape, parse_shape, parse_shapes
+from twinnet.network.shapes import apply_shapes, parse_shape, parse_shapes
 
 if TYPE_CHECKING:
     from twinnet.network.exported import ExportedNetwork
@@ -23,7 +23,6 @@ __all__ = [
     "Network",
     "TorchNetwork",
     "apply_shapes",
-    "format_shape",
     "input_placeholders",
     "is_network",
     "load_network",
@@ -33,7 +32,7 @@ __all__ = [
 ]
 
 
-# Each comes with a heavy import (torch, or the onnx extra), so it is fetched when first asked for.
+# Loaded on first use, because each needs a heavy import (torch).
 _HOMES = {
     "ExportedNetwork": "exported",
     "TorchNetwork": "torch_network",

@@ -1,4 +1,4 @@
-"""Between numpy arrays and torch tensors, bfloat16 and the 8-bit floats included."""
+"""Convert between numpy arrays and torch tensors, including bfloat16 and 8-bit floats."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import torch
 
-__all__ = ["dtype_name", "tensor_bytes", "to_numpy", "to_tensor", "torch_dtype"]
+__all__ = ["dtype_name", "tensor_bytes", "to_numpy", "to_tensor"]
 
-# numpy has no such types of its own; ml_dtypes brings them and torch does not convert to or from them.
+# numpy lacks these types; ml_dtypes adds them, but torch does not convert to or from them.
 _EXTRA: dict[torch.dtype, tuple[torch.dtype, Any]] = {
     torch.bfloat16: (torch.int16, ml_dtypes.bfloat16),
     torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),
@@ -74,12 +74,3 @@ def dtype_name(dtype: torch.dtype) -> str:
     ('float32', 'bool')
     """
     return str(dtype).removeprefix("torch.")
-
-
-def torch_dtype(name: str) -> torch.dtype:
-    """The torch dtype of that name.
-
-    >>> torch_dtype("int64")
-    torch.int64
-    """
-    return getattr(torch, name)

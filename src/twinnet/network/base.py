@@ -1,4 +1,4 @@
-"""What every network has: a name, a format, a signature, a count of parameters and a fingerprint."""
+"""What every network has: a name, a format, a signature and a count of parameters."""
 
 from __future__ import annotations
 
@@ -38,16 +38,12 @@ class Network:
         self.parameters = parameters
         self.path = path
 
-    def fingerprint(self) -> str:
-        """A hash of the content: the same for the same computation and weights, wherever they lie."""
-        raise NotImplementedError
-
     def bounds(self) -> Mapping[str, tuple[int, int]]:
-        """Inclusive ranges of integer inputs that index a table, where the network shows them."""
+        """Inclusive ranges of integer inputs that index a table, as far as the network shows them."""
         return {}
 
     def compared(self, a: Network, b: Network) -> StructureDiff | None:
-        """What differs between two networks, one of which is this; None: their layers are compared."""
+        """Compare two networks, one of which is this one; None: compare their layers instead."""
         return None
 
     def with_shapes(self: Self, shapes: Mapping[str, Iterable[int]]) -> Self:
@@ -59,7 +55,7 @@ class Network:
         return changed
 
     def with_example(self: Self, sample: Any) -> Self:
-        """The same network with the structure of a sample, where it needs one; None changes nothing."""
+        """A copy that takes inputs of a sample's structure, if the network needs an example; None changes nothing."""
         return self
 
     def __repr__(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 from torch.export import ExportedProgram
 
 from twinnet.errors import UsageError
-from twinnet.network.arrays import dtype_name, tensor_bytes, to_tensor
+from twinnet.network.arrays import dtype_name, to_tensor
 from twinnet.network.base import Network
 from twinnet.network.pt2 import load_pt2
 from twinnet.network.torch_network import Example, input_placeholders, leaf_names, name_tensors, output_nodes
@@ -54,17 +53,8 @@ class ExportedNetwork(Network):
         """Read a .pt2 file; nothing in it is executed."""
         return cls(load_pt2(path), name=name or path.stem, path=path)
 
-    def flatten_inputs(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
-    ) -> dict[str, torch.Tensor]:
-        """The tensors of a call, by name."""
-        leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
-        if spec != self.program.call_spec.in_spec:
-            raise UsageError(f"the inputs do not have the structure that {self.name} was exported with")
-        return {n: v for n, v in zip(leaf_names(self.program), leaves) if isinstance(v, torch.Tensor)}
-
     def unflatten(self, inputs: Mapping[str, Any]) -> Example:
-        """The arguments of a call from named tensors; whatever is no tensor keeps its exported value."""
+        """The arguments of a call from named tensors; other values stay as exported."""
         for name in inputs:
             if name not in self._names:
                 raise UsageError(f"{self.name} has no input {name!r}; its inputs: {', '.join(self._names)}")
@@ -120,20 +110,6 @@ class ExportedNetwork(Network):
                 high = int(sizes[table][0]) - 1
                 found[back[index]] = (0, min(high, found.get(back[index], (0, high))[1]))
         return found
-
-    def fingerprint(self, inputs: Mapping[str, Any] | None = None) -> str:
-        """Hash of the file's bytes, or of graph and weights where the program came as an object."""
-        if self.path is not None:
-            with self.path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-        digest = hashlib.sha256(str(self.program.graph).encode())
-        for group in (self.program.state_dict, self.program.constants):
-            for name, tensor in sorted(group.items()):
-                digest.update(name.encode())
-                if isinstance(tensor, torch.Tensor):
-                    digest.update(f"{tensor.dtype}:{tuple(tensor.shape)}".encode())
-                    digest.update(tensor_bytes(tensor))
-        return digest.hexdigest()
 
 
 def _specs(program: ExportedProgram, names: Mapping[str, str]) -> tuple[TensorSpec, ...]:

@@ -1,4 +1,4 @@
-"""Which class reads which file or folder. Readers stand in the rooms of their formats and are loaded when needed."""
+"""Which class reads which file or folder. Readers are imported when needed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["FORMATS", "Format", "reader_of"]
 class Format:
     """A kind of file or folder that holds a network.
 
-    `reader` is "module:class", a `Network` with a class method `load(path, name=...)`; `fits` tells by name and
-    content. `packages` are what the reader imports, `extra` what installs them.
+    `reader` is "module:class", a `Network` with a class method `load(path, name=...)`; `fits` checks name and content.
+    `packages` are imported by the reader, `extra` installs them.
     """
 
     reader: str
@@ -53,7 +53,7 @@ FORMATS: dict[str, Format] = {
         "twinnet.tables.network:TableNetwork", lambda path: path.name.endswith(".lut.safetensors")
     ),
 }
-"""Formats in the order in which they are tried. A new format is one line here and one class."""
+"""Formats, in the order in which they are tried. To add one, write a class and add a line here."""
 
 
 def reader_of(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""From whatever names a network to the network."""
+"""Load a network from an object, a file or a factory."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Shapes = Mapping[str, Iterable[int]]
 def load_network(
     ref: Any, *, shape: Shapes | Iterable[int] | None = None, example: Any = None, name: str | None = None
 ) -> Network:
-    """The network that `ref` means.
+    """Load the network that `ref` refers to.
 
     `ref` is an `nn.Module`, `(module, example inputs)`, an `ExportedProgram`, an `onnx.ModelProto`, or a
     string or path: `file.py:factory`, `package.module:factory`, an .onnx or a .pt2 file (known by content), or the
     folder of an experiment.
-    `shape` states input shapes, `{"x": (1, 3, 640, 640)}`, or one shape for a single input. `example` stands
-    in for a missing example of a module.
+    `shape` gives input shapes, `{"x": (1, 3, 640, 640)}`, or one shape for a single input. `example` gives example
+    inputs of a module.
 
     >>> import torch
     >>> load_network(torch.nn.Linear(2, 3), shape=(1, 2)).signature.inputs[0].shape
@@ -47,7 +47,7 @@ def load_network(
 
 
 def is_network(ref: Any) -> bool:
-    """Whether an object, not a name, is a network by itself: a module, an exported program, an ONNX model.
+    """Whether an object is a network: a module, an exported program or an ONNX model, not a name.
 
     >>> import torch
     >>> is_network(torch.nn.ReLU()), is_network("net.onnx")
@@ -55,7 +55,7 @@ def is_network(ref: Any) -> bool:
     """
     if isinstance(ref, Network) or (type(ref).__name__ == "ModelProto" and hasattr(ref, "graph")):
         return True
-    # Whoever has a module has imported torch.
+    # A module can exist only if torch is imported.
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(ref, (torch.nn.Module, torch.export.ExportedProgram))
 
@@ -88,7 +88,7 @@ def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Networ
 
 
 def _unwrap(module: torch.nn.Module) -> torch.nn.Module:
-    """The module itself: torch.compile and data parallelism wrap it in one whose `forward` names nothing."""
+    """Unwrap torch.compile and data parallelism, whose `forward` has no named parameters."""
     import torch
 
     while True:
@@ -124,7 +124,7 @@ def _from_path(path: Path, name: str) -> Network:
         raise UsageError(
             f"{path} is Python code: say which factory makes the network", hint=f"write {path}:NAME"
         )
-    seems = describe_file(path) or "none of the kinds of file that hold a network"
+    seems = describe_file(path) or "no known network format"
     raise UsageError(f"{path} is not a network that can be read: it looks like {seems}")
 
 

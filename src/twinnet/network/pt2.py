@@ -1,9 +1,8 @@
-"""Opening a .pt2 file without running anything that is inside it.
+"""Open a .pt2 file without running any code inside it.
 
-`torch.export.load` unpickles some payloads without restriction, evaluates expressions as text and resolves
-operators by attribute path. A file from elsewhere must not get that far, so the archive is looked through
-first: anything that would need unrestricted unpickling, names code, or writes expressions that are more than
-arithmetic is refused.
+`torch.export.load` unpickles some payloads without restriction, evaluates expressions as text and resolves operators
+by attribute path. An untrusted file must not get that far, so the archive is inspected first: anything that needs
+unrestricted unpickling, names code, or holds expressions beyond arithmetic is refused.
 """
 
 from __future__ import annotations
@@ -11,10 +10,8 @@ from __future__ import annotations
 import ast
 import io
 import json
-import logging
 import math
 import re
-import warnings
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +21,7 @@ import torch
 from torch.export import ExportedProgram
 
 from twinnet.errors import UsageError, foreign_as
+from twinnet.progress import quiet
 from twinnet.torch_versions import formula_functions, is_higher_order, is_operator
 
 __all__ = ["load_pt2"]
@@ -46,7 +44,7 @@ _FORBIDDEN = ("from_file", "save", "load")
 
 
 def load_pt2(path: Path) -> ExportedProgram:
-    """The program in `path`; a `UsageError` for what is damaged, too new, or not safe to load."""
+    """Load the program in `path`; a `UsageError` if it is damaged, too new, or not safe to load."""
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
@@ -62,8 +60,7 @@ def load_pt2(path: Path) -> ExportedProgram:
             hint="an exported program is tied to the PyTorch that wrote it: save it again with this one",
         )
 
-    with warnings.catch_warnings(), _quiet("torch.export", "torch._export"), foreign_as(refused):
-        warnings.simplefilter("ignore")
+    with quiet("torch.export", "torch._export"), foreign_as(refused):
         return torch.export.load(path)
 
 
@@ -126,9 +123,9 @@ def _check_program(program: dict[str, Any], path: Path) -> None:
             raise _refused(path, f"holds an expression that is not arithmetic: {symbol[:60]}")
 
 
-def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+def _strings(value: Any) -> Iterator[tuple[str, str]]:
     """Every (key, string) inside a JSON value, without recursion: graphs nest deeply."""
-    stack: list[tuple[str, Any]] = [(key, value)]
+    stack: list[tuple[str, Any]] = [("", value)]
     while stack:
         key, value = stack.pop()
         if isinstance(value, str):
@@ -140,7 +137,7 @@ def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _looks_like_code(target: str) -> bool:
-    """Targets of nodes; the graph signature also has a key "target", for names of parameters."""
+    """Whether a target is that of a node: the graph signature also has a key "target", for parameter names."""
     return target.startswith(("torch", "_operator", "math", "#"))
 
 
@@ -224,19 +221,3 @@ def _refused(path: Path, why: str) -> UsageError:
         f"{path} {why}; loading it could run code from the file, so it is refused",
         hint="give the network as code instead: file.py:factory",
     )
-
-
-class _quiet:
-    """Keep torch's own warnings about a bad file off the screen; the error says it once."""
-
-    def __init__(self, *names: str) -> None:
-        self.loggers = [logging.getLogger(name) for name in names]
-
-    def __enter__(self) -> None:
-        self.levels = [logger.level for logger in self.loggers]
-        for logger in self.loggers:
-            logger.setLevel(logging.CRITICAL)
-
-    def __exit__(self, *_: object) -> None:
-        for logger, level in zip(self.loggers, self.levels):
-            logger.setLevel(level)

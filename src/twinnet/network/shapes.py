@@ -1,4 +1,4 @@
-"""Shapes that a user states for dynamic inputs: the text form, and putting them into a signature."""
+"""Shapes given by the user for dynamic inputs: parse them and apply them to a signature."""
 
 from __future__ import annotations
 
@@ -8,18 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from twinnet.errors import UsageError
-from twinnet.signature import Signature, TensorSpec
+from twinnet.signature import Signature, TensorSpec, dims
 
-__all__ = ["apply_shapes", "format_shape", "parse_shape", "parse_shapes", "unknown_input"]
-
-
-def format_shape(shape: Iterable[int | str] | None) -> str:
-    """A shape as people write it.
-
-    >>> format_shape((1, 3, "h", 640)), format_shape(())
-    ('1x3xhx640', 'scalar')
-    """
-    return "of unknown rank" if shape is None else "x".join(str(d) for d in shape) or "scalar"
+__all__ = ["apply_shapes", "parse_shape", "parse_shapes", "unknown_input"]
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -30,15 +21,15 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     >>> parse_shape("1x16000")
     ('', (1, 16000))
     """
-    name, equals, dims = text.rpartition("=")
-    if dims.strip().lower() in ("scalar", "()"):
+    name, equals, sizes = text.rpartition("=")
+    if sizes.strip().lower() in ("scalar", "()"):
         return name.strip(), ()
-    if (equals and not name.strip()) or not re.fullmatch(r"\s*\d+\s*([x,×]\s*\d+\s*)*", dims, re.IGNORECASE):
+    if (equals and not name.strip()) or not re.fullmatch(r"\s*\d+\s*([x,×]\s*\d+\s*)*", sizes, re.IGNORECASE):
         raise UsageError(
             f"cannot read the shape {text!r}",
             hint="write NAME=DIMxDIMx..., for example --shape x=1x3x640x640",
         )
-    return name.strip(), tuple(int(d) for d in re.split(r"[x,×]", dims, flags=re.IGNORECASE))
+    return name.strip(), tuple(int(d) for d in re.split(r"[x,×]", sizes, flags=re.IGNORECASE))
 
 
 def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
@@ -49,13 +40,12 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
-        name, dims = parse_shape(text)
-        if name in shapes and shapes[name] != dims:
+        name, sizes = parse_shape(text)
+        if name in shapes and shapes[name] != sizes:
             raise UsageError(
-                f"--shape gives {name or 'the input'} twice, as {format_shape(shapes[name])} and "
-                f"{format_shape(dims)}"
+                f"--shape gives {name or 'the input'} twice, as {dims(shapes[name])} and {dims(sizes)}"
             )
-        shapes[name] = dims
+        shapes[name] = sizes
     return shapes
 
 
@@ -74,22 +64,22 @@ def apply_shapes(
     """
     known: dict[str, int] = {}
     given: dict[str, tuple[int, ...]] = {}
-    for key, dims in shapes.items():
+    for key, sizes in shapes.items():
         spec = _spec(signature, key)
-        dims = tuple(int(d) for d in dims)
-        given[spec.name] = dims
+        sizes = tuple(int(d) for d in sizes)
+        given[spec.name] = sizes
         if force or spec.shape is None:
             continue
-        if len(dims) != len(spec.shape):
+        if len(sizes) != len(spec.shape):
             raise UsageError(
-                f"input {spec.name} has {len(spec.shape)} dimensions ({format_shape(spec.shape)}); "
-                f"the shape {format_shape(dims)} has {len(dims)}"
+                f"input {spec.name} has {len(spec.shape)} dimensions ({dims(spec.shape)}); "
+                f"the shape {dims(sizes)} has {len(sizes)}"
             )
-        for axis, (mine, theirs) in enumerate(zip(spec.shape, dims)):
+        for axis, (mine, theirs) in enumerate(zip(spec.shape, sizes)):
             if isinstance(mine, int) and mine != theirs:
                 raise UsageError(
-                    f"input {spec.name} is {format_shape(spec.shape)}: dimension {axis} is fixed at {mine}, "
-                    f"the shape {format_shape(dims)} has {theirs} there"
+                    f"input {spec.name} is {dims(spec.shape)}: dimension {axis} is fixed at {mine}, "
+                    f"the shape {dims(sizes)} has {theirs} there"
                 )
             if isinstance(mine, str) and mine != "?" and known.setdefault(mine, theirs) != theirs:
                 raise UsageError(
@@ -97,20 +87,15 @@ def apply_shapes(
                 )
 
     def filled(spec: TensorSpec) -> TensorSpec:
-        if spec.name in given:
-            return replace(spec, shape=given[spec.name])
         if spec.shape is None:
             return spec
         return replace(spec, shape=tuple(known.get(d, d) if isinstance(d, str) else d for d in spec.shape))
 
-    inputs = tuple(filled(spec) for spec in signature.inputs)
-    outputs = tuple(
-        spec
-        if spec.shape is None
-        else replace(spec, shape=tuple(known.get(d, d) if isinstance(d, str) else d for d in spec.shape))
-        for spec in signature.outputs
+    inputs = tuple(
+        replace(spec, shape=given[spec.name]) if spec.name in given else filled(spec)
+        for spec in signature.inputs
     )
-    return replace(signature, inputs=inputs, outputs=outputs)
+    return replace(signature, inputs=inputs, outputs=tuple(filled(spec) for spec in signature.outputs))
 
 
 def unknown_input(name: str, signature: Signature, *, where: str = "") -> UsageError:
@@ -123,7 +108,7 @@ def unknown_input(name: str, signature: Signature, *, where: str = "") -> UsageE
 
 def _spec(signature: Signature, name: str) -> TensorSpec:
     if not name:
-        needed = [spec for spec in signature.inputs if not spec.optional] or list(signature.inputs)
+        needed = signature.required
         if len(needed) != 1:
             raise UsageError(
                 f"a shape needs a name: the network has {len(needed)} inputs "

@@ -1,4 +1,4 @@
-"""What a file is, by its content: networks that can be read, and in plain words what else it may be."""
+"""Identify files by content: networks that can be read, and a description of anything else."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAGIC: tuple[tuple[int, bytes, str], ...] = (
 
 
 def sniff(path: Path) -> Kind | None:
-    """Which reader takes this file, or None; `describe_file` then says what it seems to be."""
+    """The reader for this file, or None; `describe_file` then says what it seems to be."""
     if not path.is_file():
         return None
     head = _head(path)

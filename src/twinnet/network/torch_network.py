@@ -1,11 +1,9 @@
-"""Networks that torch can run: a module, or a program that torch.export wrote."""
+"""PyTorch modules as networks, and the names of inputs and outputs of exported programs."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
 import inspect
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +14,14 @@ import torch
 from torch.export import ExportedProgram
 
 from twinnet.errors import TwinnetError, UsageError, foreign
-from twinnet.network.arrays import dtype_name, tensor_bytes, to_tensor
+from twinnet.network.arrays import dtype_name, to_tensor
 from twinnet.network.base import Network
 from twinnet.network.tree import forward_parameters, name_inputs, name_outputs, name_tree, normalise_example
+from twinnet.progress import quiet
 from twinnet.signature import Signature, TensorSpec
 from twinnet.torch_versions import export, pytree
 
-__all__ = ["TorchNetwork", "hash_module", "input_placeholders", "leaf_names", "name_tensors", "output_nodes"]
+__all__ = ["TorchNetwork", "input_placeholders", "leaf_names", "name_tensors", "output_nodes"]
 
 Example = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -83,15 +82,8 @@ class TorchNetwork(Network):
             for p in forward_parameters(self.module)
         ]
 
-    def flatten_inputs(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
-    ) -> dict[str, torch.Tensor]:
-        """The tensors of a call, by name."""
-        names, leaves, _ = name_inputs(self.module, args, kwargs or {})
-        return {n: leaf for n, leaf in zip(names, leaves) if isinstance(leaf, torch.Tensor)}
-
     def unflatten(self, inputs: Mapping[str, Any]) -> Example:
-        """The arguments of a call from named tensors; whatever is no tensor comes from the example inputs."""
+        """The arguments of a call from named tensors; other values come from the example inputs."""
         tensors = {name: to_tensor(value) for name, value in inputs.items()}
         if self._tree is None:
             return (), self._keywords(tensors)
@@ -144,11 +136,11 @@ class TorchNetwork(Network):
         return outputs
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers by name, those that are not saved included."""
+        """Parameters and buffers by name, including buffers that are not saved."""
         return {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
 
     def _learn(self, outputs: Mapping[str, tuple[torch.dtype, Iterable[Any]]]) -> None:
-        """What a module returns is known only once it ran; its shapes hold for that input alone."""
+        """Fill in the outputs of the signature after a run; their shapes hold for that input only."""
         if not self.signature.outputs:
             specs = tuple(
                 TensorSpec(name, dtype_name(dtype), tuple("?" for _ in shape))
@@ -159,7 +151,7 @@ class TorchNetwork(Network):
     def exported(self, inputs: Mapping[str, np.ndarray | torch.Tensor]) -> ExportedProgram | None:
         """The module as a graph of functional ATen operators at the shapes of `inputs`, cached by shape.
 
-        None when torch cannot export it; `export_error` then says why, in torch's words.
+        None if torch cannot export it; `export_error` then holds torch's message.
         """
         key = tuple((name, tuple(v.shape), str(v.dtype).removeprefix("torch.")) for name, v in inputs.items())
         if key not in self._exported:
@@ -169,8 +161,8 @@ class TorchNetwork(Network):
 
     def _export(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram | None:
         try:
-            with torch.no_grad(), warnings.catch_warnings(), foreign("export the network", "torch.export"):
-                warnings.simplefilter("ignore")  # advice on how to write modules, not on what is computed
+            # Its warnings are advice on how to write modules, not on what is computed.
+            with torch.no_grad(), quiet(), foreign("export the network", "torch.export"):
                 return export(self.module, args, kwargs).run_decompositions({})
         except TwinnetError as error:
             said = error.__cause__ or error
@@ -186,17 +178,10 @@ class TorchNetwork(Network):
         integers = [s.name for s in self.signature.inputs if s.dtype.startswith(("int", "uint"))]
         return {name: (0, min(sizes) - 1) for name in integers} if sizes else {}
 
-    def fingerprint(self, inputs: Mapping[str, Any] | None = None) -> str:
-        """Hash of weights, structure, attributes and source; with `inputs`, of the exported graph as well."""
-        digest = hash_module(self.module)
-        if inputs is not None and (program := self.exported(inputs)) is not None:
-            digest.update(str(program.graph).encode())
-        return digest.hexdigest()
-
     def with_example(self, sample: Any) -> TorchNetwork:
-        """The network with the structure of `sample` (handed over in Python), if it has no own example.
+        """The network with the structure of a Python `sample`, if it has no example.
 
-        Sizes stay open: other samples may have others.
+        Dimensions stay dynamic: other samples may differ in size.
 
         >>> str(TorchNetwork(torch.nn.Linear(2, 3)).with_example(np.ones((1, 2))).signature.inputs[0])
         'input: float32 ?x?'
@@ -220,10 +205,6 @@ class TorchNetwork(Network):
         free = tuple(replace(spec, shape=("?",) * len(spec.shape or ())) for spec in made.signature.inputs)
         made.signature = replace(made.signature, inputs=free)
         return made
-
-    def copy_module(self) -> torch.nn.Module:
-        """A deep copy that may be changed (cast, moved, compiled) without touching the user's module."""
-        return copy.deepcopy(self.module)
 
 
 def name_tensors(result: Any) -> dict[str, torch.Tensor]:
@@ -267,48 +248,13 @@ def output_nodes(program: ExportedProgram) -> dict[str, str]:
     return {n: s.arg.name for n, s in zip(names, user) if type(s.arg).__name__ == "TensorArgument"}
 
 
-def hash_module(module: torch.nn.Module) -> Any:
-    """A running hash over a module's tensors, structure, plain attributes and the source of its classes."""
-    digest = hashlib.sha256(repr(module).encode())
-    for path, part in module.named_modules(remove_duplicate=False):
-        plain = {k: v for k, v in sorted(vars(part).items()) if not k.startswith("_") and _is_plain(v)}
-        digest.update(f"{path}:{type(part).__module__}.{type(part).__qualname__}:{plain}".encode())
-    tensors: dict[str, torch.Tensor] = dict(module.named_parameters(remove_duplicate=False))
-    tensors.update(module.named_buffers(remove_duplicate=False))
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)}".encode())
-        digest.update(tensor_bytes(tensor))
-    for kind in sorted(
-        {type(part) for part in module.modules()}, key=lambda k: f"{k.__module__}.{k.__qualname__}"
-    ):
-        if not kind.__module__.startswith("torch."):
-            digest.update(_source_text(kind).encode())
-    return digest
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether the text of a value says all about it; that of an object may hold its address."""
-    if isinstance(value, (tuple, list)):
-        return all(_is_plain(item) for item in value)
-    return isinstance(value, (bool, int, float, str, torch.dtype, type(None)))
-
-
-def _source_text(kind: type) -> str:
-    """The text of the whole file: `forward` may call helpers beside the class."""
-    try:
-        file = inspect.getsourcefile(kind)
-        return Path(file).read_text(encoding="utf-8", errors="replace") if file else ""
-    except (TypeError, OSError):
-        return ""
-
-
 def _fresh(inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """Copies: a network with in-place operators must not change the caller's sample."""
     return {name: to_tensor(value).clone() for name, value in inputs.items()}
 
 
 def _materialise(module: torch.nn.Module, example: Example | None) -> None:
-    """Give lazy modules their weights from the example, and refuse weights that hold no data."""
+    """Initialise lazy modules with the example, and refuse weights without data."""
     tensors = list(module.parameters()) + list(module.buffers())
     if any(torch.nn.parameter.is_lazy(t) for t in tensors):
         if example is None:

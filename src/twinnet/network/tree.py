@@ -27,7 +27,7 @@ __all__ = [
 
 
 def forward_parameters(module: torch.nn.Module) -> list[inspect.Parameter]:
-    """The parameters of `forward`, without those that cannot be tensors (by default a number or a flag)."""
+    """The parameters of `forward` that can be tensors: not those whose default is a number or a flag."""
     found = []
     for parameter in inspect.signature(module.forward).parameters.values():
         default = parameter.default
@@ -58,7 +58,7 @@ def normalise_example(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def register_dataclasses(tree: Any) -> None:
-    """Make the dataclasses inside `tree` known to torch, which otherwise takes each for one opaque value."""
+    """Register the dataclasses inside `tree` with torch, which otherwise treats each as one opaque value."""
     seen: set[type] = set()
     while True:
         new = {
@@ -133,7 +133,7 @@ def _key(key: Any) -> str:
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Distinct names: a dict key that holds a dot can meet a path that spells the same."""
+    """Make names unique: a dict key with a dot may equal the path of another value."""
     taken: set[str] = set()
     result = []
     for name in names:

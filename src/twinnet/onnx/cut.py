@@ -1,4 +1,4 @@
-"""Cutting ONNX graphs: any values can be fed, any can be asked for, and only what lies between is kept."""
+"""Cut ONNX graphs: feed any values, ask for any others, and keep only the nodes in between."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from twinnet.errors import EngineError
-from twinnet.onnx.graph import OnnxGraph
+from twinnet.onnx.graph import OnnxGraph, Piece
 
-__all__ = ["between", "build", "set_inputs", "weights_of", "with_weights"]
+__all__ = ["between", "build", "constant_tensor", "extract", "set_inputs", "weights_of", "with_weights"]
 
 
 def between(graph: OnnxGraph, outputs: Iterable[str], fed: Collection[str]) -> tuple[list[int], list[str]]:
@@ -36,7 +36,7 @@ def between(graph: OnnxGraph, outputs: Iterable[str], fed: Collection[str]) -> t
         if index is None:
             if name in graph.static:
                 continue
-            raise EngineError(f"the part needs {name}, which is not known", stage="cut")
+            raise EngineError(f"the part needs the value {name}, which is not given", stage="cut")
         nodes.add(index)
         stack.extend(graph.reads[index])
     return sorted(nodes), list(read)
@@ -51,7 +51,7 @@ def build(
 ) -> onnx.ModelProto:
     """A model of these nodes. Inputs take dtype and shape from `feeds`; Constant nodes become weights.
 
-    `weights` gives the data of weights that lie in other files.
+    `weights` gives the data of weights stored in other files, as arrays or as the tensors that refer to them.
     """
     cut = onnx.ModelProto(ir_version=graph.model.ir_version)
     cut.opset_import.extend(graph.model.opset_import)
@@ -61,7 +61,7 @@ def build(
     needed: set[str] = set(outputs)
     for index in nodes:
         node = graph.nodes[index]
-        constant = _constant(node)
+        constant = constant_tensor(node)
         if constant is not None:
             made.initializer.append(constant)
             continue
@@ -72,17 +72,29 @@ def build(
             continue
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             if weights is None:
-                raise EngineError(f"the data of {name} lie in another file", stage="cut")
-            made.initializer.append(numpy_helper.from_array(np.asarray(weights[name]), name))
-        else:
-            made.initializer.append(tensor)
+                raise EngineError(f"the data of {name} is in another file", stage="cut")
+            data = weights[name]
+            tensor = (
+                data
+                if isinstance(data, onnx.TensorProto)
+                else numpy_helper.from_array(np.asarray(data), name)
+            )
+        made.initializer.append(tensor)
     made.sparse_initializer.extend(t for t in graph.model.graph.sparse_initializer if t.values.name in needed)
     for name in outputs:
         made.output.append(helper.make_empty_tensor_value_info(name))
     return set_inputs(cut, feeds)
 
 
-def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
+def extract(graph: OnnxGraph, piece: Piece, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+    """A model of one piece, whose inputs take dtype and shape from `values`; weights stay in their files."""
+    outputs = (*piece.wanted, *piece.passed)
+    nodes, _ = between(graph, outputs, piece.inputs)
+    return build(graph, nodes, {name: values[name] for name in piece.inputs}, outputs, graph.weights)
+
+
+def constant_tensor(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    """What a Constant node of numbers holds, under the name of its output; None for any other node."""
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
         return None
     attribute = node.attribute[0]
@@ -92,13 +104,7 @@ def _constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
         tensor.CopyFrom(value)
         tensor.name = node.output[0]
         return tensor
-    kinds = {
-        "value_float": np.float32,
-        "value_floats": np.float32,
-        "value_int": np.int64,
-        "value_ints": np.int64,
-    }
-    kind = kinds.get(attribute.name)
+    kind = {"value_float": np.float32, "value_int": np.int64}.get(attribute.name.removesuffix("s"))
     return None if kind is None else numpy_helper.from_array(np.array(value, kind), node.output[0])
 
 

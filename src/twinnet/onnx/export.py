@@ -1,15 +1,13 @@
-"""From any network to an ONNX model with a map back to the user's code.
+"""Export any network to ONNX, with a map back to the user's code.
 
-torch.onnx keeps fx names on ONNX values but later steps strip the metadata, so the map (value -> fx node -> module
-path -> source line) is kept beside the model as a file of our own.
+torch.onnx keeps fx names on ONNX values, but later steps strip the metadata, so the map (value -> fx node -> module
+path -> source line) is stored in a file beside the model.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
-import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -22,6 +20,7 @@ from twinnet.cache import cached_folder, content_key
 from twinnet.errors import EngineError, MissingExtra, UsageError, foreign
 from twinnet.job import Job
 from twinnet.precision import UNITS
+from twinnet.progress import quiet
 from twinnet.signature import Signature, by_position
 
 if TYPE_CHECKING:
@@ -70,18 +69,15 @@ class OnnxArtefact:
         return self.network.signature
 
     @cached_property
-    def _graph(self) -> Graph:
+    def graph(self) -> Graph:
+        """The canonical layers of the model."""
         from twinnet.onnx.read import read_onnx
 
         return read_onnx(self.model, weights=self.network.weights())
 
-    def graph(self) -> Graph:
-        """The canonical layers of the model."""
-        return self._graph
-
     @property
     def provenance(self) -> dict[str, str] | None:
-        """Values of the model to those of the network it was made from; None where names are the network's own."""
+        """Maps values of the model to those of the original network; None if the names are the same."""
         if not any(o.fx for o in self.origin.values()):
             return None
         return {name: origin.fx for name, origin in self.origin.items() if origin.fx}
@@ -93,9 +89,9 @@ class OnnxArtefact:
         return {named.get(i.name, i.name): i.name for i in self.signature.inputs}
 
     def feeds(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """A sample under the model's names; what the model does not take (pruned on export) is left out.
+        """A sample under the model's names; inputs that were pruned on export are left out.
 
-        A float input of a model in another float format is rounded to it, as whoever deploys the model does.
+        Float inputs are rounded to the model's float format, as in deployment.
         """
         declared = {spec.name: spec.dtype for spec in self.signature.inputs}
         return {
@@ -106,7 +102,7 @@ class OnnxArtefact:
 
     @cached_property
     def precision(self) -> str:
-        """The number format the model computes in: the coarsest of its inputs and weights, float32 without any."""
+        """The model's number format: the coarsest of its inputs and weights, float32 if there are none."""
         import onnx
 
         names = [spec.dtype for spec in self.signature.inputs]
@@ -132,7 +128,7 @@ def _as_float(array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def onnx_artefact(network: Network | None, file: str | None, job: Job) -> OnnxArtefact:
-    """The ONNX form of a network, or of the file that stands for it."""
+    """The ONNX form of a network: from `file` if given, else exported."""
     try:
         from twinnet.onnx.network import OnnxNetwork
     except ImportError:
@@ -160,10 +156,10 @@ def _read(file: str) -> OnnxNetwork:
 
 
 def _origin_of_file(loaded: OnnxNetwork, network: Any, job: Job) -> dict[str, Origin]:
-    """Where the values of a file come from: its own metadata, and what our export of the network calls the same.
+    """The origin of a file's values: from its metadata, and from our own export of the network.
 
-    A file that torch.onnx wrote names its values after the graph it was exported from. Exporting the network here
-    gives the same names, so a value whose name and operator agree in both stands in the same place.
+    torch.onnx names values after the exported graph. Exporting the network here gives the same names, so a value whose
+    name and operator agree in both files is the same value.
     """
     origin = _from_metadata(loaded.model, {})
     written_by_torch = any(
@@ -196,9 +192,7 @@ def _exported(network: Any, job: Job) -> OnnxArtefact:
             log=network.export_error or "",
             hint="give the twin as a file (onnxruntime:FILE.onnx), or make the network exportable",
         )
-    key = content_key(
-        "onnx", torch.__version__, _onnxscript_version(), program_text(program), state_hash(program)
-    )
+    key = content_key("onnx", torch.__version__, _onnxscript_version(), *_content(program))
 
     def build(folder: Path) -> None:
         with job.step("convert to ONNX"):
@@ -219,50 +213,28 @@ def _onnxscript_version() -> str:
     return onnxscript.__version__
 
 
-def program_text(program: torch.export.ExportedProgram) -> str:
-    """The program's graph as text, with the shapes it was exported for: what decides whether two exports
-    are the same."""
-    inputs = [
-        (
-            n.name,
-            str(getattr(n.meta.get("val"), "dtype", "")),
-            str(tuple(getattr(n.meta.get("val"), "shape", ()))),
-        )
-        for n in program.graph.nodes
-        if n.op == "placeholder"
-    ]
-    return f"{program.graph}{program.graph_signature}{inputs}"
-
-
-def state_hash(program: torch.export.ExportedProgram) -> str:
-    """Hash of all parameters, buffers and constants."""
+def _content(program: torch.export.ExportedProgram) -> tuple[str, str]:
+    """What decides whether two exports are the same: graph and input shapes as text, and a hash of all weights."""
     import torch
 
+    from twinnet.network.arrays import tensor_bytes
+
+    values = [(n.name, n.meta.get("val")) for n in program.graph.nodes if n.op == "placeholder"]
+    inputs = [(name, getattr(v, "dtype", ""), tuple(getattr(v, "shape", ()))) for name, v in values]
     digest = hashlib.sha256()
     for name, tensor in [*program.state_dict.items(), *program.constants.items()]:
         digest.update(name.encode())
         if isinstance(tensor, torch.Tensor):
-            flat = tensor.detach().cpu().contiguous().reshape(-1)
-            digest.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-            digest.update(flat.view(torch.uint8).numpy().data if flat.numel() else b"")
-    return digest.hexdigest()
+            digest.update(f"{tensor.dtype}:{tuple(tensor.shape)}".encode())
+            digest.update(tensor_bytes(tensor))
+    return f"{program.graph}{program.graph_signature}{inputs}", digest.hexdigest()
 
 
 def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Path) -> None:
     import torch
 
-    # The exporter talks to stdout and to several loggers; its words belong in the error, not on the screen.
-    noisy = [logging.getLogger(n) for n in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in noisy]
-    for logger in noisy:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings(), foreign("convert the network to ONNX", "torch.onnx"):
-            warnings.simplefilter("ignore")
-            exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
-    finally:
-        for logger, level in zip(noisy, levels, strict=True):
-            logger.setLevel(level)
+    with quiet("torch.onnx", "onnxscript", "onnx_ir"), foreign("convert the network to ONNX", "torch.onnx"):
+        exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
     assert exported is not None
     size = sum(
         t.numel() * t.element_size() for t in program.state_dict.values() if isinstance(t, torch.Tensor)
@@ -285,7 +257,7 @@ def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Pat
 
 
 def _from_metadata(model: onnx.ModelProto, layers: Mapping[str, Origin]) -> dict[str, Origin]:
-    """Origins by value name: the fx node of that name, else the one the node's metadata names."""
+    """Origins by value name: the fx node of that name, else the one named in the node's metadata."""
     import ast
 
     found: dict[str, Origin] = {}
@@ -302,17 +274,17 @@ def _from_metadata(model: onnx.ModelProto, layers: Mapping[str, Origin]) -> dict
             if name in layers:
                 found[name] = layers[name]
             elif fx:
-                # Made on the way to the fx node's value: it has a place in the code, but no counterpart.
+                # An intermediate of the fx node: it has a source line, but no counterpart.
                 whole = layers.get(fx, Origin(module=module))
                 found[name] = Origin("", whole.module, whole.call, whole.source)
     return found
 
 
 def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[str, str]:
-    """Nodes of the exporter's decomposed program to the nodes of `program` that carry the same value.
+    """Map nodes of the exporter's decomposed program to the nodes of `program` with the same value.
 
-    The exporter renumbers what it decomposes, so equal names do not mean equal values; where a node came from does.
-    A node that was split into several is carried by the last of them.
+    The exporter renumbers nodes that it decomposes, so names prove nothing; the recorded origin of a node does. If a
+    node was split into several, the last of them has its value.
     """
     import operator
 
@@ -331,7 +303,7 @@ def same_values(program: torch.export.ExportedProgram, decomposed: Any) -> dict[
         if source not in kinds:
             continue
         if node.target is operator.getitem:
-            # The parts of a result: by index, for an operator that is itself taken over whole.
+            # Parts of a result are matched by index, if the operator itself was not decomposed.
             taken = node.args[0]
             whole = last.get(source) == taken.name and operator_family(taken.target) == kinds.get(source)
             part = getitems.get((source, node.args[1])) if whole else None

@@ -1,4 +1,4 @@
-"""Weights of an ONNX model, in the file or beside it: checked before use, memory-mapped, one at a time."""
+"""Weights of an ONNX model, inside the file or beside it: checked before use, memory-mapped one at a time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto, external_data_helper, numpy_helper
 
 from twinnet.errors import UsageError
+from twinnet.onnx.graph import bodies, model_nodes
 
 __all__ = ["ExternalSlice", "Weights", "all_tensors", "element_dtype", "external_slice"]
 
@@ -20,7 +21,7 @@ _PACKED = {TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1}
 
 @dataclass(frozen=True, slots=True)
 class ExternalSlice:
-    """Where the bytes of one tensor lie."""
+    """The place of a tensor's bytes in a file."""
 
     file: Path
     offset: int
@@ -29,23 +30,20 @@ class ExternalSlice:
 
 def all_tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
     """Every tensor that holds data: initializers and attributes, in subgraphs and functions too."""
-    graphs = [model.graph]
-    nodes = [node for function in model.functions for node in function.node]
-    while graphs or nodes:
-        if graphs:
-            graph = graphs.pop()
-            yield from graph.initializer
-            for sparse in graph.sparse_initializer:
-                yield from (sparse.values, sparse.indices)
-            nodes.extend(graph.node)
-        while nodes:
-            for attribute in nodes.pop().attribute:
-                if attribute.HasField("t"):
-                    yield attribute.t
-                yield from attribute.tensors
-                if attribute.HasField("g"):
-                    graphs.append(attribute.g)
-                graphs.extend(attribute.graphs)
+    yield from _held(model.graph)
+    for node in model_nodes(model):
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+        for body in bodies(node):
+            yield from _held(body)
+
+
+def _held(graph: onnx.GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
 
 
 def external_slice(tensor: TensorProto, base: Path) -> ExternalSlice:
@@ -62,7 +60,7 @@ def external_slice(tensor: TensorProto, base: Path) -> ExternalSlice:
     if outside:
         raise UsageError(
             f"the model keeps the data of {tensor.name!r} in {location!r}, outside its own folder; refused",
-            hint="external data must lie beside the .onnx file, as a file and not as a link to elsewhere",
+            hint="external data must be a file beside the .onnx file, not a link to another folder",
         )
     if not file.is_file():
         raise UsageError(
@@ -90,7 +88,7 @@ def external_slice(tensor: TensorProto, base: Path) -> ExternalSlice:
 
 
 class Weights(Mapping[str, np.ndarray]):
-    """Initializers of the main graph by name, read when asked for; external data is mapped, not loaded."""
+    """Initializers of the main graph by name, read on access; external data is memory-mapped."""
 
     def __init__(self, model: onnx.ModelProto, base: Path | None) -> None:
         self._tensors = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -101,7 +99,7 @@ class Weights(Mapping[str, np.ndarray]):
         if not external_data_helper.uses_external_data(tensor):
             return numpy_helper.to_array(tensor)
         if self._base is None:
-            raise UsageError(f"the data of {name!r} is in another file, and the model's folder is not known")
+            raise UsageError(f"the data of {name!r} is in another file, and the model's folder is unknown")
         part = external_slice(tensor, self._base)
         shape = tuple(tensor.dims)
         if tensor.data_type in _PACKED or part.length == 0:

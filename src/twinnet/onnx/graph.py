@@ -1,9 +1,9 @@
-"""Cutting and tapping ONNX graphs without copying weights more than once."""
+"""ONNX graphs with the look-ups that cutting and tapping need."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,29 +14,53 @@ from onnx import helper
 
 from twinnet.onnx.shapes import infer
 
-__all__ = ["OnnxGraph", "Piece", "holds_steps"]
+__all__ = ["OnnxGraph", "Piece", "bodies", "captured", "holds_steps", "model_nodes", "reads"]
 
 _RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
 
 
-def _reads(node: onnx.NodeProto) -> set[str]:
-    """Names a node reads, those its subgraphs take from the outer scope included."""
-    names = {name for name in node.input if name}
+def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The subgraphs of a control-flow node."""
     for attribute in node.attribute:
-        bodies = [attribute.g] if attribute.type == onnx.AttributeProto.GRAPH else list(attribute.graphs)
-        for body in bodies:
-            inner = {i.name for i in body.input} | {t.name for t in body.initializer}
-            for child in body.node:
-                names |= _reads(child) - inner
-                inner |= set(child.output)
-            names |= {o.name for o in body.output} - inner
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def model_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """All nodes of a model, including those of its functions and subgraphs."""
+    stack = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    while stack:
+        node = stack.pop()
+        yield node
+        for body in bodies(node):
+            stack.extend(body.node)
+
+
+def reads(node: onnx.NodeProto) -> dict[str, None]:
+    """Names a node reads, in order, including those its subgraphs take from the outer scope."""
+    names = {name: None for name in node.input if name}
+    for body in bodies(node):
+        names.update(captured(body))
     return names
 
 
+def captured(body: onnx.GraphProto) -> dict[str, None]:
+    """Names that a subgraph takes from outside, in order of first use."""
+    made = {i.name for i in body.input} | {t.name for t in body.initializer}
+    made |= {t.values.name for t in body.sparse_initializer}
+    found: dict[str, None] = {}
+    for node in body.node:
+        found.update({name: None for name in reads(node) if name not in made})
+        made.update(node.output)
+    found.update({o.name: None for o in body.output if o.name not in made})
+    return found
+
+
 def holds_steps(model: onnx.ModelProto) -> bool:
-    """Whether a model has operators that quantise, or that read quantised values."""
+    """Whether a model has operators that quantise or read quantised values."""
     return any(
         n.op_type.lower().endswith("quantizelinear") or n.op_type.startswith(("QLinear", "QGemm"))
         for n in model.graph.node
@@ -45,7 +69,7 @@ def holds_steps(model: onnx.ModelProto) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Consecutive nodes of a graph: which values flow in, which are wanted from it, which later pieces need."""
+    """Consecutive nodes of a graph: their inputs, the wanted outputs, and values passed on to later pieces."""
 
     start: int
     stop: int
@@ -60,7 +84,7 @@ class OnnxGraph:
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = model
         self.nodes: Sequence[onnx.NodeProto] = list(model.graph.node)
-        self.reads = [_reads(n) for n in self.nodes]
+        self.reads = [set(reads(n)) for n in self.nodes]
         self.weights = {t.name: t for t in model.graph.initializer}
         sparse = {t.values.name for t in model.graph.sparse_initializer}
         self.inputs = tuple(
@@ -84,7 +108,7 @@ class OnnxGraph:
 
     @cached_property
     def static(self) -> frozenset[str]:
-        """Values that depend on no input: weights, constants and what is folded from them."""
+        """Values that depend on no input: weights, constants and what is computed from them."""
         known = set(self.weights) | self._sparse
         for node, reads in zip(self.nodes, self.reads, strict=True):
             if reads <= known and node.op_type not in _RANDOM:
@@ -97,7 +121,7 @@ class OnnxGraph:
         return tuple(name for node in self.nodes for name in node.output if name and name not in self.static)
 
     def sizes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-        """Bytes of each value as far as shape inference can tell, for inputs of the given shapes."""
+        """Size in bytes of each value whose shape can be inferred, for inputs of the given shapes."""
         inferred = infer(self.model, shapes)
         if inferred is None:  # an estimate only: without it the graph is cut by node count
             return {}
@@ -136,15 +160,15 @@ class OnnxGraph:
         kept = [o for o in changed.graph.output if o.name not in given]
         del changed.graph.output[:]
         changed.graph.output.extend(kept)
-        # Shapes that were inferred or declared may not hold for what is given.
+        # Declared shapes may not hold for the given values.
         del changed.graph.value_info[:]
         return changed
 
     def pieces(self, watch: Collection[str], sizes: Mapping[str, int], budget: int) -> list[Piece]:
         """Consecutive pieces whose watched tensors take about `budget` bytes each.
 
-        A cut is made only where every value that crosses it is itself watched (or static, or an input): fusions
-        happen between watched tensors, so such a cut separates no fused nodes.
+        A cut is made only where every value that crosses it is watched, static or an input: fusions happen between
+        watched tensors, so a cut there separates no fused nodes.
         """
         watched = set(watch)
         typical = (
@@ -185,39 +209,3 @@ class OnnxGraph:
             n for n in made if n not in self.static and last_use.get(n, -1) >= stop and n not in wanted
         )
         return Piece(start, stop, inputs, wanted, passed)
-
-    def extract(self, piece: Piece, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-        """A model of one piece; its inputs take dtype and shape from `values`."""
-        cut = onnx.ModelProto()
-        cut.ir_version = self.model.ir_version
-        cut.opset_import.extend(self.model.opset_import)
-        cut.functions.extend(self.model.functions)
-        graph = cut.graph
-        graph.name = f"{self.model.graph.name or 'graph'}_{piece.start}_{piece.stop}"
-        needed = {n for reads in self.reads[piece.start : piece.stop] for n in reads}
-        needed.update(piece.wanted, piece.passed)
-        graph.node.extend(self._static_ancestors(needed, piece.start))
-        graph.node.extend(self.nodes[piece.start : piece.stop])
-        needed |= {n for node in graph.node for n in node.input}
-        graph.initializer.extend(t for name, t in self.weights.items() if name in needed)
-        graph.sparse_initializer.extend(
-            t for t in self.model.graph.sparse_initializer if t.values.name in needed
-        )
-        for name in piece.inputs:
-            array = values[name]
-            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-            graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
-        for name in (*piece.wanted, *piece.passed):
-            graph.output.append(helper.make_empty_tensor_value_info(name))
-        return cut
-
-    def _static_ancestors(self, needed: set[str], before: int) -> list[onnx.NodeProto]:
-        """Constant nodes ahead of the piece that it depends on, in order."""
-        wanted: set[int] = set()
-        stack = [n for n in needed if n in self.static]
-        while stack:
-            index = self.producer.get(stack.pop())
-            if index is not None and index < before and index not in wanted:
-                wanted.add(index)
-                stack.extend(self.reads[index])
-        return [self.nodes[i] for i in sorted(wanted)]

@@ -1,10 +1,9 @@
-"""ONNX models: read, checked for what this installation knows, never copied into memory as a whole."""
+"""Load ONNX models and check that this installation supports them; external data stays in its files."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
@@ -15,11 +14,12 @@ from twinnet.errors import UsageError
 from twinnet.network.base import Network
 from twinnet.network.sniff import describe_file
 from twinnet.onnx.external import Weights, all_tensors, element_dtype, external_slice
+from twinnet.onnx.graph import model_nodes
 from twinnet.signature import Signature, TensorSpec
 
 __all__ = ["OnnxNetwork"]
 
-# Domains whose operators an engine of ours implements although onnx itself has no schema for them.
+# Domains that onnx has no schemas for, but that one of our engines implements.
 _ENGINE_DOMAINS = {
     "com.microsoft",
     "com.microsoft.nchwc",
@@ -47,11 +47,9 @@ class OnnxNetwork(Network):
         *,
         name: str = "",
         path: Path | None = None,
-        base_dir: Path | None = None,
     ) -> None:
         self.model = model
-        self.base_dir = base_dir if base_dir is not None else path.parent if path is not None else None
-        self._digest = ""
+        self.base_dir = None if path is None else path.parent
         where = str(path) if path is not None else "the ONNX model"
         _check_versions(model, where)
         self.external = self._external_files()
@@ -69,14 +67,14 @@ class OnnxNetwork(Network):
         return cls(_parse(path), name=name, path=path)
 
     def _external_files(self) -> tuple[Path, ...]:
-        """Files beside the model that it reads; each place is checked here, before any engine opens it."""
+        """Files of external data; their paths are checked here, before any engine opens them."""
         files: dict[Path, None] = {}
         for tensor in all_tensors(self.model):
             if external_data_helper.uses_external_data(tensor):
                 if self.base_dir is None:
                     raise UsageError(
                         f"the ONNX model keeps the data of {tensor.name!r} in another file, "
-                        "and its folder is not known",
+                        "and its folder is unknown",
                         hint="give the path of the .onnx file instead of the loaded model",
                     )
                 files[external_slice(tensor, self.base_dir).file] = None
@@ -91,17 +89,17 @@ class OnnxNetwork(Network):
         """Initializers by name, lazily; external ones are memory-mapped."""
         return Weights(self.model, self.base_dir)
 
-    def complete(self) -> onnx.ModelProto:
-        """A copy of the model with all external data loaded into it."""
+    def complete(self, part: onnx.ModelProto | None = None) -> onnx.ModelProto:
+        """A copy of the model, or of a part cut from it, with all external data loaded into it."""
         model = onnx.ModelProto()
-        model.CopyFrom(self.model)
+        model.CopyFrom(self.model if part is None else part)
         if self.external:
             assert self.base_dir is not None
             external_data_helper.load_external_data_for_model(model, str(self.base_dir))
         return model
 
     def bounds(self) -> dict[str, tuple[int, int]]:
-        """Inputs that select from a weight (Gather) or from known classes (OneHot), and their range."""
+        """The ranges of inputs that index a weight (Gather) or known classes (OneHot)."""
         constants = {t.name: t for t in self.model.graph.initializer}
         origin = {spec.name: spec.name for spec in self.signature.inputs}
         found: dict[str, tuple[int, int]] = {}
@@ -115,19 +113,6 @@ class OnnxNetwork(Network):
                 found[name] = (0, min(rows - 1, found.get(name, (0, rows))[1]))
         return found
 
-    def fingerprint(self) -> str:
-        """Hash of the bytes of the model and of its external data."""
-        if not self._digest:
-            digest = hashlib.sha256()
-            if self.path is None:
-                for part in _parts(self.model):
-                    digest.update(part)
-            for file in ([self.path] if self.path is not None else []) + list(self.external):
-                with file.open("rb") as handle:
-                    digest.update(hashlib.file_digest(handle, "sha256").digest())
-            self._digest = digest.hexdigest()
-        return self._digest
-
 
 def _parse(path: Path) -> onnx.ModelProto:
     kind = describe_file(path)
@@ -136,7 +121,7 @@ def _parse(path: Path) -> onnx.ModelProto:
     size = path.stat().st_size
     if size >= 2**31:
         raise UsageError(
-            f"{path} has {size / 2**30:.1f} GiB; a single ONNX file ends at 2 GiB",
+            f"{path} has {size / 2**30:.1f} GiB; a single ONNX file cannot exceed 2 GiB",
             hint="save it with external data: onnx.save(model, path, save_as_external_data=True)",
         )
     model = onnx.ModelProto()
@@ -144,7 +129,7 @@ def _parse(path: Path) -> onnx.ModelProto:
         model.ParseFromString(path.read_bytes())
     except DecodeError as error:
         raise UsageError(
-            f"{path} is not a readable ONNX model: its content ends early or is not ONNX ({size} bytes)",
+            f"{path} is not a readable ONNX model: it is truncated or not ONNX ({size} bytes)",
             hint="is the download complete?",
         ) from error
     except OSError as error:
@@ -173,7 +158,7 @@ def _check_versions(model: onnx.ModelProto, where: str) -> None:
                 hint="upgrade onnx, or export with an older opset",
             )
     local = {(f.domain, f.name) for f in model.functions}
-    for node in _nodes(model):
+    for node in model_nodes(model):
         standard = node.domain in ("", "ai.onnx") or node.domain in known or node.domain in _ENGINE_DOMAINS
         if not standard and (node.domain, node.op_type) not in local:
             raise UsageError(
@@ -222,7 +207,7 @@ def _spec(value: onnx.ValueInfoProto, where: str) -> TensorSpec:
         if held is None:
             return TensorSpec(value.name)
         raise UsageError(
-            f"{where}: {value.name} is a {held.removesuffix('_type')}; only tensors can go in and out"
+            f"{where}: {value.name} is a {held.removesuffix('_type')}; inputs and outputs must be tensors"
         )
     tensor = kind.tensor_type
     dtype = "str" if tensor.elem_type == onnx.TensorProto.STRING else "float32"
@@ -241,7 +226,7 @@ def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str:
 def _table_size(
     node: onnx.NodeProto, constants: Mapping[str, onnx.TensorProto], origin: Mapping[str, str]
 ) -> tuple[str, int] | None:
-    """The input that selects from a table of known length in this node, and that length."""
+    """The input that indexes a table of known length in this node, and that length."""
     if node.op_type == "Gather" and node.input[0] in constants and node.input[1] in origin:
         axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
         return origin[node.input[1]], constants[node.input[0]].dims[axis]
@@ -250,34 +235,7 @@ def _table_size(
     return None
 
 
-def _nodes(model: onnx.ModelProto) -> Iterable[onnx.NodeProto]:
-    stack = list(model.graph.node) + [n for f in model.functions for n in f.node]
-    while stack:
-        node = stack.pop()
-        yield node
-        for attribute in node.attribute:
-            for graph in [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs:
-                stack.extend(graph.node)
-
-
 def _count(model: onnx.ModelProto) -> int:
     """Elements of weight tensors; integers of 32 and 64 bits are shapes, axes and indices, not weights."""
     indices = {onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BOOL, onnx.TensorProto.STRING}
     return sum(math.prod(t.dims) for t in all_tensors(model) if t.data_type not in indices)
-
-
-def _parts(model: onnx.ModelProto) -> Iterable[bytes]:
-    """The model in pieces: a model above 2 GiB cannot be serialised as one."""
-    yield f"{model.ir_version}:{[(o.domain, o.version) for o in model.opset_import]}".encode()
-    pieces: Mapping[str, Iterable] = {
-        "initializer": model.graph.initializer,
-        "sparse": model.graph.sparse_initializer,
-        "node": model.graph.node,
-        "input": model.graph.input,
-        "output": model.graph.output,
-        "function": model.functions,
-    }
-    for name, items in pieces.items():
-        for item in items:
-            yield name.encode()
-            yield item.SerializeToString(deterministic=True)

@@ -12,6 +12,8 @@ from twinnet.errors import EngineError, UsageError
 from twinnet.layers.evaluate import evaluate
 from twinnet.layers.graph import Graph, Layer
 from twinnet.layers.kinds import get
+from twinnet.onnx.cut import constant_tensor
+from twinnet.onnx.graph import bodies
 from twinnet.onnx.operators import Node, Scope, translator
 from twinnet.onnx.operators._opaque import opaque
 from twinnet.onnx.operators._tensors import array_to_torch, dtype_from_onnx, tensor_from_onnx
@@ -23,9 +25,9 @@ __all__ = ["read_onnx"]
 def read_onnx(model: onnx.ModelProto, *, weights: Mapping[str, Any] | None = None) -> Graph:
     """The canonical graph of a model; value names stay those of the model.
 
-    `weights` (name -> array or tensor) stand in for initializers, for instance those whose data lie in other
-    files and were not loaded. Operators without a canonical form become kind "opaque", evaluated by
-    onnx.reference; if nothing can evaluate them, evaluation raises `UnknownLayer`, reading does not.
+    `weights` (name -> array or tensor) replace initializers, for instance those whose data is in other files.
+    Operators without a canonical form become kind "opaque", evaluated by onnx.reference; if nothing can evaluate
+    them, evaluation raises `UnknownLayer`, reading does not.
 
     >>> from onnx import TensorProto, helper
     >>> value = helper.make_tensor_value_info
@@ -53,7 +55,7 @@ def read_onnx(model: onnx.ModelProto, *, weights: Mapping[str, Any] | None = Non
 
 
 def _read_body(graph: onnx.GraphProto, outer: Scope) -> Graph:
-    """A body of a control-flow node; it sees the constants around it."""
+    """Read the body of a control-flow node, which sees the constants around it."""
     shadowed = {i.name for i in graph.input}
     constants = {n: v for n, v in outer.constants.items() if n not in shadowed}
     before = set(constants)
@@ -117,14 +119,11 @@ def _weights(graph: onnx.GraphProto, given: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _constant(proto: onnx.NodeProto) -> Any:
+    tensor = constant_tensor(proto)
+    if tensor is not None:
+        return tensor_from_onnx(tensor)
     attribute = proto.attribute[0]
     value = onnx.helper.get_attribute_value(attribute)
-    if attribute.name == "value":
-        return tensor_from_onnx(value)
-    if attribute.name in ("value_float", "value_floats"):
-        return torch.tensor(value, dtype=torch.float32)
-    if attribute.name in ("value_int", "value_ints"):
-        return torch.tensor(value, dtype=torch.int64)
     if attribute.name == "sparse_value":
         holder = onnx.GraphProto()
         holder.sparse_initializer.append(value)
@@ -142,7 +141,7 @@ def _fold(scope: Scope, start: int) -> None:
         elif _foldable(scope, layer):
             try:
                 values = _exactly(scope, layer)
-            except EngineError:  # evaluation will say what is wrong, if it is ever needed
+            except EngineError:  # evaluation reports the problem, if the value is ever needed
                 values = None
         if values is None:
             kept.append(layer)
@@ -237,7 +236,6 @@ def _names(graph: onnx.GraphProto) -> set[str]:
     found = {i.name for i in graph.input} | {t.name for t in graph.initializer}
     for node in graph.node:
         found.update(node.output)
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                found |= _names(inner)
+        for body in bodies(node):
+            found |= _names(body)
     return found

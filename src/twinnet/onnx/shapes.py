@@ -1,4 +1,4 @@
-"""Shapes and types of an ONNX model's values, as far as they follow from its inputs."""
+"""Infer shapes and types of an ONNX model's values."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from twinnet.errors import EngineError, foreign
 __all__ = ["infer"]
 
 _SMALL = 4096
-"""Bytes up to which a constant takes part with its values: only small ones steer shapes."""
+"""Size in bytes up to which constants keep their values: only small ones affect shapes."""
 
 
 def infer(
     model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> onnx.GraphProto | None:
-    """The model's graph with what shape inference adds, without the data of large constants; None where it refuses.
+    """The model's graph after shape inference, without the data of large constants; None if inference fails.
 
-    With `shapes` the inputs have these, and what the model declares behind them is not relied on.
+    `shapes` replaces the shapes of the inputs; declared shapes of other values are then ignored.
 
     >>> from onnx import TensorProto, helper
     >>> x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])

@@ -1,7 +1,7 @@
 """Pairs from data: equal values up to layout and renaming.
 
-A fingerprint is a tensor's sorted quantiles; neither names nor axis order change it. It is used for what provenance
-and topology left over, and only where exactly one candidate fits.
+A fingerprint is a tensor's quantiles, which do not depend on names or axis order. It is used for sites that provenance
+and topology left unpaired, and only if exactly one candidate fits.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ __all__ = ["fingerprint", "pair_by_fingerprint"]
 
 _QUANTILES = np.linspace(0, 1, 9)
 _SMALLEST = 16
-_SAMPLE = 1 << 16
 
 
 def fingerprint(array: np.ndarray) -> np.ndarray | None:
-    """Quantiles and mean of a float tensor; None for what cannot be told apart by them.
+    """Quantiles and mean of a float tensor; None if they would not distinguish it.
 
     >>> x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     >>> bool((fingerprint(x) == fingerprint(x.transpose(2, 0, 1))).all())

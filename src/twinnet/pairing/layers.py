@@ -1,4 +1,4 @@
-"""Which layer of one network stands in the place of which layer of another, before anything has run."""
+"""Match the layers of two networks without running them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LayerMatch"]
 
 
 class LayerMatch:
-    """Layers of `a` to layers of `b`: by topology first, then by order between what matches, then again."""
+    """Maps layers of `a` to layers of `b`: alternately by topology and by order between matches."""
 
     def __init__(self, a: Graph, b: Graph) -> None:
         self._a, self._b = a, b
@@ -28,7 +28,7 @@ class LayerMatch:
 
     def _topology(self) -> None:
         taken = set(self.partner.values())
-        for ours, theirs in list(by_topology(self._a, self._b, self._names)):
+        for ours, theirs in list(by_topology(self._a, self._b, dict(self._names))):
             i, j = self._a.producer[ours], self._b.producer[theirs]
             if i not in self.partner and j not in taken:
                 self.partner[i] = j
@@ -36,9 +36,9 @@ class LayerMatch:
             self._names.setdefault(theirs, ours)
 
     def _by_order(self, alike: Callable[[Graph, int], object]) -> bool:
-        """Pair layers left over that look alike between the same neighbours; one against one is a replacement.
+        """Pair remaining layers that look alike between the same neighbours; one against one is a replacement.
 
-        What is paired already has a token of its own on both sides, so that the rest is aligned between.
+        Paired layers have a unique token on both sides, so that the rest is aligned between them.
         """
         back = {j: i for i, j in self.partner.items()}
         if len(self.partner) in (len(self._a), len(self._b)):

@@ -1,4 +1,4 @@
-"""Pairs from names and structure, before anything has run."""
+"""Pair sites by names and structure, without running anything."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from twinnet.layers.graph import Graph
 from twinnet.pairing.provenance import by_module, by_name
 from twinnet.pairing.quantised import carriers, folded, is_quantised, quantised_names, raw_values
-from twinnet.pairing.topology import by_topology, walk
+from twinnet.pairing.topology import by_topology
 from twinnet.pairing.transforms import IDENTITY, Transform
 from twinnet.site import Site
 
-__all__ = ["Pair", "Pairing", "pair_sites"]
+__all__ = ["Pair", "Pairing", "Side", "pair_sites"]
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A site of the network and the site of the twin that must carry the same tensor."""
+    """A site of the network and the site of the twin that must hold the same tensor."""
 
     site: Site
     twin_site: Site
@@ -28,7 +28,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairing:
-    """All pairs in the network's order, and what found no partner."""
+    """All pairs in the network's order, and the sites of both sides."""
 
     pairs: tuple[Pair, ...]
     sites: tuple[Site, ...]
@@ -55,32 +55,42 @@ class Pairing:
         return replace(self, pairs=tuple(p for p in self.pairs if p.site.tensor not in tensors))
 
 
+@dataclass(frozen=True)
+class Side:
+    """What pairing knows of one side: its sites and, where they are known, its canonical layers.
+
+    `provenance` maps tensors of a twin to the network's tensors that they were made from.
+    """
+
+    sites: Sequence[Site]
+    graph: Graph | None = None
+    provenance: Mapping[str, str] | None = None
+
+
 def pair_sites(
-    sites: Sequence[Site],
-    twin_sites: Sequence[Site],
+    network: Side,
+    twin_side: Side,
     *,
     derived: bool,
-    provenance: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
-    graph: Graph | None = None,
-    twin_graph: Graph | None = None,
     outputs: Sequence[tuple[str, str]] = (),
     inputs: Sequence[tuple[str, str]] = (),
 ) -> Pairing:
-    """Pair two lists of sites.
+    """Pair the sites of a network with those of a twin.
 
-    `provenance` maps tensors of the twin to those of the network they were made from. `derived` says that the twin
-    was made from this very network, so that without a map equal names mean equal tensors; otherwise equal names
-    count only if the operators agree. `names` maps network tensors to twin tensors as the user states
-    it, to "" where there is no counterpart. `outputs` and `inputs` are (network, twin) names that correspond by
-    position.
+    `derived` means that the twin was made from this network: without provenance, equal names then mean equal
+    tensors. Otherwise equal names count only if the operators agree. `names` are the user's own pairs, from network
+    tensor to twin tensor, or to "" where there is no counterpart. `outputs` and `inputs` are (network, twin) names
+    that correspond by position.
     """
+    sites, graph = network.sites, network.graph
+    twin_sites, twin_graph, provenance = twin_side.sites, twin_side.graph, twin_side.provenance
     found: dict[str, tuple[str, str, float]] = {}
     transforms: dict[str, Transform] = {}
     known = {s.tensor: s for s in sites}
     twin_known = {s.tensor: s for s in twin_sites}
     taken: set[str] = set()
-    # In a quantised twin what goes into a quantiser is not what the next operator reads.
+    # In a quantised twin the input of a quantiser is not what the next operator reads.
     quantised = graph is not None and is_quantised(twin_graph)
     hidden = raw_values(twin_graph) if quantised and twin_graph is not None else set()
     seen: dict[str, str] = {}
@@ -100,7 +110,7 @@ def pair_sites(
         take(tensor, twin, "output", 1.0)
     for tensor, twin in (names or {}).items():
         if not twin and tensor not in found:
-            known.pop(tensor, None)  # stated to have no counterpart, whatever is called like it
+            known.pop(tensor, None)  # stated to have no counterpart, even if names agree
     if provenance is not None:
         for twin, tensor in provenance.items():
             take(tensor, twin, "provenance", 1.0 if derived else 0.95)
@@ -108,7 +118,7 @@ def pair_sites(
         for tensor, twin, confidence in by_name(sites, twin_sites, derived=derived):
             take(tensor, twin, "provenance", confidence)
     if derived and quantised and twin_graph is not None:
-        # The tools keep the names of what they quantise.
+        # Quantisation tools keep value names.
         own = {n: n for n in known} if provenance is None else provenance
         for tensor, twin, transform in carriers(twin_graph, quantised_names(twin_graph, own)):
             take(tensor, twin, "provenance", 1.0, transform)
@@ -138,12 +148,12 @@ def pair_sites(
 def _through_quantisers(
     graph: Graph, twin_graph: Graph, names: dict[str, str]
 ) -> Iterator[tuple[str, str, Transform]]:
-    """Pairs of a quantised twin: at quantised values where there are some, else as in any other twin."""
+    """Pairs of a quantised twin: at quantised values first, then as in any other twin."""
     from twinnet.layers.simplify import simplified
 
     # Quantisation tools fold batch norm first, and hold weights as integers.
     ours, theirs = simplified(graph), simplified(folded(twin_graph))
-    plain = list(walk(ours, theirs, names))
+    plain = list(by_topology(ours, theirs, names))
     yield from carriers(theirs, names)
     for tensor, twin in plain:
         yield tensor, twin, IDENTITY

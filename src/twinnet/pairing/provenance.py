@@ -1,4 +1,4 @@
-"""Pairs from what the sites say about themselves: names, module paths, calls."""
+"""Pair sites by tensor names, module paths and calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twins that hold integers: which of their values carry a tensor of the network, and by which steps."""
+"""Quantised twins: which of their values hold a tensor of the network, and with which steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FOLDED = {"dequantize_linear", "mul", "identity"}
 
 
 def is_quantised(graph: Graph | None) -> bool:
-    """Whether a graph holds weights or values in steps."""
+    """Whether a graph has quantised weights or values."""
     held = {*QUANTISERS, "dynamic_quantize_linear"}
     return graph is not None and any(layer.kind in held for layer in graph)
 
@@ -74,7 +74,7 @@ def steps(graph: Graph, layer: Layer) -> Transform | None:
 
 
 def clamped(graph: Graph, ours: str, quantiser: Transform | None) -> str:
-    """The network's tensor behind a quantiser: its range may stand for a ReLU that the twin leaves out."""
+    """The network's tensor after a quantiser, whose range may replace a ReLU."""
     if quantiser is None or quantiser.range[0] != 0:
         return ours
     after = [graph.layers[i] for i in graph.consumers.get(ours, ())]
@@ -90,7 +90,7 @@ def _number(graph: Graph, layer: Layer, name: str, place: int) -> float | None:
 
 
 def raw_values(graph: Graph) -> set[str]:
-    """Values that are read by quantisers alone: what they hold is rounded before anyone sees it."""
+    """Values read only by quantisers: they are rounded before any other operator reads them."""
     return {
         name
         for name, readers in graph.consumers.items()
@@ -99,7 +99,7 @@ def raw_values(graph: Graph) -> set[str]:
 
 
 def quantised_names(graph: Graph, names: Mapping[str, str]) -> dict[str, str]:
-    """Values in whole numbers to the network's tensors that they stand for, by what is quantised or read again."""
+    """Map quantised values to the network's tensors, by the names of what is quantised or dequantised."""
     found: dict[str, str] = {}
     for layer in graph:
         if layer.kind != "quantize_linear":

@@ -1,4 +1,4 @@
-"""Pairs from structure: the same operator on inputs that are paired already carries the same tensor."""
+"""Pair by structure: the same operator on paired inputs computes the same tensor."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from typing import Any
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing.quantised import QUANTISERS, clamped, steps
 
-__all__ = ["by_topology", "walk"]
+__all__ = ["by_topology"]
 
 
 def _digest(graph: Graph, name: str, cache: dict[str, bytes]) -> bytes:
-    """What a constant holds, so that three projections of one tensor are told apart."""
+    """A hash of a constant, which distinguishes several projections of one tensor."""
     found = cache.get(name)
     if found is None:
-        import torch
+        from twinnet.network.arrays import tensor_bytes
 
-        tensor = graph.constants[name].detach().cpu().contiguous()
-        flat = tensor.reshape(-1)
-        data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
-        found = hashlib.blake2b(data, digest_size=16, key=str(tuple(tensor.shape)).encode()[:64]).digest()
-        cache[name] = found
+        tensor = graph.constants[name]
+        key = str(tuple(tensor.shape)).encode()[:64]
+        found = cache[name] = hashlib.blake2b(tensor_bytes(tensor), digest_size=16, key=key).digest()
     return found
 
 
@@ -44,13 +42,11 @@ def _key(
     return (layer.kind, *operands)
 
 
-def by_topology(graph: Graph, twin_graph: Graph, start: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Walk the twin in execution order from what is paired (`start`: twin name to network name)."""
-    return walk(graph, twin_graph, dict(start))
+def by_topology(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Walk the twin in execution order from the pairs in `names` (twin to network); yield and add what is found.
 
-
-def walk(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """The same, adding to `names` what is found; quantisers are seen through, and named but not yielded."""
+    Quantisers are seen through: they are named, but not yielded.
+    """
     cache: dict[str, bytes] = {}
     twin_cache: dict[str, bytes] = {}
     itself = {n: n for n in (*graph.inputs, *graph.producer)}
@@ -75,7 +71,7 @@ def walk(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Iterator[tup
         key = _key(layer, twin_graph, names, twin_cache)
         if key is None:
             continue
-        # Equal weights first; a twin with changed weights is still the same layer if no other could be meant.
+        # Equal weights first; a layer with changed weights still matches if it is the only candidate.
         choices = [c for c in offered.get(key, ()) if id(c) not in used]
         if not choices:
             choices = [
@@ -87,7 +83,7 @@ def walk(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Iterator[tup
                 choices = _nearest(choices, graph, layer, twin_graph)
             if len(choices) != 1:
                 continue
-        # Several of one kind on one operand (slices, pools): the one with the same attributes is meant.
+        # Of several of one kind on one operand (slices, pools), take the one with the same attributes.
         chosen = next((c for c in choices if _same_attrs(c, layer)), choices[0])
         used.add(id(chosen))
         for ours, theirs in zip(chosen.outputs, layer.outputs, strict=False):
@@ -118,7 +114,7 @@ def _apart(a: Any, b: Any) -> float:
 
 
 def _weights_of(layer: Layer, graph: Graph, cache: dict[str, bytes]) -> tuple[object, ...]:
-    """What tells a layer's weights; a layer without any is like no other."""
+    """A key for a layer's weights; unique for a layer without any."""
     held = tuple(_digest(graph, n, cache) for n in layer.inputs if n is not None and n in graph.constants)
     return (layer.kind, *held) if held else (id(layer),)
 

@@ -1,4 +1,4 @@
-"""How the twin's tensor must be turned to stand beside the network's, and back."""
+"""Transforms between the twin's form of a tensor and the network's."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Transform:
 
 
 def _complex(pairs: np.ndarray) -> np.ndarray:
-    """Complex numbers from pairs of real ones; one of two marks marks the number."""
+    """Complex numbers from pairs of real ones; of booleans, whether either is set."""
     if pairs.dtype == bool:
         return np.asarray(pairs.any(-1))
     wide = pairs if pairs.dtype == np.float64 else pairs.astype(np.float32, copy=False)
@@ -116,7 +116,7 @@ _LAYOUTS: dict[int, tuple[tuple[int, ...], ...]] = {
 
 
 def from_pairs(network: np.ndarray, twin: np.ndarray) -> Transform | None:
-    """The transform for a complex tensor that the twin holds as pairs of real numbers; None if it is none such.
+    """The transform for a complex tensor that the twin holds as pairs of real numbers; None if it does not.
 
     >>> str(from_pairs(np.zeros((2, 3), np.complex64), np.zeros((2, 3, 2), np.float32)))
     'complex from pairs'
@@ -130,7 +130,7 @@ def from_pairs(network: np.ndarray, twin: np.ndarray) -> Transform | None:
 
 
 def candidates(network: Iterable[int], twin: Iterable[int]) -> tuple[Transform, ...]:
-    """Transforms that bring a tensor of the twin's shape to the network's, the likely ones first.
+    """Transforms from the twin's shape to the network's, likely ones first.
 
     >>> [str(t) for t in candidates((1, 3, 4, 5), (1, 4, 5, 3))]
     ['permute 0,3,1,2']

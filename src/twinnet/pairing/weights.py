@@ -1,4 +1,4 @@
-"""Which weight of a twin's segment is which of the network's, where the twin holds it rounded."""
+"""Match the weights of a twin's segment with the network's, where the twin holds them rounded."""
 
 from __future__ import annotations
 

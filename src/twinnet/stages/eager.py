@@ -1,4 +1,4 @@
-"""A module as it runs in Python, seen at the results of its parts: what the exported program is compared with."""
+"""Run a module eagerly and observe its submodules' results, for comparison with the exported program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["eager_twin", "module_results"]
 
 
 def eager_twin(network: TorchNetwork, inputs: Sequence[str]) -> Callable[..., dict[str, np.ndarray]]:
-    """A function that runs the module and returns its outputs and, as `eager:PATH#CALL`, what its parts returned.
+    """A function that runs the module and returns its outputs and, as `eager:PATH#CALL`, its submodules' results.
 
     >>> import torch
     >>> from twinnet.network import load_network
@@ -35,7 +35,7 @@ def eager_twin(network: TorchNetwork, inputs: Sequence[str]) -> Callable[..., di
         def watch(path: str) -> Callable[..., None]:
             def hook(part: Any, given: Any, result: Any) -> None:
                 if isinstance(result, torch.Tensor):
-                    # A copy as it is now: a later part may write into the same memory.
+                    # A copy: a later submodule may write into the same memory.
                     seen[_name(path, calls[path])] = np.array(to_numpy(result.detach()))
                 calls[path] += 1
 
@@ -56,10 +56,9 @@ def eager_twin(network: TorchNetwork, inputs: Sequence[str]) -> Callable[..., di
 
 
 def module_results(graph: Graph) -> dict[str, str]:
-    """The value of `graph` that each call of a module returns, to the name under which `eager_twin` shows it.
+    """Map the value of `graph` that each module call returns to its name in `eager_twin`.
 
-    A value is what a module returns if it alone is read outside of the module. Modules with several such values, or
-    none, are left out.
+    A module returns the one value that is read outside of it. Modules with several or no such values are left out.
     """
     owner: dict[str, tuple[str, int]] = {}
     readers: dict[str, list[tuple[str, int]]] = {}
@@ -85,7 +84,7 @@ def module_results(graph: Graph) -> dict[str, str]:
 def _modules(
     owner: Mapping[str, tuple[str, int]],
 ) -> dict[tuple[str, int], Callable[[tuple[str, int]], bool]]:
-    """Every call of a module, innermost first, with the test whether a place lies inside of it."""
+    """Every module call, innermost first, with a test whether a place is inside it."""
     places = {place for place in owner.values() if place[0]}
     calls: dict[str, set[int]] = {}
     for path, call in places:
@@ -99,7 +98,7 @@ def _modules(
         if path not in holding:
             found[(path, call)] = lambda place, own=(path, call): place == own
     for path in sorted(holding, key=lambda p: (-p.count("."), p)):
-        # Which call of a part belongs to which call of its owner is not recorded: one call each is clear.
+        # Which call of a child belongs to which call of its parent is not recorded, so only single calls count.
         inside = [p for p in places if p[0] == path or p[0].startswith(f"{path}.")]
         if all(call == 0 for _, call in inside):
             found[(path, 0)] = lambda place, path=path: place[0] == path or place[0].startswith(f"{path}.")

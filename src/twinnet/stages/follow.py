@@ -6,7 +6,7 @@ import shlex
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from twinnet.network import Network
     from twinnet.stages.forms import Forge, Form
 
-__all__ = ["read_stage_files", "stages", "stages_with"]
+__all__ = ["Route", "read_stage_files", "stages", "stages_with"]
 
 _FILES = ("onnx", "optimised", "quantised")
 _ONE_STEP = ("names", "baseline", "watch", "skip", "advise")
 
 
 def read_stage_files(given: Iterable[str]) -> dict[str, str]:
-    """`NAME=FILE` of each stage that comes as a file.
+    """Parse `NAME=FILE` of each stage that is given as a file.
 
     >>> read_stage_files(["quantised=int8.onnx"])
     {'quantised': 'int8.onnx'}
@@ -65,12 +65,12 @@ def stages(
     argv: Sequence[str] = (),
     progress: Report = silent,
 ) -> StagedResult:
-    """Follow a network through its stages, and name the one where a difference enters.
+    """Follow a network through its stages and find the one where a difference enters.
 
-    The keywords are those of `twinnet.check`, for one twin. Each stage is judged against the one before it and
-    against the network. `files` gives the ONNX files that a pipeline of your own wrote, by stage ("onnx", "optimised",
-    "quantised"); a file in the twin's spec is put where it belongs by what it holds. `entered` of the answer is the
-    stage where the difference enters, or None.
+    The keywords are those of `twinnet.check`, for one twin. Each stage is judged against the previous one and against
+    the network. `files` gives ONNX files that your own pipeline wrote, by stage ("onnx", "optimised", "quantised"); the
+    stage of a file in the twin's spec is found from its content. `entered` of the result is the stage where the
+    difference enters, or None.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).eval()
@@ -92,30 +92,32 @@ def stages(
         debug_ir=debug_ir,
         progress=progress,
     )
-    return stages_with(options, network, inputs, twin, files=files, out=out, argv=argv)
+    return stages_with(options, Route(network, inputs, twin, files or {}), out=out, argv=argv)
+
+
+@dataclass(frozen=True)
+class Route:
+    """The network, its inputs, the twin, and files for stages in between."""
+
+    network: Any
+    inputs: Any = None
+    twin: Any = "onnxruntime"
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def stages_with(
-    options: Options,
-    network: Any,
-    inputs: Any = None,
-    twin: Any = "onnxruntime",
-    *,
-    files: Mapping[str, str] | None = None,
-    out: str | Path | None = None,
-    argv: Sequence[str] = (),
+    options: Options, route: Route, *, out: str | Path | None = None, argv: Sequence[str] = ()
 ) -> StagedResult:
-    """The same with its keywords in one object; those that belong to a single check are refused."""
+    """Do what `stages` does, with the options as one object. Options of a single check are refused."""
     from twinnet.checking.case import modes_kept
 
     for name in _ONE_STEP:
         if getattr(options, name):
             raise UsageError(f"--stages takes no --{name}", hint="it belongs to a single check")
-    with modes_kept(network), ExitStack() as stack:
+    with modes_kept(route.network), ExitStack() as stack:
         folder = Path(out) if out is not None else None
         held = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="twinnet-stages-")))
-        walk = _Walk(network, inputs, twin, dict(files or {}), folder, held / "files", tuple(argv), options)
-        result = walk.result()
+        result = _Walk(route, options, folder, held / "files", tuple(argv)).result()
     if folder is not None:
         from twinnet.report.files import write_run
 
@@ -124,18 +126,10 @@ def stages_with(
 
 
 class _Walk:
-    """One way from the network to its engine."""
+    """One walk from the network to its engine."""
 
     def __init__(
-        self,
-        network: Any,
-        inputs: Any,
-        twin: Any,
-        files: dict[str, str],
-        folder: Path | None,
-        held: Path,
-        argv: tuple[str, ...],
-        options: Options,
+        self, route: Route, options: Options, folder: Path | None, held: Path, argv: tuple[str, ...]
     ) -> None:
         from twinnet.checking.case import read_network
         from twinnet.job import Job
@@ -145,10 +139,10 @@ class _Walk:
         self._folder = folder
         self._argv = argv
         self._progress = options.progress
-        self._network, self._feed = read_network(network, inputs, options)
-        self._twin = _one_twin(twin, self._network)
+        self._network, self._feed = read_network(route.network, route.inputs, options)
+        self._twin = _one_twin(route.twin, self._network)
         self._samples = list(self._feed.samples)
-        self._files = self._placed(files)
+        self._files = self._placed(dict(route.files))
         held.mkdir(parents=True, exist_ok=True)
         job = Job(
             inputs=self._samples[0],
@@ -164,7 +158,7 @@ class _Walk:
         self._forms: dict[str, Form] = {}
 
     def _placed(self, files: dict[str, str]) -> dict[str, str]:
-        """Files by stage, the one of the twin's spec where it belongs; every one of them can be read."""
+        """Files by stage, including the one of the twin's spec; raises if one cannot be read."""
         from twinnet.network import load_network
         from twinnet.stages.forms import holds
 
@@ -179,7 +173,7 @@ class _Walk:
                 stage = "optimised"
             files = {stage: file, **files}
         if self._network.format == "ONNX" and "onnx" in files:
-            raise UsageError("the network is an ONNX file itself: it is the stage onnx")
+            raise UsageError("the network is already an ONNX file, so the stage onnx cannot be given")
         return files
 
     # -- the way -------------------------------------------------------------------------------------------------
@@ -226,7 +220,7 @@ class _Walk:
         return ""
 
     def _step(self, name: str) -> None:
-        """One stage that is a form of the network: make it, and compare it with the stage before and the start."""
+        """Make one form of the network, and compare it with the previous stage and with the start."""
         self._progress(f"{name}: making it", None)
         try:
             if name == "optimised" and name not in self._files and "onnx" not in self._forms:
@@ -248,7 +242,7 @@ class _Walk:
         self._forms[name] = self._last = form
 
     def _made_from(self, name: str) -> Form:
-        """The stage before: the last that ran. A quantised file was not made from what we had optimised here."""
+        """The previous stage: the last that ran. A given quantised file was not made from a file optimised here."""
         if name == "quantised" and "optimised" not in self._files and "onnx" in self._forms:
             return self._forms["onnx"]
         return self._last
@@ -282,7 +276,7 @@ class _Walk:
     # -- one step ------------------------------------------------------------------------------------------------
 
     def _compare(self, name: str, before: Form, after: Form, folder: str = "") -> Step:
-        """The one comparison path: a check of one form against another."""
+        """Check one form against another."""
         from twinnet.check import check_with
         from twinnet.stages.forms import names_between
 
@@ -292,7 +286,7 @@ class _Walk:
         samples: Any = [before.feed(s) for s in self._samples]
         network, twin, names = before.network, after.twin, names_between(before, after)
         if name == "exported":
-            # Judged from the program's side: it has a graph, and shows in which part of the module they part.
+            # Judge from the program's side: it has a graph, which shows in which submodule they differ.
             from twinnet.layers.read_fx import read_fx
             from twinnet.stages.eager import eager_twin, module_results
 
@@ -316,7 +310,7 @@ class _Walk:
         return _step(self._start.stage, result)
 
     def _step_options(self, name: str, from_start: bool) -> Options:
-        """The options of one step: the samples are made already, the network's own engine is that of the start."""
+        """The options of one step: samples are already made, and `reference` applies to the start only."""
         given = self._options
         return replace(
             given,
@@ -366,14 +360,14 @@ def _one_twin(twin: Any, network: Network) -> Spec | Any:
 
     if is_network(twin):
         raise UsageError(
-            "a twin that is a network of its own has no stages",
-            hint="twinnet.check compares it with yours; stages follow one network to an engine",
+            "a twin that is itself a network has no stages",
+            hint="compare them with twinnet.check; stages follow one network to an engine",
         )
     if callable(twin):
         return twin
     specs = parse_specs(twin if isinstance(twin, str) else ",".join(twin))
     if len(specs) != 1:
-        raise UsageError("stages are followed to one twin", hint="name one with --twin")
+        raise UsageError("stages need exactly one twin", hint="name one with --twin")
     if find_engine(specs[0].engine).reference(network) is not None:
         raise UsageError(
             f"nothing is exported on the way to {specs[0].engine}", hint="twinnet check compares it directly"

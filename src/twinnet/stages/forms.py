@@ -1,4 +1,4 @@
-"""The forms that a network takes on its way to an engine, each made from the one before or given as a file."""
+"""The forms of a network on its way to an engine, each made from the previous one or given as a file."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ Sample = Mapping[str, np.ndarray]
 class Form:
     """A network at one stage: `network` runs it as the reference of the next stage, `twin` as the twin of this one.
 
-    `origin` maps its values to those of the exported program that they carry, `keeps_names` says that its values are
-    called as in the stage before. `inputs` maps the start's input names to its own.
+    `origin` maps its values to the equal values of the exported program; with `keeps_names` its values have the names
+    of the previous stage. `inputs` maps the start's input names to its own.
     """
 
     stage: str
@@ -53,24 +53,24 @@ class Form:
         return frozenset(_operators(self.file)) if self.file else frozenset()
 
     def feed(self, sample: Sample) -> dict[str, np.ndarray]:
-        """A sample of the start under this form's names; what it does not take is left out."""
+        """A sample under this form's names, without inputs that it does not take."""
         return {theirs: sample[ours] for ours, theirs in self.inputs.items() if ours in sample}
 
 
 def names_between(before: Form, after: Form) -> dict[str, str] | None:
-    """Which value of one form is which of the next, where that is known without looking at numbers."""
+    """Map values of one form to equal values of the next, as far as known without running them."""
     if after.keeps_names:
         return {name: name for name in before.values}
     back = {trunk: own for own, trunk in before.origin.items()}
     found = {back[trunk]: own for own, trunk in after.origin.items() if trunk in back}
     if not found:
         return None
-    # Both number their values anew, so one name in both says nothing.
+    # Both renumber their values, so equal names mean nothing.
     return {**dict.fromkeys(before.values & after.values - set(found), ""), **found}
 
 
 def holds(path: Path) -> str:
-    """What an ONNX file shows of its past: "quantised", "optimised" (by ONNX Runtime) or "onnx"."""
+    """The stage of an ONNX file, from its operators: "quantised", "optimised" (by ONNX Runtime) or "onnx"."""
     import onnx
 
     nodes = onnx.load(str(path), load_external_data=False).graph.node
@@ -84,7 +84,7 @@ def holds(path: Path) -> str:
 class Forge:
     """Makes the forms of one network; `folder` takes the files, `given` are files of the user's own, by stage.
 
-    `twin` is what the network is on its way to.
+    `twin` is the final twin.
     """
 
     def __init__(
@@ -96,7 +96,6 @@ class Forge:
         self.given = given
         self.twin = twin
         self.job = job
-        self._trunk: ExportedProgram | None = None
         self._same = {name: name for name in sample}
 
     def start(self) -> Form:
@@ -108,7 +107,7 @@ class Forge:
                 stage, "the given ONNX file", self.network, "", str(path or ""), inputs=dict(self._same)
             )
         if stage == "exported":
-            trunk = self._program()
+            trunk = self._program
             origin = {n.name: n.name for n in trunk.graph.nodes}
             return Form(stage, "the given program", self.network, "", origin=origin, inputs=dict(self._same))
         return Form(stage, "the module as Python runs it", self.network, "", inputs=dict(self._same))
@@ -119,25 +118,23 @@ class Forge:
 
     # -- torch ---------------------------------------------------------------------------------------------------
 
+    @cached_property
     def _program(self) -> ExportedProgram:
-        """The program that torch.export makes of the network: the trunk that all later forms grow from."""
-        if self._trunk is None:
-            network: Any = self.network
-            program: ExportedProgram | None = network.exported(self.sample)
-            if program is None:
-                raise EngineError(
-                    f"torch.export could not export the network: {network.export_error}",
-                    stage="export",
-                    log=network.export_error,
-                )
-            self._trunk = program
-            return program
-        return self._trunk
+        """The program that torch.export makes of the network, from which all later forms are made."""
+        network: Any = self.network
+        program: ExportedProgram | None = network.exported(self.sample)
+        if program is None:
+            raise EngineError(
+                f"torch.export could not export the network: {network.export_error}",
+                stage="export",
+                log=network.export_error,
+            )
+        return program
 
     def _exported(self, before: Mapping[str, Form]) -> Form:
         from twinnet.network.exported import ExportedNetwork
 
-        program = self._program()
+        program = self._program
         network = ExportedNetwork(program, name=self.network.name)
         return Form(
             "exported",
@@ -154,13 +151,13 @@ class Forge:
         from twinnet.network.exported import ExportedNetwork
         from twinnet.onnx.export import same_values
 
-        trunk = self._program()
+        trunk = self._program
         path = self.folder / "decomposed.pt2"
         with torch.no_grad(), foreign("make the stage decomposed", "torch"):
             program = trunk.run_decompositions()
             torch.export.save(program, path)
         network = ExportedNetwork.load(path, name=self.network.name)
-        # A file that is read again may number its nodes anew; their order stays.
+        # Reading the file may renumber its nodes, but keeps their order.
         made, read = list(program.graph.nodes), list(network.exported().graph.nodes)
         origin: dict[str, str] = {}
         if [str(n.target) for n in made if n.op == "call_function"] == [

@@ -1,4 +1,4 @@
-"""Two networks side by side without running them: layers, attributes, weights, inputs and outputs."""
+"""Compare two networks without running them: layers, attributes, weights, inputs and outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two networks, one change at a time."""
+"""The differences between two networks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Kind = Literal["input", "output", "only in A", "only in B", "replaced", "attribu
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that differs: where, and what it is on either side."""
+    """One difference: its place, and the values on both sides."""
 
     kind: Kind
     place: str
@@ -31,7 +31,7 @@ class Change:
 
 @dataclass(frozen=True)
 class StructureDiff:
-    """What differs between networks A and B; `matched` layers stand in the same place of both."""
+    """What differs between networks A and B; `matched` counts the layers that both have."""
 
     a: str
     b: str

@@ -1,4 +1,4 @@
-"""The layers of two graphs, matched, and their attributes and weights compared."""
+"""Match the layers of two graphs and compare their attributes and weights."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["compare_graphs", "not_the_same"]
 
 _FOLDED = 2.0**-18
+_SHOWN = 3
 _OPERANDS: Mapping[str, tuple[str, ...]] = {
     "conv": ("input", "weight", "bias"),
     "conv_transpose": ("input", "weight", "bias"),
@@ -43,7 +44,7 @@ def compare_graphs(a: Graph, b: Graph) -> StructureDiff:
         return plain
     from twinnet.layers.simplify import simplified
 
-    # Different files may write one computation in different ways; what is left then really differs.
+    # Files may write the same computation differently; what is left after simplification really differs.
     found = _compared(simplified(a), simplified(b))
     if len(found.changes) >= len(plain.changes):
         return plain
@@ -137,7 +138,7 @@ def _numbers(x: torch.Tensor, y: torch.Tensor) -> Fact | None:
     if floats:
         wrong &= ~(left.isnan() & right.isnan())
         if torch.float64 in (x.dtype, y.dtype):
-            # Folded here in float64, there in float32: that much rounding is no difference.
+            # One side was folded in float64, the other in float32: ignore that much rounding.
             wrong &= (left - right).abs() > _FOLDED * torch.maximum(left.abs().max(), right.abs().max())
     count = int(wrong.sum())
     if not count:
@@ -149,7 +150,7 @@ def _numbers(x: torch.Tensor, y: torch.Tensor) -> Fact | None:
 
 
 def _confined(wrong: torch.Tensor) -> tuple[int, tuple[int, ...], int, int] | None:
-    """The axis along which the difference is confined most: that, the first places, how many, and of how many."""
+    """The axis with the smallest share of differing indices: axis, first indices, their number, its length."""
     best: tuple[float, int, list[int]] | None = None
     for axis in range(wrong.dim()):
         rest = [d for d in range(wrong.dim()) if d != axis]
@@ -163,10 +164,10 @@ def _confined(wrong: torch.Tensor) -> tuple[int, tuple[int, ...], int, int] | No
     return axis, tuple(hit[:6]), len(hit), wrong.shape[axis]
 
 
-def not_the_same(a: Graph, b: Graph, *, limit: int = 3) -> Fact | None:
+def not_the_same(a: Graph, b: Graph) -> Fact | None:
     """Why two graphs cannot be the same network; None if they can be.
 
-    They cannot where weights that surely stand in the same place have other sizes.
+    They cannot if weights of layers that surely correspond differ in size.
 
     >>> import torch
     >>> def net(width):
@@ -189,8 +190,8 @@ def not_the_same(a: Graph, b: Graph, *, limit: int = 3) -> Fact | None:
         return None
     return fact(
         "structure.not_the_same",
-        weights=tuple(apart[:limit]),
-        more=max(len(apart) - limit, 0),
+        weights=tuple(apart[:_SHOWN]),
+        more=max(len(apart) - _SHOWN, 0),
         layers=(len(a), len(b)),
     )
 

@@ -1,4 +1,4 @@
-"""What layers and shapes are called where two networks stand side by side."""
+"""What layers are called where two networks are compared."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["op_of", "place_of"]
 
 
 def place_of(layer: Layer) -> str:
-    """Where a layer stands: its module, else its node."""
+    """The place of a layer: its module, else its node."""
     return layer.module or layer.node or layer.outputs[0]
 
 
 def op_of(layer: Layer) -> str:
-    """What a layer is, in one word."""
+    """The kind of a layer, in one word."""
     return layer.kind if layer.kind != "opaque" else layer.op or layer.kind

@@ -1,4 +1,4 @@
-"""Two networks side by side: what they take and give, and what is in between."""
+"""Compare two networks: inputs, outputs and layers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _load(loaded: Network) -> tuple[str, Graph, Signature, int]:
 
     if any(i.dynamic for i in loaded.signature.inputs):
         raise UsageError(
-            f"the input shapes of {loaded.name} are not known",
+            f"the input shapes of {loaded.name} are unknown",
             hint="give --shape, or return example inputs from the factory",
         )
     sample = load_inputs(loaded.signature, (), samples=1, bounds=loaded.bounds()).samples[0]

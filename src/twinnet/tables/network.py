@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,11 +44,6 @@ class TableNetwork(Network):
     def load(cls, path: Path, *, name: str = "") -> TableNetwork:
         """Read a `.lut.safetensors` file."""
         return cls(read(path), name=name or path.name.removesuffix(".lut.safetensors"), path=path)
-
-    def fingerprint(self) -> str:
-        """Hash of the file."""
-        assert self.path is not None
-        return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
     def compared(self, a: Network, b: Network) -> StructureDiff:
         """Plan beside plan; a LUT network beside a file is tabulated."""

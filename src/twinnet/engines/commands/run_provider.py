@@ -1,8 +1,8 @@
-"""An ONNX file under one execution provider of ONNX Runtime: the program behind descriptions of such providers.
+"""Run an ONNX file under one execution provider of ONNX Runtime; used by the descriptions of such providers.
 
     run_provider.py network.onnx --provider=CPUExecutionProvider --in=x=x.npy --out=y=y.npy
 
-A provider that is not there is an error: ONNX Runtime itself would quietly run on the CPU.
+A missing provider is an error: ONNX Runtime itself would silently run on the CPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tensors that trtexec exported as JSON, as .npy files: `trtexec_outputs.py outputs.json FOLDER`."""
+"""Convert tensors that trtexec exported as JSON to .npy files: `trtexec_outputs.py outputs.json FOLDER`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["convert"]
 def convert(source: Path, folder: Path) -> None:
     """One file for each tensor, named after it with everything but letters, digits and _ replaced by _.
 
-    JSON does not tell the type of a number: values are written as float64, and taken for what the network says.
+    JSON does not hold types: values are written as float64 and later cast to the network's types.
     """
     for entry in json.loads(source.read_text(encoding="utf-8")):
         shape = [int(n) for n in str(entry["dimensions"]).split("x") if n]

@@ -1,9 +1,9 @@
 """How ONNX operators become canonical layers: one small translator per operator, found by name.
 
-A translator takes a `Node` and emits layers, or raises: ValueError if only onnx.reference can evaluate the
-node, NotImplementedError if not even that, because our tensors do not hold the node's types. What changed
-between opsets (attributes that became inputs, defaults) is settled there, so that nothing downstream knows an
-opset. A new operator is one function in one of the files beside this one; the files are found by themselves.
+A translator takes a `Node` and emits layers, or raises ValueError if only onnx.reference can evaluate the node,
+NotImplementedError if our tensors cannot hold the node's types. Differences between opsets (attributes that became
+inputs, defaults) are handled here, so that the rest of the package does not depend on the opset. To add an operator,
+add a function to one of the files in this folder; they are imported automatically.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One ONNX node as its translator sees it, and the registry of translators."""
+"""An ONNX node as passed to its translator, and the registry of translators."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def translator(domain: str, name: str) -> Translator | None:
 
 @dataclass
 class Scope:
-    """What is known while a graph is being read."""
+    """The state of reading a graph."""
 
     opsets: Mapping[str, int]
     constants: dict[str, Any]
@@ -64,7 +64,7 @@ class Scope:
 
 
 class Node:
-    """Decoded attributes, operands and place of one node; `emit` adds layers."""
+    """Decoded attributes, operands and origin of one node; `emit` adds layers."""
 
     def __init__(self, proto: onnx.NodeProto, scope: Scope) -> None:
         self.proto = proto
@@ -95,7 +95,7 @@ class Node:
         return None if name is None else self.scope.constants.get(name)
 
     def ints(self, i: int) -> tuple[int, ...] | None:
-        """Whole numbers of a constant operand, else None."""
+        """Integers of a constant operand, else None."""
         value = self.constant(i)
         return None if value is None else tuple(int(v) for v in value.reshape(-1).tolist())
 
@@ -120,7 +120,7 @@ class Node:
         return known.dtype if isinstance(known, torch.Tensor) else self.scope.dtypes.get(name)
 
     def temp(self, suffix: str) -> str:
-        """Name of a value inside a node that becomes several layers."""
+        """A name for an intermediate value of a node that becomes several layers."""
         return self.scope.fresh(f"{self.outputs[0]}/{suffix}")
 
     def hold(self, value: Any, suffix: str) -> str:

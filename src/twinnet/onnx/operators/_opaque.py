@@ -1,4 +1,4 @@
-"""Operators without a canonical form, evaluated by onnx.reference one node at a time."""
+"""Operators without a canonical form, evaluated node by node with onnx.reference."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 
 from twinnet.errors import foreign_as
 from twinnet.layers.kinds import UnknownLayer
+from twinnet.onnx.graph import reads
 from twinnet.onnx.operators._node import Node
 from twinnet.onnx.operators._tensors import array_to_torch
-from twinnet.onnx.operators.control import captured
 
 __all__ = ["opaque"]
 
@@ -22,13 +22,8 @@ _RANDOM |= {"Multinomial", "Bernoulli", "Dropout"}
 
 
 def opaque(node: Node, reason: str, runnable: bool = True) -> None:
-    """Emit an opaque layer that runs the node by itself; captured values of its bodies become operands."""
-    outside: dict[str, None] = {}
-    for attribute in node.proto.attribute:
-        bodies = (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs)
-        for graph in bodies:
-            outside.update(dict.fromkeys(captured(graph)))
-    names = [*node.inputs, *(n for n in outside if n not in node.inputs)]
+    """Emit an opaque layer that runs the node; values captured by its bodies become operands."""
+    names = [*node.inputs, *(n for n in reads(node.proto) if n not in node.inputs)]
     what = f"{node.op} {node.proto.name!r}" if node.proto.name else node.op
     if node.op in _RANDOM:
         node.emit("opaque", names, unknown=f"{what} is random")

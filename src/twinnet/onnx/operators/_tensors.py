@@ -9,6 +9,8 @@ import onnx
 import torch
 from onnx import TensorProto, numpy_helper
 
+from twinnet.network.arrays import to_tensor
+
 __all__ = ["array_to_torch", "dtype_from_onnx", "tensor_from_onnx"]
 
 _DTYPES: dict[int, torch.dtype] = {
@@ -29,17 +31,12 @@ _DTYPES: dict[int, torch.dtype] = {
     TensorProto.FLOAT8E4M3FNUZ: torch.float8_e4m3fnuz,
     TensorProto.FLOAT8E5M2: torch.float8_e5m2,
     TensorProto.FLOAT8E5M2FNUZ: torch.float8_e5m2fnuz,
-    TensorProto.INT4: torch.int8,  # sub-byte integers live in a byte
+    TensorProto.INT4: torch.int8,  # sub-byte integers are stored in a byte
     TensorProto.UINT4: torch.uint8,
 }
 
-_VIEWS = {
-    "bfloat16": (np.int16, torch.bfloat16),
-    "float8_e4m3fn": (np.uint8, torch.float8_e4m3fn),
-    "float8_e4m3fnuz": (np.uint8, torch.float8_e4m3fnuz),
-    "float8_e5m2": (np.uint8, torch.float8_e5m2),
-    "float8_e5m2fnuz": (np.uint8, torch.float8_e5m2fnuz),
-}
+_HELD_IN = {"int2": np.int8, "int4": np.int8, "uint2": np.uint8, "uint4": np.uint8}
+_HELD_IN |= {"float4_e2m1fn": np.float32, "float8_e8m0fnu": np.float32}
 
 
 def dtype_from_onnx(code: int) -> torch.dtype | None:
@@ -48,25 +45,12 @@ def dtype_from_onnx(code: int) -> torch.dtype | None:
 
 
 def array_to_torch(array: Any) -> Any:
-    """A numpy array as a torch tensor; arrays torch has no type for (strings) stay arrays."""
+    """Convert an array to a torch tensor; arrays of strings, which torch lacks, stay arrays."""
     array = np.asarray(array)
     name = array.dtype.name
-    if name in _VIEWS:
-        plain, dtype = _VIEWS[name]
-        return (
-            torch.from_numpy(np.ascontiguousarray(array).view(plain).copy()).view(dtype).reshape(array.shape)
-        )
-    if name in ("int4", "int2"):
-        array = array.astype(np.int8)
-    elif name in ("uint4", "uint2"):
-        array = array.astype(np.uint8)
-    elif name.startswith(("float4", "float8")):
-        array = array.astype(np.float32)
-    if array.dtype.kind not in "biufc":
-        return array
-    if not array.flags.writeable or not array.flags.c_contiguous:
-        array = np.array(array, order="C")
-    return torch.from_numpy(array)
+    if name in _HELD_IN:
+        array = array.astype(_HELD_IN[name])
+    return array if array.dtype.kind in "OSTU" else to_tensor(array)
 
 
 def tensor_from_onnx(tensor: onnx.TensorProto) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twinnet.onnx.operators._node import Node, op
 
 _KNOWN = {"is_causal", "scale", "softcap", "q_num_heads", "kv_num_heads", "softmax_precision"}
-_KNOWN |= {"qk_matmul_output_mode"}  # says which scores to show, and none are shown
+_KNOWN |= {"qk_matmul_output_mode"}  # selects the scores to output, and none are output
 
 
 @op("Attention")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from twinnet.onnx.operators._node import Node, op
-from twinnet.onnx.operators.structure import window
+from twinnet.onnx.operators.simple import renamed
+from twinnet.onnx.operators.structure import product, window
 
 _MS = "com.microsoft"
 
@@ -45,15 +46,8 @@ def _fused_conv(node: Node) -> None:
 
 @op("FusedGemm", domain=_MS)
 def _fused_gemm(node: Node) -> None:
-    made = node.emit(
-        "gemm",
-        node.inputs[:3],
-        [node.temp("gemm")],
-        alpha=node.get("alpha", 1.0),
-        beta=node.get("beta", 1.0),
-        trans_a=bool(node.get("transA", 0)),
-        trans_b=bool(node.get("transB", 0)),
-    )
+    attrs = product(node, beta=node.get("beta", 1.0))
+    made = node.emit("gemm", node.inputs[:3], [node.temp("gemm")], **attrs)
     node.attrs["activation_params"] = [
         node.get(f"activation_{p}")
         for p in ("alpha", "beta", "gamma")
@@ -66,17 +60,13 @@ def _fused_gemm(node: Node) -> None:
 def _fused_matmul(node: Node) -> None:
     if node.get("transBatchA", 0) or node.get("transBatchB", 0):
         raise ValueError("matrix product with transposed batches")
-    node.emit(
-        "matmul",
-        alpha=node.get("alpha", 1.0),
-        trans_a=bool(node.get("transA", 0)),
-        trans_b=bool(node.get("transB", 0)),
-    )
+    node.emit("matmul", **product(node))
 
 
-@op("Gelu", domain=_MS)
-def _gelu(node: Node) -> None:
-    node.emit("gelu")
+op("Gelu", domain=_MS)(renamed("gelu", {}))
+op("QuickGelu", domain=_MS)(renamed("swish", {"alpha": 1.702}))
+op("QuantizeLinear", domain=_MS)(renamed("quantize_linear", {"axis": 1}))
+op("DequantizeLinear", domain=_MS)(renamed("dequantize_linear", {"axis": 1}))
 
 
 @op("FastGelu", domain=_MS)
@@ -90,11 +80,6 @@ def _fast_gelu(node: Node) -> None:
 @op("BiasGelu", domain=_MS)
 def _bias_gelu(node: Node) -> None:
     node.emit("gelu", [node.emit("add", node.inputs[:2], [node.temp("sum")])])
-
-
-@op("QuickGelu", domain=_MS)
-def _quick_gelu(node: Node) -> None:
-    node.emit("swish", alpha=node.get("alpha", 1.702))
 
 
 @op("BiasSoftmax", domain=_MS)
@@ -131,13 +116,3 @@ def _simplified(node: Node) -> None:
         axis=node.get("axis", -1),
         eps=node.get("epsilon", 1e-5),
     )
-
-
-@op("QuantizeLinear", domain=_MS)
-def _quantize(node: Node) -> None:
-    node.emit("quantize_linear", axis=node.get("axis", 1))
-
-
-@op("DequantizeLinear", domain=_MS)
-def _dequantize(node: Node) -> None:
-    node.emit("dequantize_linear", axis=node.get("axis", 1))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from twinnet.onnx.operators._node import Node, op
 from twinnet.onnx.operators._tensors import dtype_from_onnx
 from twinnet.onnx.operators.simple import sub_byte, target_type
-from twinnet.onnx.operators.structure import window
+from twinnet.onnx.operators.structure import product, window
 
 _MS = "com.microsoft"
 
@@ -23,11 +21,6 @@ def _quantize(node: Node) -> None:
         block=node.get("block_size", 0),
         to=target_type(code) if code else node.dtype(node.input(2)),
     )
-
-
-@op("DequantizeLinear")
-def _dequantize(node: Node) -> None:
-    node.emit("dequantize_linear", axis=node.get("axis", 1), block=node.get("block_size", 0))
 
 
 @op("QLinearConv")
@@ -57,26 +50,22 @@ def _qlinear_matmul(node: Node) -> None:
 
 
 def _real(node: Node, place: int, name: str, axis: int = 1) -> str:
-    """The operand at a place, its scale and zero point behind it, as real numbers."""
+    """Dequantise the operand at `place`, which is followed by its scale and zero point."""
     parts = [node.input(place), node.input(place + 1), node.input(place + 2)]
     return node.emit("dequantize_linear", parts, [node.temp(name)], axis=axis)
 
 
 def _held(node: Node, made: str, place: int) -> None:
-    """A result in the steps whose scale stands at a place; as the first operand is held where nothing says how."""
+    """Quantise a result with the scale at `place`; without a zero point, to the first operand's type."""
     zero = node.input(place + 1)
     to = None if zero is not None else node.dtype(node.input(0))
     node.emit("quantize_linear", [made, node.input(place), zero], axis=1, to=to)
 
 
-@op("QLinearAdd", domain=_MS)
-def _qlinear_add(node: Node) -> None:
-    _held(node, node.emit("add", [_real(node, 0, "a"), _real(node, 3, "b")], [node.temp("y")]), 6)
-
-
-@op("QLinearMul", domain=_MS)
-def _qlinear_mul(node: Node) -> None:
-    _held(node, node.emit("mul", [_real(node, 0, "a"), _real(node, 3, "b")], [node.temp("y")]), 6)
+@op("QLinearAdd", "QLinearMul", domain=_MS)
+def _qlinear_two(node: Node) -> None:
+    kind = node.op.removeprefix("QLinear").lower()
+    _held(node, node.emit(kind, [_real(node, 0, "a"), _real(node, 3, "b")], [node.temp("y")]), 6)
 
 
 @op("QLinearLeakyRelu", domain=_MS)
@@ -92,19 +81,13 @@ def _qlinear_sigmoid(node: Node) -> None:
 
 @op("QGemm", domain=_MS)
 def _qgemm(node: Node) -> None:
-    alpha, turned = node.get("alpha", 1.0), bool(node.get("transB", 0))
-    a, b = _real(node, 0, "a"), _real(node, 3, "b", axis=0 if turned else 1)
+    attrs = product(node, beta=node.get("alpha", 1.0))
+    a, b = _real(node, 0, "a"), _real(node, 3, "b", axis=0 if attrs["trans_b"] else 1)
     operands: list[str | None] = [a, b]
     if node.input(6) is not None:  # the bias counts steps of a_scale * b_scale
         step = node.emit("mul", [node.input(1), node.input(4)], [node.temp("step")])
         operands.append(node.emit("mul", [node.input(6), step], [node.temp("bias")]))
-    attrs: dict[str, Any] = {
-        "alpha": alpha,
-        "beta": alpha,
-        "trans_a": bool(node.get("transA", 0)),
-        "trans_b": turned,
-    }
-    if node.input(7) is None:  # the sums as they are, in float
+    if node.input(7) is None:  # float output, not quantised
         node.emit("gemm", operands, **attrs)
         return
     _held(node, node.emit("gemm", operands, [node.temp("y")], **attrs), 7)

@@ -1,71 +1,26 @@
-"""Operators that are a canonical kind under another name."""
+"""Operators that map directly to a canonical kind."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from onnx import TensorProto
 
-from twinnet.onnx.operators._node import Node, op
+from twinnet.onnx.operators._node import Node, Translator, op
 from twinnet.onnx.operators._tensors import dtype_from_onnx
 
+_SAME = (
+    *("Add", "Sub", "Mul", "Div", "Pow", "Sum", "Mean", "Max", "Min", "Neg", "Abs", "Sqrt", "Reciprocal"),
+    *("Exp", "Log", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan"),
+    *("Sinh", "Cosh", "Asinh", "Acosh", "Atanh"),
+    *("And", "Or", "Xor", "Not", "Where", "Equal", "Less", "Greater", "Round", "Floor", "Ceil", "Sign"),
+    *("Relu", "Sigmoid", "Tanh", "Softsign", "Softplus", "Mish"),
+    *("Identity", "Expand", "Tile", "Range", "Size"),
+)
 _PLAIN = {
-    **{
-        name: name.lower()
-        for name in [
-            "Sub",
-            "Mul",
-            "Div",
-            "Pow",
-            "Sum",
-            "Mean",
-            "Neg",
-            "Abs",
-            "Sqrt",
-            "Reciprocal",
-            "Exp",
-            "Log",
-            "Sin",
-            "Cos",
-            "Tan",
-            "Asin",
-            "Acos",
-            "Atan",
-            "Sinh",
-            "Cosh",
-            "Asinh",
-            "Acosh",
-            "Atanh",
-            "Erf",
-            "And",
-            "Or",
-            "Xor",
-            "Not",
-            "Where",
-            "Relu",
-            "Sigmoid",
-            "Tanh",
-            "Softsign",
-            "Softplus",
-            "Mish",
-            "Identity",
-            "Expand",
-            "Tile",
-            "Equal",
-            "Less",
-            "Greater",
-            "Round",
-            "Floor",
-            "Ceil",
-            "Sign",
-            "Range",
-            "Size",
-            "Add",
-            "Max",
-            "Min",
-        ]
-    },
+    **{name: name.lower() for name in _SAME},
     "LessOrEqual": "less_equal",
     "GreaterOrEqual": "greater_equal",
     "BitwiseAnd": "bitwise_and",
@@ -79,6 +34,7 @@ _PLAIN = {
     "GlobalAveragePool": "global_average_pool",
     "GlobalMaxPool": "global_max_pool",
     "MatMul": "matmul",
+    "MatMulInteger": "matmul_integer",
     "DynamicQuantizeLinear": "dynamic_quantize_linear",
 }
 
@@ -97,7 +53,7 @@ def _old_broadcast(node: Node, kind: str) -> None:
     if rank is None or small is None:
         raise ValueError("broadcast along an axis needs known ranks")
     axis = node.get("axis") % rank
-    added = tuple(range(small, small + rank - axis - small))
+    added = tuple(range(small, rank - axis))
     wide = node.emit("unsqueeze", [node.inputs[1]], [node.temp("aligned")], axes=added)
     node.emit(kind, [node.inputs[0], wide])
 
@@ -106,74 +62,88 @@ for _name in _PLAIN:
     op(_name)(_plain)
 
 
-# ---- attributes only renamed: operator -> kind, {ONNX name: (our name, default)} -------------------
+# ---- attributes only renamed: operator -> kind, {ONNX name: default} -------------------------------
 
-_RENAMED: dict[str, tuple[str, dict[str, tuple[str, Any]]]] = {
-    "LeakyRelu": ("leaky_relu", {"alpha": ("alpha", 0.01)}),
-    "Elu": ("elu", {"alpha": ("alpha", 1.0)}),
-    "Celu": ("celu", {"alpha": ("alpha", 1.0)}),
-    "Selu": (
-        "selu",
-        {"alpha": ("alpha", 1.67326319217681884765625), "gamma": ("gamma", 1.05070102214813232421875)},
-    ),
-    "ThresholdedRelu": ("thresholded_relu", {"alpha": ("alpha", 1.0)}),
-    "Shrink": ("shrink", {"bias": ("bias", 0.0), "lambd": ("lambd", 0.5)}),
-    "HardSigmoid": ("hard_sigmoid", {"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)}),
-    "Swish": ("swish", {"alpha": ("alpha", 1.0)}),
-    "Gelu": ("gelu", {"approximate": ("approximate", "none")}),
-    "Mod": ("mod", {"fmod": ("fmod", 0)}),
-    "Concat": ("concat", {"axis": ("axis", 1)}),
-    "Transpose": ("transpose", {"perm": ("perm", None)}),
-    "Flatten": ("flatten", {"axis": ("axis", 1)}),
-    "Gather": ("gather", {"axis": ("axis", 0)}),
-    "GatherElements": ("gather_elements", {"axis": ("axis", 0)}),
-    "GatherND": ("gather_nd", {"batch_dims": ("batch_dims", 0)}),
-    "Scatter": ("scatter_elements", {"axis": ("axis", 0)}),
-    "ScatterElements": ("scatter_elements", {"axis": ("axis", 0), "reduction": ("reduction", "none")}),
-    "ScatterND": ("scatter_nd", {"reduction": ("reduction", "none")}),
-    "DepthToSpace": ("depth_to_space", {"blocksize": ("block", None), "mode": ("mode", "DCR")}),
-    "SpaceToDepth": ("space_to_depth", {"blocksize": ("block", None), "mode": ("mode", "DCR")}),
-    "Trilu": ("trilu", {"upper": ("upper", 1)}),
-    "Shape": ("shape", {"start": ("start", 0), "end": ("end", None)}),
-    "OneHot": ("one_hot", {"axis": ("axis", -1)}),
-    "Compress": ("compress", {"axis": ("axis", None)}),
-    "ReverseSequence": ("reverse_sequence", {"batch_axis": ("batch_axis", 1), "time_axis": ("time_axis", 0)}),
-    "CenterCropPad": ("center_crop_pad", {"axes": ("axes", None)}),
-    "CumSum": ("cumsum", {"exclusive": ("exclusive", 0), "reverse": ("reverse", 0)}),
-    "CumProd": ("cumprod", {"exclusive": ("exclusive", 0), "reverse": ("reverse", 0)}),
-    "ArgMax": (
-        "argmax",
-        {"axis": ("axis", 0), "keepdims": ("keepdims", 1), "select_last_index": ("select_last", 0)},
-    ),
-    "ArgMin": (
-        "argmin",
-        {"axis": ("axis", 0), "keepdims": ("keepdims", 1), "select_last_index": ("select_last", 0)},
-    ),
-    "IsInf": ("isinf", {"detect_negative": ("negative", 1), "detect_positive": ("positive", 1)}),
-    "Einsum": ("einsum", {"equation": ("equation", None)}),
-    "GlobalLpPool": ("global_lp_pool", {"p": ("p", 2)}),
-    "InstanceNormalization": ("instance_norm", {"epsilon": ("eps", 1e-5)}),
-    "LayerNormalization": ("layer_norm", {"axis": ("axis", -1), "epsilon": ("eps", 1e-5)}),
-    "RMSNormalization": ("rms_norm", {"axis": ("axis", -1), "epsilon": ("eps", 1e-5)}),
-    "GroupNormalization": ("group_norm", {"num_groups": ("groups", None), "epsilon": ("eps", 1e-5)}),
-    "LpNormalization": ("lp_norm", {"axis": ("axis", -1), "p": ("p", 2)}),
-    "MeanVarianceNormalization": ("mean_variance_norm", {"axes": ("axes", (0, 2, 3))}),
-    "LRN": (
-        "lrn",
-        {"size": ("size", None), "alpha": ("alpha", 1e-4), "beta": ("beta", 0.75), "bias": ("bias", 1.0)},
-    ),
-    "AffineGrid": ("affine_grid", {"align_corners": ("align_corners", 0)}),
-    "Unique": ("unique", {"axis": ("axis", None), "sorted": ("sorted", 1)}),
+_OURS = {
+    "blocksize": "block",
+    "block_size": "block",
+    "detect_negative": "negative",
+    "detect_positive": "positive",
+    "epsilon": "eps",
+    "kernel_shape": "kernel",
+    "num_groups": "groups",
+    "select_last_index": "select_last",
+}
+"""Attributes that have another name here."""
+
+_RENAMED: dict[str, tuple[str, dict[str, Any]]] = {
+    "LeakyRelu": ("leaky_relu", {"alpha": 0.01}),
+    "Elu": ("elu", {"alpha": 1.0}),
+    "Celu": ("celu", {"alpha": 1.0}),
+    "Selu": ("selu", {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
+    "ThresholdedRelu": ("thresholded_relu", {"alpha": 1.0}),
+    "Shrink": ("shrink", {"bias": 0.0, "lambd": 0.5}),
+    "HardSigmoid": ("hard_sigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "Swish": ("swish", {"alpha": 1.0}),
+    "Gelu": ("gelu", {"approximate": "none"}),
+    "Clip": ("clip", {"min": None, "max": None}),
+    "Mod": ("mod", {"fmod": 0}),
+    "Concat": ("concat", {"axis": 1}),
+    "Transpose": ("transpose", {"perm": None}),
+    "Flatten": ("flatten", {"axis": 1}),
+    "Squeeze": ("squeeze", {"axes": None}),
+    "Unsqueeze": ("unsqueeze", {"axes": None}),
+    "Slice": ("slice", {"starts": None, "ends": None, "axes": None}),
+    "Gather": ("gather", {"axis": 0}),
+    "GatherElements": ("gather_elements", {"axis": 0}),
+    "GatherND": ("gather_nd", {"batch_dims": 0}),
+    "Scatter": ("scatter_elements", {"axis": 0}),
+    "ScatterElements": ("scatter_elements", {"axis": 0, "reduction": "none"}),
+    "ScatterND": ("scatter_nd", {"reduction": "none"}),
+    "DepthToSpace": ("depth_to_space", {"blocksize": None, "mode": "DCR"}),
+    "SpaceToDepth": ("space_to_depth", {"blocksize": None, "mode": "DCR"}),
+    "Trilu": ("trilu", {"upper": 1}),
+    "Shape": ("shape", {"start": 0, "end": None}),
+    "OneHot": ("one_hot", {"axis": -1}),
+    "Compress": ("compress", {"axis": None}),
+    "ReverseSequence": ("reverse_sequence", {"batch_axis": 1, "time_axis": 0}),
+    "CenterCropPad": ("center_crop_pad", {"axes": None}),
+    "CumSum": ("cumsum", {"exclusive": 0, "reverse": 0}),
+    "CumProd": ("cumprod", {"exclusive": 0, "reverse": 0}),
+    "ArgMax": ("argmax", {"axis": 0, "keepdims": 1, "select_last_index": 0}),
+    "ArgMin": ("argmin", {"axis": 0, "keepdims": 1, "select_last_index": 0}),
+    "TopK": ("topk", {"k": None, "axis": -1, "largest": 1}),
+    "IsInf": ("isinf", {"detect_negative": 1, "detect_positive": 1}),
+    "Einsum": ("einsum", {"equation": None}),
+    "GlobalLpPool": ("global_lp_pool", {"p": 2}),
+    "MaxUnpool": ("max_unpool", {"kernel_shape": None, "strides": None, "pads": None}),
+    "Col2Im": ("fold", {"strides": None, "pads": None, "dilations": None}),
+    "InstanceNormalization": ("instance_norm", {"epsilon": 1e-5}),
+    "LayerNormalization": ("layer_norm", {"axis": -1, "epsilon": 1e-5}),
+    "RMSNormalization": ("rms_norm", {"axis": -1, "epsilon": 1e-5}),
+    "GroupNormalization": ("group_norm", {"num_groups": None, "epsilon": 1e-5}),
+    "LpNormalization": ("lp_norm", {"axis": -1, "p": 2}),
+    "MeanVarianceNormalization": ("mean_variance_norm", {"axes": (0, 2, 3)}),
+    "LRN": ("lrn", {"size": None, "alpha": 1e-4, "beta": 0.75, "bias": 1.0}),
+    "AffineGrid": ("affine_grid", {"align_corners": 0}),
+    "Unique": ("unique", {"axis": None, "sorted": 1}),
+    "DequantizeLinear": ("dequantize_linear", {"axis": 1, "block_size": 0}),
 }
 
 
-def _renamed(node: Node) -> None:
-    kind, names = _RENAMED[node.op]
-    node.emit(kind, **{ours: node.get(theirs, default) for theirs, (ours, default) in names.items()})
+def renamed(kind: str, attributes: Mapping[str, Any]) -> Translator:
+    """A translator to one layer of `kind` with these attributes, given with their defaults."""
+
+    def translate(node: Node) -> None:
+        node.emit(
+            kind, **{_OURS.get(name, name): node.get(name, default) for name, default in attributes.items()}
+        )
+
+    return translate
 
 
-for _name in _RENAMED:
-    op(_name)(_renamed)
+for _name, (_kind, _attributes) in _RENAMED.items():
+    op(_name)(renamed(_kind, _attributes))
 
 
 # ---- small differences -----------------------------------------------------------------------------
@@ -207,11 +177,11 @@ def _cast_like(node: Node) -> None:
 
 @op("BitCast")
 def _bit_cast(node: Node) -> None:
-    raise ValueError("bits of floats are rounded bits")
+    raise ValueError("the bits of a float cannot be reinterpreted in float64")
 
 
 def sub_byte(node: Node, i: int) -> bool:
-    """Whether an operand is declared with elements smaller than a byte, which live in bytes here."""
+    """Whether an operand has elements smaller than a byte, which are stored in bytes here."""
     graph = node.scope.model.graph
     for item in (*graph.initializer, *graph.input, *graph.value_info):
         if item.name == node.input(i):
@@ -272,11 +242,6 @@ def _grid_sample(node: Node) -> None:
         padding=node.get("padding_mode", "zeros"),
         align_corners=bool(node.get("align_corners", 0)),
     )
-
-
-@op("TopK")
-def _topk(node: Node) -> None:
-    node.emit("topk", k=node.get("k"), axis=node.get("axis", -1), largest=node.get("largest", 1))
 
 
 @op("LogSoftmax", "Softmax", "Hardmax")

@@ -1,4 +1,4 @@
-"""Operators whose operands moved between attributes and inputs over the opsets, and windows."""
+"""Operators whose attributes became inputs in later opsets, windows, resizing and recurrent operators."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ def _reshape(node: Node) -> None:
     node.emit("reshape", shape=node.get("shape"), allowzero=bool(node.get("allowzero", 0)))
 
 
-@op("Squeeze", "Unsqueeze")
-def _squeeze(node: Node) -> None:
-    node.emit(node.op.lower(), axes=node.get("axes"))
-
-
 @op("Split")
 def _split(node: Node) -> None:
     sizes = node.get("split")
@@ -26,20 +21,10 @@ def _split(node: Node) -> None:
     node.emit("split", axis=node.get("axis", 0), sizes=sizes, count=count)
 
 
-@op("Slice")
-def _slice(node: Node) -> None:
-    node.emit("slice", starts=node.get("starts"), ends=node.get("ends"), axes=node.get("axes"))
-
-
 @op("Pad")
 def _pad(node: Node) -> None:
     pads = node.get("pads", node.get("paddings"))
     node.emit("pad", pads=pads, value=node.get("value"), mode=node.get("mode", "constant"))
-
-
-@op("Clip")
-def _clip(node: Node) -> None:
-    node.emit("clip", min=node.get("min"), max=node.get("max"))
 
 
 _REDUCE = {
@@ -70,7 +55,7 @@ def _reduce(node: Node) -> None:
 
 
 def window(node: Node) -> dict[str, Any]:
-    """Strides, pads, dilations; `auto_pad` only where it means something."""
+    """Strides, pads and dilations; `auto_pad` only if it is SAME_UPPER or SAME_LOWER."""
     auto = {"SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}.get(node.get("auto_pad", "NOTSET"))
     pads = None if auto or node.get("auto_pad") == "VALID" else node.get("pads")
     return {
@@ -81,19 +66,10 @@ def window(node: Node) -> dict[str, Any]:
     }
 
 
-@op("Conv")
+@op("Conv", "ConvInteger")
 def _conv(node: Node) -> None:
-    node.emit("conv", group=node.get("group", 1), **window(node))
-
-
-@op("ConvInteger")
-def _conv_integer(node: Node) -> None:
-    node.emit("conv_integer", group=node.get("group", 1), **window(node))
-
-
-@op("MatMulInteger")
-def _matmul_integer(node: Node) -> None:
-    node.emit("matmul_integer")
+    kind = "conv" if node.op == "Conv" else "conv_integer"
+    node.emit(kind, group=node.get("group", 1), **window(node))
 
 
 @op("ConvTranspose")
@@ -107,15 +83,15 @@ def _conv_transpose(node: Node) -> None:
     )
 
 
+def product(node: Node, **more: Any) -> dict[str, Any]:
+    """Attributes of a matrix product: factor and transpositions, and those in `more`."""
+    turned = {"trans_a": bool(node.get("transA", 0)), "trans_b": bool(node.get("transB", 0))}
+    return {"alpha": node.get("alpha", 1.0), **more, **turned}
+
+
 @op("Gemm")
 def _gemm(node: Node) -> None:
-    node.emit(
-        "gemm",
-        alpha=node.get("alpha", 1.0),
-        beta=node.get("beta", 1.0),
-        trans_a=bool(node.get("transA", 0)),
-        trans_b=bool(node.get("transB", 0)),
-    )
+    node.emit("gemm", **product(node, beta=node.get("beta", 1.0)))
 
 
 @op("MaxPool", "AveragePool", "LpPool")
@@ -137,18 +113,6 @@ def _pool(node: Node) -> None:
     )
 
 
-@op("MaxUnpool")
-def _unpool(node: Node) -> None:
-    node.emit(
-        "max_unpool", kernel=node.get("kernel_shape"), strides=node.get("strides"), pads=node.get("pads")
-    )
-
-
-@op("Col2Im")
-def _col2im(node: Node) -> None:
-    node.emit("fold", strides=node.get("strides"), pads=node.get("pads"), dilations=node.get("dilations"))
-
-
 @op("BatchNormalization")
 def _batch_norm(node: Node) -> None:
     if node.get("training_mode", 0):
@@ -161,14 +125,12 @@ def _batch_norm(node: Node) -> None:
 
 @op("Resize")
 def _resize(node: Node) -> None:
-    mode = node.get("mode", "nearest")
     if node.version < 11:
         _upsample(node)
         return
-    policy = node.get("keep_aspect_ratio_policy", "stretch")
     node.emit(
         "resize",
-        mode=mode,
+        mode=node.get("mode", "nearest"),
         coordinates=node.get("coordinate_transformation_mode", "half_pixel"),
         nearest=node.get("nearest_mode", "round_prefer_floor"),
         cubic_a=node.get("cubic_coeff_a", -0.75),
@@ -176,7 +138,7 @@ def _resize(node: Node) -> None:
         antialias=bool(node.get("antialias", 0)),
         extrapolation=node.get("extrapolation_value", 0.0),
         axes=node.get("axes"),
-        policy=policy,
+        policy=node.get("keep_aspect_ratio_policy", "stretch"),
     )
 
 
