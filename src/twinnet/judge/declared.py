@@ -29,10 +29,13 @@ from twinnet.pairing import Pair, Transform
 from twinnet.pairing.quantised import folded, steps
 from twinnet.pairing.weights import agreeing, corresponding, same_weights
 
-__all__ = ["CLIPPED", "Declared", "Expectation", "Kept", "KeptWeight", "SegmentRun"]
+__all__ = ["CLIPPED", "COARSE", "Declared", "Expectation", "Kept", "KeptWeight", "SegmentRun"]
 
 CLIPPED = 0.01
 """The share of the network's own values that a declared range may clip; above it the range is too small."""
+
+COARSE = 0.125
+"""Weights that fill less than this share of their integers' range have steps that are far too large."""
 
 BEYOND = 0.05
 """Values outside the range by less than this share of it are ignored: calibration saw other data."""
@@ -55,12 +58,18 @@ class SegmentRun:
 
 @dataclass(frozen=True)
 class Expectation:
-    """The expected result of a twin's segment, and how far rounding (`floor`) and steps may move it."""
+    """The expected result of a twin's segment, and how far rounding (`floor`) and steps may move it.
+
+    `used` is the share of the last quantiser's range that the network's own values fill, `weights_used` the smallest
+    such share of the weights.
+    """
 
     value: torch.Tensor
     floor: torch.Tensor | None
     steps: torch.Tensor
     clipped: float = 0.0
+    used: float | None = None
+    weights_used: float | None = None
 
 
 @dataclass(frozen=True)
@@ -160,7 +169,18 @@ class Declared:
         moved = to_tensor(np.array(replace(pair.transform, scale=None).to_network(moved.numpy())))
         if moved.shape != value.shape or not value.is_floating_point():
             return None
-        return self._clip(pair, Expectation(value, floor, moved), run.own)
+        shares = [share for name, half in weights.items() if (share := self._filled(name, half)) is not None]
+        expected = Expectation(value, floor, moved, weights_used=min(shares, default=None))
+        return self._clip(pair, expected, run.own)
+
+    def _filled(self, name: str, half: torch.Tensor) -> float | None:
+        """The share of its integers' range that a weight fills; None for biases, and where it is 0 or not of 8 bits."""
+        weight = self._twin.constants[name].double()
+        if weight.dim() < 2:
+            return None
+        levels = weight.abs() / (2 * half.double()).clamp(min=1e-300)
+        most = float(levels.max()) if levels.numel() else 0.0
+        return most / 127 if 0 < most <= 255 else None
 
     def kept(self, run: SegmentRun) -> Kept | None:
         """Collect what blame needs about a segment that its steps do not explain."""
@@ -360,6 +380,7 @@ class Declared:
         if own is not None and own.size:
             margin = BEYOND * (high - low)
             share = float(np.mean((own < low - margin) | (own > high + margin)))
+            expected = replace(expected, used=float(own.max() - own.min()) / (high - low))
         if share > CLIPPED:
             return replace(expected, clipped=share)
         return replace(expected, value=expected.value.clamp(low, high), clipped=share)
