@@ -23,8 +23,10 @@ _MASKED = -1e30
 _SELECT = {"max", "min", "relu", "clip", "reduce_max", "reduce_min", "max_pool", "sign", "argmax", "argmin"}
 
 
-def by_definition(problem: Problem) -> Fact | None:
+def by_definition(problem: Problem, *, surely: bool = False) -> Fact | None:
     """Why the sides may differ here although both do as documented; None if that does not explain where they do.
+
+    `surely` takes it only where every differing element is known to be such a place.
 
     >>> ours = (Layer("div", ("x", "y"), ("z",)),)
     >>> x, y = torch.tensor([1.0, 2.0]), torch.tensor([0.0, 1.0])
@@ -40,7 +42,7 @@ def by_definition(problem: Problem) -> Fact | None:
     for i, layer in enumerate(problem.layers):
         rule = _RULES.get(layer.kind) or (_fourier if layer.op.startswith("fft_") else None)
         found = None if rule is None else rule(problem, i, layer)
-        if found is not None and _only_there(off, found[0]):
+        if found is not None and _only_there(off, found[0], surely):
             return found[1]
     return None
 
@@ -49,16 +51,16 @@ Places = tuple[torch.Tensor | None, Fact]
 """Elements that may differ (None: all), and why."""
 
 
-def _only_there(off: torch.Tensor, places: torch.Tensor | None) -> bool:
+def _only_there(off: torch.Tensor, places: torch.Tensor | None, surely: bool) -> bool:
     """Whether all differing elements are at these places; with another shape, whether there are such places."""
     if places is None:
-        return True
+        return not surely
     if not bool(places.any()):
         return False
     try:
         return not bool((off & ~places.expand(off.shape)).any())
     except RuntimeError:  # a later layer moved them
-        return True
+        return not surely
 
 
 def _division(problem: Problem, i: int, layer: Layer) -> Places | None:

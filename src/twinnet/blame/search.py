@@ -70,7 +70,9 @@ def solve(problem: Problem) -> Explanation:
 
 
 def _undefined(problem: Problem) -> bool:
-    """Whether one side has no number wherever they differ, at places without an agreed result: many would fit that."""
+    """Whether they differ only at places without an agreed result: many a hypothesis would fit that."""
+    if by_definition(problem, surely=True) is not None:
+        return True
     if not problem.same_shape or not problem.is_float:
         return False
     off = ~(problem.error.abs() <= problem.slack * problem.floor)
