@@ -77,7 +77,8 @@ class KeptWeight:
     """A weight of the network's segment beside the twin's.
 
     `place` is its position among the inputs of `layer`, `half` half a step of each element; `ends` marks elements
-    where the twin's integer is the smallest or largest of its type.
+    where the twin's integer is the smallest or largest of its type. `source` names its integers, their scale and zero
+    point in the twin's graph, and the axis of the steps; `turned` means that it is held transposed there.
     """
 
     layer: int
@@ -86,6 +87,8 @@ class KeptWeight:
     theirs: torch.Tensor
     half: torch.Tensor
     ends: torch.Tensor
+    source: tuple[str, str, str, int] | None = None
+    turned: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,19 @@ class Declared:
     def quantiser(self, tensor: str) -> Transform | None:
         """The steps of a tensor in the twin; None if it is not quantised."""
         return self._quantisers.get(self._integers.get(tensor, tensor))
+
+    @property
+    def written(self) -> Mapping[str, Transform]:
+        """The steps that each tensor of integers is written in."""
+        return self._quantisers
+
+    def step_names(self, tensor: str) -> tuple[str, ...]:
+        """The names of the scale and the zero point that a tensor of the twin is written with; empty if it is not."""
+        index = self._twin.producer.get(self._integers.get(tensor, tensor))
+        layer = None if index is None else self._twin.layers[index]
+        if layer is None or layer.kind != "quantize_linear":
+            return ()
+        return tuple(n for n in layer.inputs[1:] if n is not None)
 
     # -- one pair --------------------------------------------------------------------------------------------------
 
@@ -199,21 +215,24 @@ class Declared:
             name = network.layers[i].inputs[place]
             mine, other = network.constants[name or ""].double(), self._twin.constants[twin].double()
             if mine.shape == other.shape:
+                maker, turned = self._maker(twin)
+                ends = self._at_an_end(twin, other)
                 weights.append(
-                    KeptWeight(i, place, mine, other, steps_of[twin], self._at_an_end(twin, other))
+                    KeptWeight(i, place, mine, other, steps_of[twin], ends, _source(maker), turned)
                 )
         read = self._reread(part, run.pair)
         held = None if any(name == tensor for name, _, _ in read) else self.quantiser(target)
         return Kept(network, allowed, tuple(weights), held, run.own, read)
 
-    def _at_an_end(self, name: str, like: torch.Tensor) -> torch.Tensor:
+    def _maker(self, name: str) -> tuple[Layer | None, bool]:
+        """The layer that makes a weight real, and whether simplifying transposed what it makes."""
         turned = name.endswith(".T") and name not in self._original.producer
         index = self._original.producer.get(name.removesuffix(".T") if turned else name)
-        q = (
-            self._original.constants.get(self._original.layers[index].inputs[0] or "")
-            if index is not None
-            else None
-        )
+        return None if index is None else self._original.layers[index], turned
+
+    def _at_an_end(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        maker, turned = self._maker(name)
+        q = self._original.constants.get(maker.inputs[0] or "") if maker is not None else None
         if q is None or q.is_floating_point():
             return torch.zeros(like.shape, dtype=torch.bool)
         info = torch.iinfo(q.dtype)
@@ -400,6 +419,13 @@ def _step_of(maker: Layer, graph: Graph, weight: torch.Tensor) -> torch.Tensor |
     if weight.shape[axis] != scale.numel():
         return None
     return scale.reshape([-1 if a == axis else 1 for a in range(weight.dim())]).expand(weight.shape)
+
+
+def _source(maker: Layer | None) -> tuple[str, str, str, int] | None:
+    if maker is None or maker.kind != "dequantize_linear":
+        return None
+    name, scale, zero = (n or "" for n in (*maker.inputs, None)[:3])
+    return name, scale, zero, maker.attrs.get("axis", 1)
 
 
 def folded_constant(graph: Graph, name: str | None) -> torch.Tensor | None:
