@@ -218,3 +218,30 @@ def test_the_sign_of_nan_is_named() -> None:
         return torch.where(x.isnan(), -1.0, torch.sign(x.nan_to_num()))
 
     assert "reads NaN" in _wrong(torch.sign, (x,), other)
+
+
+# ---- conversions that only gradients stop --------------------------------------------------------------------------
+
+
+class LearntBias(nn.Module):
+    """Attention with a learnt bias, as in T5, BEiT and SAM: with gradients on, torch takes a kernel that lays its result
+    out differently, and the view of it that was traced without them fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(6)
+        self.bias = nn.Embedding(9, 4)
+        self.first, self.last = nn.Linear(32, 96), nn.Linear(32, 8)
+        self.eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.first(x).view(1, 12, 3, 4, 8).permute(2, 0, 3, 1, 4)
+        bias = self.bias(torch.arange(144).reshape(12, 12) % 9).permute(2, 0, 1).unsqueeze(0)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        return self.last(y.transpose(1, 2).contiguous().reshape(1, 12, -1).contiguous())
+
+
+def test_gradients_do_not_stop_the_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWINNET_CACHE", str(tmp_path))
+    found = twinnet.check(LearntBias(), _noise(1, 12, 32), twin="onnxruntime", keep="none")
+    assert found.verdict == "PASS", str(found)
