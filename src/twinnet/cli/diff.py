@@ -17,6 +17,7 @@ def command(
     ],
     b: Annotated[str, typer.Argument(metavar="B", help="The other network, of any format.")],
     shape: o.Shape = None,
+    trust: o.Trust = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare two networks without running them: layers, attributes, weights, inputs and outputs.
@@ -27,6 +28,6 @@ def command(
     """
     from twinnet.structure import diff
 
-    found = diff(a, b, shapes=o.shapes(shape))
+    found = diff(a, b, shapes=o.shapes(shape), trust=trust)
     typer.echo(found.to_json() if as_json else repr(found))
     raise typer.Exit(found.exit_code)

@@ -15,10 +15,11 @@ def command(
     network: o.Network,
     ops: Annotated[bool, typer.Option("--ops", help="Count the operators of each kind.")] = False,
     shape: o.Shape = None,
+    trust: o.Trust = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the stages, shapes, parameters and operators of a module or file."""
     from twinnet.inspection import inspect, render
 
-    found = inspect(network, shapes=o.shapes(shape))
+    found = inspect(network, shapes=o.shapes(shape), trust=trust)
     typer.echo(found.to_json() if as_json else render(found, ops=ops))

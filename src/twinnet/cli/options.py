@@ -26,11 +26,28 @@ __all__ = [
     "Running",
     "Shape",
     "Stated",
+    "Trust",
     "Verbose",
     "parse_memory",
     "shapes",
 ]
 
+
+def _trust(context: typer.Context, given: bool) -> bool:
+    from twinnet.trust import trusting
+
+    context.with_resource(trusting(given))
+    return given
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        callback=_trust,
+        help="Allow code in a .pt2 file to run, and programs that a run folder from elsewhere names.",
+    ),
+]
 Network = Annotated[
     str,
     typer.Argument(
@@ -119,6 +136,8 @@ class Running:
             help="Stop onnx-reference, and each program that an engine starts, after this time.",
         ),
     ] = None
+
+    trust: Trust = False
 
     def options(self, **more: Any) -> Options:
         """The options of a check; `inputs` are passed separately."""

@@ -27,6 +27,7 @@ def command(
             "--confidential", help="Random weights and data, no names, as far as the fault still shows."
         ),
     ] = False,
+    trust: o.Trust = False,
     quiet: o.Quiet = False,
     as_json: o.Json = False,
 ) -> None:
@@ -41,6 +42,6 @@ def command(
     from twinnet.shrink import repro
 
     with progress(quiet=quiet or as_json) as report:
-        made = repro(run, out, confidential=confidential, finding=finding - 1, progress=report)
+        made = repro(run, out, confidential=confidential, finding=finding - 1, trust=trust, progress=report)
     typer.echo(made.to_json() if as_json else str(made.folder) if quiet else str(made))
     raise typer.Exit(0 if made.confirmed else 3)

@@ -13,13 +13,14 @@ import keyword
 import math
 import re
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
 
 from twinnet.errors import UsageError
 from twinnet.network.formula import checked_formula
-from twinnet.torch_versions import is_higher_order, is_operator
+from twinnet.torch_versions import is_higher_order, is_operator, registered_type
 
 __all__ = ["Unsafe", "is_plain", "is_variable", "rebuilt_program", "rebuilt_type"]
 
@@ -41,7 +42,17 @@ _NAMESPACES = {
 # Operators of these namespaces that reach the file system.
 _FORBIDDEN = ("from_file", "save", "load")
 _HIGHER_ORDER = {
-    *("cond", "while_loop", "map", "map_impl", "scan", "associative_scan", "wrap", "strict_mode", "out_dtype"),
+    *(
+        "cond",
+        "while_loop",
+        "map",
+        "map_impl",
+        "scan",
+        "associative_scan",
+        "wrap",
+        "strict_mode",
+        "out_dtype",
+    ),
     *("wrap_with_set_grad_enabled", "wrap_with_autocast", "tag_activation_checkpoint", "invoke_subgraph"),
     *("wrap_activation_checkpoint", "hints_wrapper", "flex_attention", "auto_functionalized"),
     "auto_functionalized_v2",
@@ -148,7 +159,7 @@ def _not_finite(text: str) -> str | None:
 
 def _operator(target: str) -> str:
     if not _is_operator(target):
-        raise Unsafe(f"calls {target!r:.80}, which is not an operator")
+        raise Unsafe(f"calls {target!r:.80}, which is not an operator of PyTorch")
     return target
 
 
@@ -164,17 +175,17 @@ def _is_operator(target: str) -> bool:
         return False
     if len(parts) == 2:
         return parts[1].startswith(("sym_", "_sym_"))
-    if parts[1] != "ops":
+    if parts[1] != "ops" or len(parts) not in (4, 5):
+        return False
+    namespace, name = parts[2:4]
+    if name not in _HIGHER_ORDER if namespace == "higher_order" else namespace not in _NAMESPACES:
         return False
     found: Any = torch.ops
     for part in parts[2:]:
         if not hasattr(found, part):
-            return True  # an operator that is not installed: torch names it when it loads the program
+            return name not in _FORBIDDEN  # not installed: torch names it when it loads the program
         found = getattr(found, part)
-    if is_operator(found):
-        namespace, _, name = found._schema.name.partition("::")
-        return namespace in _NAMESPACES and name not in _FORBIDDEN
-    return is_higher_order(found) and parts[-1] in _HIGHER_ORDER
+    return name not in _FORBIDDEN and (is_operator(found) or is_higher_order(found))
 
 
 def _tree(text: str) -> str:
@@ -212,6 +223,15 @@ def _branch(tree: Any, level: int) -> dict[str, Any]:
                 "dict_context": told["dict_context"],
             }
             return {"type": kind, "context": json.dumps(made_context), "children_spec": made}
+    if kind == "collections.namedtuple" and issubclass(registered_type(context) or int, tuple):
+        return {"type": kind, "context": context, "children_spec": made}
+    found = registered_type(kind)
+    if is_dataclass(found):
+        # PyTorch passes these to the class as keywords.
+        told = json.loads(context)
+        known = {field.name for field in fields(found)}
+        if all(isinstance(part, list) and set(part) <= known for part in told):
+            return {"type": kind, "context": json.dumps(told), "children_spec": made}
     raise Unsafe(f"names a Python class or function in its input structure ({kind!r:.60})")
 
 
@@ -244,7 +264,15 @@ _TEXTS: dict[str, Callable[[str], Any]] = {
     "as_strings": str,
     **dict.fromkeys(("as_float", "as_floats", "as_float_lists", "real", "imag"), _not_finite),
     **dict.fromkeys(
-        ("fqn", "parameter_name", "buffer_name", "tensor_constant_name", "type", "verifiers", "torch_version"),
+        (
+            "fqn",
+            "parameter_name",
+            "buffer_name",
+            "tensor_constant_name",
+            "type",
+            "verifiers",
+            "torch_version",
+        ),
         _plain,
     ),
 }
