@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from twinnet.cli import options as o
+from twinnet.cli._screen import say
 
 __all__ = ["command"]
 
@@ -29,5 +30,5 @@ def command(
     from twinnet.structure import diff
 
     found = diff(a, b, shapes=o.shapes(shape), trust=trust)
-    typer.echo(found.to_json() if as_json else repr(found))
+    say(found.to_json() if as_json else repr(found))
     raise typer.Exit(found.exit_code)

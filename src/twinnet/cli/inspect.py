@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from twinnet.cli import options as o
+from twinnet.cli._screen import say
 
 __all__ = ["command"]
 
@@ -22,4 +23,4 @@ def command(
     from twinnet.inspection import inspect, render
 
     found = inspect(network, shapes=o.shapes(shape), trust=trust)
-    typer.echo(found.to_json() if as_json else render(found, ops=ops))
+    say(found.to_json() if as_json else render(found, ops=ops))

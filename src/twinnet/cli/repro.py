@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from twinnet.cli import options as o
+from twinnet.cli._screen import say
 
 __all__ = ["command"]
 
@@ -43,5 +44,5 @@ def command(
 
     with progress(quiet=quiet or as_json) as report:
         made = repro(run, out, confidential=confidential, finding=finding - 1, trust=trust, progress=report)
-    typer.echo(made.to_json() if as_json else str(made.folder) if quiet else str(made))
+    say(made.to_json() if as_json else str(made.folder) if quiet else str(made))
     raise typer.Exit(0 if made.confirmed else 3)

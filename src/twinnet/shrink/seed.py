@@ -206,7 +206,7 @@ def _started(index: Mapping[str, Any]) -> tuple[str, ...]:
     for side in (index["network_side"], index["twin_side"], twin):
         engine = known_engine(str(side["engine"])) if isinstance(side, dict) and side.get("engine") else None
         if engine is not None:
-            found += engine.starts(side.get("options") or {})
+            found += engine().starts(side.get("options") or {})
     return tuple(dict.fromkeys(found))
 
 
