@@ -64,6 +64,8 @@ def tensor_bytes(tensor: torch.Tensor) -> memoryview:
     >>> bytes(tensor_bytes(torch.tensor([1, 2], dtype=torch.uint8)))
     b'\\x01\\x02'
     """
+    if not tensor.numel():
+        return memoryview(b"")  # its strides may be zero, which a view of bytes does not take
     return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
