@@ -20,6 +20,8 @@ from twinnet.trust import made_here, signature
 if TYPE_CHECKING:
     import onnx
 
+    from twinnet.result import Fact
+
 __all__ = ["Link", "Place", "Runner", "Seed", "load_seeds", "save_seeds"]
 
 SCHEMA = 1
@@ -71,6 +73,7 @@ class Seed:
     is compared with stored values. "stored": neither can be run alone; the values are all there is. "table": steps of
     a table network, described by `steps` and `arrays`. "error": an engine refuses `twin`. `inputs` are by the network's
     names and in its layout, as the twin had them.
+    `quantised` means that the finding was judged by the steps that the twin declares; its repro is too.
     `links` begin with the inputs; `output` is the value that differs, `observed` what the twin made of it.
     """
 
@@ -95,8 +98,9 @@ class Seed:
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
     starts: tuple[str, ...] = ()
     """What a seed from elsewhere would start; empty for one that was made here."""
-    cause: str = ""
-    """The sentence of the finding's cause; known only after the check, so it is not saved."""
+    quantised: bool = False
+    cause: Fact | None = None
+    """The finding's cause; known only after the check, so it is not saved."""
 
     @property
     def nbytes(self) -> int:
@@ -140,7 +144,7 @@ def _save(folder: Path, seed: Seed) -> None:
         atomic_write(folder / "twin.onnx", [seed.twin.SerializeToString()])
     plain = {
         name: getattr(seed, name)
-        for name in ("kind", "output", "unit", "limit", "ratio", "error", "note", "steps")
+        for name in ("kind", "output", "unit", "limit", "ratio", "error", "note", "steps", "quantised")
     }
     index = {
         "schema": SCHEMA,
@@ -195,6 +199,7 @@ def _load(path: Path) -> Seed:
         error=index["error"],
         note=index["note"],
         steps=index.get("steps", {}),
+        quantised=bool(index.get("quantised", False)),
         arrays={n.removeprefix("array:"): a for n, a in arrays.items() if n.startswith("array:")},
     )
 
