@@ -79,7 +79,9 @@ def _sizes(node: ast.expr) -> tuple[int, int]:
     match node:
         case ast.Constant(value=bool()):
             return 1, 1
-        case ast.Constant(value=int() | float()) if abs(node.value) < 2**64 or isinstance(node.value, float):
+        case ast.Constant(value=float()):
+            return 1, 1
+        case ast.Constant(value=int() as number) if abs(number) < 2**64:
             return 1, 1
         case ast.Name(id=name) if _SYMBOL.fullmatch(name) or _known(name):
             return 1, 1
@@ -138,8 +140,8 @@ def _power(base: ast.expr, exponent: ast.expr) -> tuple[int, int]:
 
 def _number(node: ast.expr) -> float | None:
     match node:
-        case ast.Constant(value=int() | float()):
-            return node.value
+        case ast.Constant(value=(int() | float()) as number):
+            return number
         case ast.UnaryOp(op=ast.USub(), operand=inner):
             found = _number(inner)
             return None if found is None else -found

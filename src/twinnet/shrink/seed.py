@@ -206,7 +206,8 @@ def _load(path: Path) -> Seed:
 
 def _started(index: Mapping[str, Any]) -> tuple[str, ...]:
     """What the sides of a seed start besides their engines."""
-    twin = index["steps"].get("twin") if isinstance(index.get("steps"), dict) else None
+    steps = index.get("steps")
+    twin = steps.get("twin") if isinstance(steps, dict) else None
     found: list[str] = []
     for side in (index["network_side"], index["twin_side"], twin):
         engine = known_engine(str(side["engine"])) if isinstance(side, dict) and side.get("engine") else None
