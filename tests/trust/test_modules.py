@@ -224,8 +224,11 @@ def test_the_sign_of_nan_is_named() -> None:
 
 
 class LearntBias(nn.Module):
-    """Attention with a learnt bias, as in T5, BEiT and SAM: with gradients on, torch takes a kernel that lays its result
-    out differently, and the view of it that was traced without them fails."""
+    """Attention with a learnt bias, as in T5, BEiT and SAM.
+
+    With gradients on, torch takes a kernel that lays its result out differently, and a view that was traced without
+    them fails.
+    """
 
     def __init__(self) -> None:
         super().__init__()
