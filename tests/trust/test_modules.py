@@ -251,3 +251,85 @@ def test_gradients_do_not_stop_the_conversion(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("TWINNET_CACHE", str(tmp_path))
     found = twinnet.check(LearntBias(), _noise(1, 12, 32), twin="onnxruntime", keep="none")
     assert found.verdict == "PASS", str(found)
+
+
+# ---- networks that cannot be converted -----------------------------------------------------------------------------
+
+
+class Branch(nn.Module):
+    """A Python branch on a value, which no trace can follow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        if y.sum() > -1e9:
+            return y * 2
+        return y
+
+
+class Always(Branch):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x) * 2
+
+
+class Never(Branch):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x)
+
+
+class Outer(nn.Module):
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        torch.manual_seed(7)
+        self.stem, self.head = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 2, 1)
+        self.body = body
+        for p in self.parameters():
+            nn.init.normal_(p)
+        self.eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(self.stem(x)))
+
+
+def test_an_export_error_names_module_and_line_and_what_to_try(capfd: pytest.CaptureFixture[str]) -> None:
+    found = twinnet.check(Outer(Branch()), PICTURE, twin="onnxruntime", keep="none")
+    said = " ".join(str(found).split())
+    assert found.verdict == "ERROR"
+    assert "in body (Branch), trust/test_modules.py:" in said and "`if y.sum() > -1e9:`" in said
+    assert "torch.where or torch.cond" in said and "--twin FILE.onnx" in said
+    assert "def forward" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("body", "verdict"), [(Always, "PASS"), (Never, "FAIL")])
+def test_it_is_checked_eagerly_against_a_given_file(body: Any, verdict: str, tmp_path: Path) -> None:
+    twin = Outer(body())
+    model = onnx_artefact(TorchNetwork(twin, example=PICTURE), None, Job({"x": PICTURE.numpy()})).model
+    file = save(model, tmp_path / "her.onnx")
+    found = twinnet.check(Outer(Branch()), PICTURE, twin=str(file), keep="none")
+    assert found.verdict == verdict, str(found)
+    assert "eager mode" in str(found)
+
+
+@torch.library.custom_op("twinnet_tests::halved", mutates_args=())
+def _halved(x: torch.Tensor) -> torch.Tensor:
+    return x / 2
+
+
+@_halved.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+class Custom(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _halved(x)
+
+
+def test_an_operator_without_onnx_is_named_with_its_module_and_line() -> None:
+    found = twinnet.check(Outer(Custom()), PICTURE, twin="onnxruntime", keep="none")
+    said = " ".join(str(found).split())
+    assert found.verdict == "ERROR"
+    assert "halved" in said and "in body, tests/trust/test_modules.py:" in said, said

@@ -32,7 +32,7 @@ class ExportedNetwork(Network):
 
     format = "exported program"
     was_training = False
-    export_error = ""
+    failure = None
 
     def __init__(self, program: ExportedProgram, *, name: str = "program", path: Path | None = None) -> None:
         self.program = program

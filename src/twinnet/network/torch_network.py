@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from torch.export import ExportedProgram
 from twinnet.errors import TwinnetError, UsageError, foreign
 from twinnet.network.arrays import dtype_name, to_tensor
 from twinnet.network.base import Network
+from twinnet.network.export_failure import ExportFailure, export_failure
 from twinnet.network.outputs import computed_outputs
 from twinnet.network.tree import (
     forward_parameters,
@@ -29,6 +33,8 @@ from twinnet.signature import Signature, TensorSpec
 from twinnet.torch_versions import export, pytree
 
 __all__ = ["TorchNetwork", "input_placeholders", "leaf_names", "name_tensors", "output_nodes"]
+
+_LOUD = "torch.fx.experimental.symbolic_shapes"
 
 Example = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -60,7 +66,7 @@ class TorchNetwork(Network):
         self.module = module
         self.was_training = module.training
         self.example: Example | None = None if example is None else normalise_example(example)
-        self.export_error = ""
+        self.failure: ExportFailure | None = None
         self._exported: dict[tuple[Any, ...], ExportedProgram | None] = {}
         self._tree: pytree.TreeSpec | None = None
         self._leaves: dict[str, Any] = {}
@@ -149,7 +155,7 @@ class TorchNetwork(Network):
     def exported(self, inputs: Mapping[str, np.ndarray | torch.Tensor]) -> ExportedProgram | None:
         """The module as a graph of functional ATen operators at the shapes of `inputs`, cached by shape.
 
-        None if torch cannot export it; `export_error` then holds torch's message.
+        None if torch cannot export it; `failure` then says where and why.
         """
         key = tuple((name, tuple(v.shape), str(v.dtype).removeprefix("torch.")) for name, v in inputs.items())
         if key not in self._exported:
@@ -160,11 +166,10 @@ class TorchNetwork(Network):
     def _export(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram | None:
         try:
             # Its warnings are advice on how to write modules, not on what is computed.
-            with torch.no_grad(), quiet(), foreign("export the network", "torch.export"):
+            with torch.no_grad(), quiet(_LOUD), _unprinted(), foreign("export the network", "torch.export"):
                 return computed_outputs(export(self.module, args, kwargs).run_decompositions({}))
         except TwinnetError as error:
-            said = error.__cause__ or error
-            self.export_error = f"{type(said).__name__}: {said}"
+            self.failure = export_failure(self.module, error.__cause__ or error)
             return None
 
     def placeholders(self, program: ExportedProgram) -> dict[str, str]:
@@ -248,6 +253,11 @@ def output_nodes(program: ExportedProgram) -> dict[str, str]:
 def _fresh(inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """Copies: a network with in-place operators must not change the caller's sample."""
     return {name: to_tensor(value).clone() for name, value in inputs.items()}
+
+
+def _unprinted() -> AbstractContextManager[Any]:
+    """torch.export prints the graph up to where it stopped, which says less than the line."""
+    return contextlib.redirect_stderr(io.StringIO())
 
 
 def _materialise(module: torch.nn.Module, example: Example | None) -> None:
