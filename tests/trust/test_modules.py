@@ -333,3 +333,73 @@ def test_an_operator_without_onnx_is_named_with_its_module_and_line() -> None:
     said = " ".join(str(found).split())
     assert found.verdict == "ERROR"
     assert "halved" in said and "in body, tests/trust/test_modules.py:" in said, said
+
+
+# ---- caches and attention of any rank ------------------------------------------------------------------------------
+
+
+class Layer:
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        self.keys, self.values = keys, values
+
+
+class Cache:
+    """Keys and values by layer, as transformers' caches hold them: torch knows nothing of the class."""
+
+    def __init__(self) -> None:
+        self.layers: list[Layer] = []
+        self.seen = 3
+
+
+class Listed(Cache):
+    """The same, registered by hand and without names."""
+
+
+def _listed(values: Any, kind: Any) -> Listed:
+    made = Listed()
+    made.layers = [Layer(*values)]
+    return made
+
+
+torch.utils._pytree.register_pytree_node(
+    Listed,
+    lambda c: ([c.layers[0].keys, c.layers[0].values], None),
+    _listed,
+    serialized_type_name="tests.Listed",
+)
+
+
+class Cached(nn.Module):
+    def __init__(self, cache: type[Cache]) -> None:
+        super().__init__()
+        torch.manual_seed(8)
+        self.first = nn.Linear(8, 16)
+        self.cache = cache
+        self.eval()
+
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        k, v = self.first(x).chunk(2, -1)
+        cache = self.cache()
+        cache.layers.append(Layer(k, v))
+        return {"last": F.scaled_dot_product_attention(x, k, v), "cache": cache}
+
+
+@pytest.mark.parametrize("cache", [Cache, Listed])
+def test_a_cache_is_an_output_like_others(cache: type[Cache]) -> None:
+    net, x = Cached(cache), _noise(1, 2, 5, 8)
+    found = twinnet.check(net, x, twin="onnxruntime", keep="none")
+    assert isinstance(found, twinnet.Result)
+    assert found.verdict == "PASS", str(found)
+    assert len(TorchNetwork(net, example=x).call({"x": x})) == 3
+    wrong = Cached(cache)
+    wrong.first.weight.data[9:] *= 1.01  # a part of the values only
+    assert twinnet.check(net, x, twin=wrong, keep="none").verdict == "FAIL"
+
+
+@pytest.mark.parametrize("shape", [(5, 8), (2, 5, 8), (2, 3, 4, 5, 8), (2, 2, 2, 3, 5, 8)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_of_any_rank(shape: tuple[int, ...], masked: bool) -> None:
+    mask = torch.ones(5, 5, dtype=torch.bool).tril() if masked else None
+    function = lambda x: F.scaled_dot_product_attention(x, x * 0.5, x + 1, attn_mask=mask)  # noqa: E731
+    found = twinnet.check(Call(function), _noise(*shape), twin="onnxruntime", keep="none")
+    assert found.verdict == "PASS", str(found)

@@ -19,13 +19,14 @@ from twinnet.errors import TwinnetError, UsageError, foreign
 from twinnet.network.arrays import dtype_name, to_tensor
 from twinnet.network.base import Network
 from twinnet.network.export_failure import ExportFailure, export_failure
-from twinnet.network.outputs import computed_outputs
+from twinnet.network.outputs import functional
 from twinnet.network.tree import (
     forward_parameters,
     name_inputs,
     name_outputs,
     name_tree,
     normalise_example,
+    register_containers,
     takes_keywords,
 )
 from twinnet.progress import quiet
@@ -165,12 +166,27 @@ class TorchNetwork(Network):
 
     def _export(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram | None:
         try:
-            # Its warnings are advice on how to write modules, not on what is computed.
-            with torch.no_grad(), quiet(_LOUD), _unprinted(), foreign("export the network", "torch.export"):
-                return computed_outputs(export(self.module, args, kwargs).run_decompositions({}))
+            return functional(self._traced(args, kwargs))
         except TwinnetError as error:
             self.failure = export_failure(self.module, error.__cause__ or error)
             return None
+
+    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
+        # Its warnings are advice on how to write modules, not on what is computed.
+        def trace() -> ExportedProgram:
+            with torch.no_grad(), quiet(_LOUD), _unprinted(), foreign("export the network", "torch.export"):
+                return export(self.module, *copy.deepcopy((args, kwargs))).run_decompositions({})
+
+        try:
+            return trace()
+        except TwinnetError as error:
+            if "register a pytree" not in str(error.__cause__):
+                raise
+        # It returns objects of its own; one run shows which.
+        with torch.no_grad(), foreign("run the network", "torch"):
+            result = self.module(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+        register_containers(result)
+        return trace()
 
     def placeholders(self, program: ExportedProgram) -> dict[str, str]:
         """Placeholder of each input in `exported(...)`, in the order of the arguments."""
@@ -227,7 +243,7 @@ def leaf_names(program: ExportedProgram) -> list[str]:
     parameters = list((signature.forward_arg_names if signature else None) or [])
     spec = program.call_spec.in_spec
     assert spec is not None
-    args, kwargs = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
+    args, kwargs = _filled(spec)
     # forward(self, *args): not every version of torch names the rest
     parameters += [f"args_{i}" for i in range(len(args) - len(parameters))]
     return name_tree({**dict(zip(parameters, args)), **kwargs})[0]
@@ -245,9 +261,14 @@ def output_nodes(program: ExportedProgram) -> dict[str, str]:
     """Our name of each tensor output -> the node of the graph of `program` that makes it."""
     spec = program.call_spec.out_spec
     assert spec is not None
-    names, _ = name_outputs(pytree.tree_unflatten(list(range(spec.num_leaves)), spec))
+    names, _ = name_outputs(_filled(spec))
     user = [s for s in program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
     return {n: s.arg.name for n, s in zip(names, user) if type(s.arg).__name__ == "TensorArgument"}
+
+
+def _filled(spec: pytree.TreeSpec) -> Any:
+    """A tree of this structure, with tensors for leaves: classes may look into what they hold."""
+    return pytree.tree_unflatten([torch.empty(0) for _ in range(spec.num_leaves)], spec)
 
 
 def _fresh(inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
