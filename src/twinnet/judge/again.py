@@ -11,7 +11,7 @@ from twinnet.judge.aggregate import evidence_of, findings_of, verdict_of
 from twinnet.judge.tolerance import Tolerances, by_tolerance
 from twinnet.result import Judged, PairResult, Result, ResultSet, StagedResult, Step
 
-__all__ = ["against_baseline", "judge_again", "restated", "stages_again"]
+__all__ = ["against_baseline", "judge_again", "known_tensors", "restated", "stages_again"]
 
 _WORSE = 1.25
 """A known failure may vary by this factor from run to run before it counts as new."""
@@ -29,10 +29,10 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
     outputs = tuple(_output(p, judged.get(p.site.tensor), tolerances) for p in result.outputs)
     failing = "FAIL" if any(p.status == "fail" for p in outputs) else verdict_of(pairs)
     # What was found out about a finding (cause, impact, what inherits it) still holds.
-    known = {f.site.tensor: f for f in result.findings}
+    known = {f.site.tensor: f for f in (*result.findings, *result.known_findings)}
     found = findings_of(pairs, None, ())
     failing_sites = {f.site.tensor for f in found}
-    tied = {s.tensor for f in result.findings if f.site.tensor in failing_sites for s in f.also}
+    tied = {s.tensor for f in known.values() if f.site.tensor in failing_sites for s in f.also}
     findings = tuple(known.get(f.site.tensor, f) for f in found if f.site.tensor not in tied)
     counted = sum(p.status in ("pass", "fail", "excused") for p in pairs)
     return replace(
@@ -45,6 +45,7 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
         evidence=evidence_of(failing, result.guards),
         tolerance=str(tolerances),
         known=(),
+        known_findings=(),
     )
 
 
@@ -109,8 +110,21 @@ def against_baseline(result: Result, baseline: str | Path) -> Result:
         return result
     fresh_outputs = [p for p in result.outputs if p.status == "fail" and p.rule == "structure"]
     verdict = "FAIL" if fresh_outputs else verdict_of(result.pairs, known)
-    findings = tuple(f for f in result.findings if f.site.tensor not in known)
-    return replace(result, verdict=verdict, known=tuple(sorted(known)), findings=findings)
+    old, new = ([f for f in result.findings if (f.site.tensor in known) is w] for w in (True, False))
+    return replace(
+        result,
+        verdict=verdict,
+        known=tuple(sorted(known)),
+        findings=tuple(new),
+        known_findings=tuple(old),
+    )
+
+
+def known_tensors(baseline: str | Path) -> frozenset[str]:
+    """The tensors that fail in the baseline run, for any twin."""
+    before = Result.load(baseline)
+    runs = before.results if isinstance(before, ResultSet) else (before,)
+    return frozenset(p.site.tensor for run in runs for p in run.pairs if p.status == "fail")
 
 
 def _require_same(result: Result, before: Result, baseline: str | Path) -> None:

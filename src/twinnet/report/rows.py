@@ -81,6 +81,8 @@ def _result_rows(result: Result, verbose: bool) -> list[Row]:
     rows += _finding_rows(result, verbose)
     if inherited := words.inherited_words(result):
         rows.append(Row("", (inherited,)))
+    if known := words.known_words(result):
+        rows.append(Row("known", (known,), "yellow"))
     rows += [Row("guard", (words.guard_words(g),), "yellow" if g.weakens else "dim") for g in result.guards]
     rows += [Row("metric", (words.metric_words(m),)) for m in result.metrics]
     if result.advice is not None:
@@ -165,8 +167,6 @@ def _verbose_rows(result: Result) -> list[Row]:
     for finding in result.contributors[:5]:
         parts = _present(figures.clean(finding.site.label), words.share_words(finding))
         rows.append(Row("adds", parts))
-    if result.known:
-        rows.append(Row("known", (figures.clean(", ".join(result.known)),)))
     if result.timings:
         rows.append(
             Row("time", (", ".join(f"{figures.clean(k)} {v:.2f} s" for k, v in result.timings.items()),))

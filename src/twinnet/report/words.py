@@ -18,6 +18,7 @@ __all__ = [
     "guard_words",
     "inherited_words",
     "inputs_words",
+    "known_words",
     "metric_words",
     "next_command",
     "pairs_words",
@@ -140,7 +141,10 @@ def _rank(value: float | None) -> float:
 
 def worst_ratio(result: Result) -> float | None:
     """The largest error of any finding, output or pair, in units of what may be there."""
-    ratios = [x.ratio for x in (*result.findings, *result.outputs, *result.pairs) if x.ratio is not None]
+    shown = (*result.findings, *result.outputs, *result.pairs)
+    if result.known and result.verdict == "PASS":  # what is known is no part of a PASS
+        shown = tuple(p for p in result.pairs if p.status != "fail")
+    ratios = [x.ratio for x in shown if x.ratio is not None]
     return max(ratios, key=_rank) if ratios else None
 
 
@@ -157,7 +161,25 @@ def verdict_words(result: Result) -> str:
     return _inner_words(result, output)
 
 
+def known_words(result: Result) -> str:
+    """The failures that the baseline had, each with its size and cause; empty without any."""
+    named = {f.site.tensor: f for f in result.known_findings}
+    said = [
+        f"{place_words(f)}, {times(f.ratio)} its noise floor{f': {clean(f.cause.sentence)}' if f.cause else ''}"
+        for f in named.values()
+    ]
+    also = {site.tensor for f in named.values() for site in f.also}
+    said += [clean(name) for name in result.known if name not in named and name not in also]
+    return "; ".join(said)
+
+
 def _pass_words(result: Result, output: PairResult | None) -> str:
+    if result.known:
+        failures = count(len(result.known), "failure is known", "failures are known")
+        text = f"nothing new: {failures} from the baseline and not counted"
+        if output is not None and differs(result, output):
+            text += f"; the output still differs by {figure(output.difference.max_abs)} because of that"
+        return text
     if output is None:
         text = f"{count(len(result.pairs), 'pair')} agree" if result.pairs else "no difference was found"
     else:
@@ -169,7 +191,7 @@ def _pass_words(result: Result, output: PairResult | None) -> str:
             if same
             else f"{noun}: largest difference {size}{_small(result, output)}"
         )
-    return text + (f"; {count(len(result.known), 'known finding')} not counted" if result.known else "")
+    return text
 
 
 def _small(result: Result, output: PairResult) -> str:
