@@ -42,8 +42,12 @@ class Inspection:
         return json.dumps(asdict(self), indent=1)
 
 
-def inspect(network: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Inspection:
+def inspect(
+    network: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None, trust: bool = False
+) -> Inspection:
     """Describe a network. A module with known input shapes is also exported, to list operators and shapes.
+
+    `trust` lets code in a .pt2 file run.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
@@ -53,7 +57,7 @@ def inspect(network: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None
     from twinnet.network import load_network
     from twinnet.onnx.network import OnnxNetwork
 
-    loaded = load_network(network, shape=shapes)
+    loaded = load_network(network, shape=shapes, trust=trust)
     return _onnx(loaded) if isinstance(loaded, OnnxNetwork) else _torch(loaded)
 
 

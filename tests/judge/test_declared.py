@@ -63,7 +63,10 @@ FAULTS: dict[str, tuple[Callable[[onnx.ModelProto], None], str]] = {
     ),
     "zero point moved": (lambda m: _change(m, "stem.conv.weight_zero_point", lambda z: z + 3), "stem"),
     "padding moved": (_pads, "left"),
-    "range 16 times too large": (lambda m: _change(m, _scale_of(m, "right.weight"), lambda s: s * 16), "right"),
+    "range 16 times too large": (
+        lambda m: _change(m, _scale_of(m, "right.weight"), lambda s: s * 16),
+        "right",
+    ),
     "range too small": (lambda m: _change(m, _scale_of(m, "right.weight"), lambda s: s / 4), "right"),
 }
 

@@ -27,6 +27,7 @@ from twinnet.cli import (
     repro,
     show,
 )
+from twinnet.cli._screen import say
 from twinnet.cli._verbs import Verbs
 
 __all__ = ["app", "main"]
@@ -72,7 +73,7 @@ def _version(asked: bool) -> None:
     if asked:
         from twinnet import __version__
 
-        typer.echo(f"twinnet {__version__}")
+        say(f"twinnet {__version__}")
         raise typer.Exit
 
 
@@ -102,10 +103,10 @@ def main() -> None:
     try:
         app(prog_name="twinnet")
     except TwinnetError as error:
-        typer.echo(f"twinnet: {error}", err=True)
+        say(f"twinnet: {error}", err=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        typer.echo("twinnet: stopped", err=True)
+        say("twinnet: stopped", err=True)
         sys.exit(130)
     except BrokenPipeError:
         # The reader of our output closed it (`| head`); this is not an error.

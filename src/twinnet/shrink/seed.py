@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from twinnet.engines import known_engine
 from twinnet.errors import UsageError
 from twinnet.pairing import IDENTITY, Transform
 from twinnet.store import TensorFile, atomic_write, storable_dtype, write_tensors
+from twinnet.trust import made_here, signature
 
 if TYPE_CHECKING:
     import onnx
@@ -93,6 +96,8 @@ class Seed:
     note: str = ""
     steps: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    starts: tuple[str, ...] = ()
+    """What a seed from elsewhere would start; empty for one that was made here."""
     quantised: bool = False
     cause: Fact | None = None
     """The finding's cause; known only after the check, so it is not saved."""
@@ -151,6 +156,8 @@ def _save(folder: Path, seed: Seed) -> None:
         "twin_side": asdict(seed.twin_side),
         "links": [asdict(link) for link in seed.links],
     }
+    if _started(index):
+        index["signature"] = signature(_content(folder, index))
     # Written last: its presence means the seed is complete.
     atomic_write(folder / "seed.json", [json.dumps(index, indent=1).encode()])
 
@@ -169,7 +176,11 @@ def _load(path: Path) -> Seed:
     index, models = _read(path)
     tensors = TensorFile(folder / "tensors.safetensors")
     arrays = {name: np.array(tensors[name]) for name in tensors.keys()}  # noqa: SIM118 - not a mapping
+    starts = _started(index)
+    if starts and made_here(_content(folder, index), index.get("signature")):
+        starts = ()
     return Seed(
+        starts=starts,
         kind=index["kind"],
         place=Place(**{**index["place"], "layers": tuple(index["place"]["layers"])}),
         network_side=Runner(**index["network_side"]),
@@ -191,6 +202,31 @@ def _load(path: Path) -> Seed:
         quantised=bool(index.get("quantised", False)),
         arrays={n.removeprefix("array:"): a for n, a in arrays.items() if n.startswith("array:")},
     )
+
+
+def _started(index: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the sides of a seed start besides their engines."""
+    steps = index.get("steps")
+    twin = steps.get("twin") if isinstance(steps, dict) else None
+    found: list[str] = []
+    for side in (index["network_side"], index["twin_side"], twin):
+        engine = known_engine(str(side["engine"])) if isinstance(side, dict) and side.get("engine") else None
+        if engine is not None:
+            found += engine().starts(side.get("options") or {})
+    return tuple(dict.fromkeys(found))
+
+
+def _content(folder: Path, index: Mapping[str, Any]) -> bytes:
+    """What is signed: the seed and the files beside it."""
+    digest = hashlib.sha256()
+    told = {k: v for k, v in index.items() if k != "signature"}
+    digest.update(json.dumps(json.loads(json.dumps(told)), sort_keys=True).encode())
+    for name in ("network.onnx", "twin.onnx", "tensors.safetensors"):
+        digest.update(name.encode())
+        if (folder / name).is_file():
+            with (folder / name).open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.digest()
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, onnx.ModelProto | None]]:
