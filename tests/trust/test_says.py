@@ -15,6 +15,8 @@ from onnx import numpy_helper
 import twinnet
 from tests.narrow import Files, weight_of
 from twinnet.errors import UsageError
+from twinnet.judge.again import judge_again
+from twinnet.judge.tolerance import read_tolerances
 from twinnet.result import Result
 from twinnet.shrink.folder import start
 
@@ -129,3 +131,48 @@ def test_a_repro_of_a_run_with_a_baseline_is_of_the_new_finding(
     assert made.confirmed
     with pytest.raises(UsageError, match="nothing to reproduce"):
         twinnet.repro(runs["same"], tmp_path / "none")
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+RULES = """
+[[rule]]
+op = "relu"
+atol = 1e-3
+
+[[rule]]
+op = "softmax"
+atol = 1e-3
+
+[[rule]]
+site = "linear"
+atol = 10.0
+"""
+
+
+def test_the_headline_is_the_rule_that_failed(runs: dict[str, Path], tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text(RULES)
+    before = Result.load(runs["before"])
+    assert isinstance(before, Result)
+    result = judge_again(before, read_tolerances(file))
+    lines = [" ".join(line.split()) for line in repr(result).splitlines()]
+    verdict = next(i for i, line in enumerate(lines) if line.startswith("FAIL"))
+    assert lines[verdict].startswith("FAIL the rule 'op relu: atol 0.001' is broken at 1 site: relu_2 Relu")
+    breaks = next(i for i, line in enumerate(lines) if line.startswith("breaks relu_2"))
+    born = next(i for i, line in enumerate(lines) if line.startswith("born in"))
+    assert verdict < breaks < born
+    text = " ".join(lines)
+    assert "because differs by" in text and "float32 rounding can explain" not in text
+    assert "the rule 'op softmax: atol 0.001' fits no site" in text
+    assert "op relu" not in " ".join(str(g.fact) for g in result.guards)
+
+
+def test_a_rule_for_nothing_weakens_a_pass(runs: dict[str, Path], tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text('[[rule]]\nmodule = "no.such*"\natol = 1.0\n')
+    before = Result.load(runs["before"])
+    assert isinstance(before, Result)
+    result = judge_again(before, read_tolerances(file))
+    assert (result.verdict, result.evidence) == ("PASS", "weak")
+    assert judge_again(result, read_tolerances(None)).guards == before.guards

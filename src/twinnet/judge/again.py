@@ -9,7 +9,7 @@ from pathlib import Path
 from twinnet.errors import UsageError
 from twinnet.judge.aggregate import evidence_of, findings_of, verdict_of
 from twinnet.judge.tolerance import Tolerances, by_tolerance
-from twinnet.result import Judged, PairResult, Result, ResultSet, StagedResult, Step
+from twinnet.result import Fact, Finding, Judged, PairResult, Result, ResultSet, StagedResult, Step
 
 __all__ = ["against_baseline", "judge_again", "known_tensors", "restated", "stages_again"]
 
@@ -33,7 +33,11 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
     found = findings_of(pairs, None, ())
     failing_sites = {f.site.tensor for f in found}
     tied = {s.tensor for f in known.values() if f.site.tensor in failing_sites for s in f.also}
-    findings = tuple(known.get(f.site.tensor, f) for f in found if f.site.tensor not in tied)
+    findings = tuple(
+        _restated_finding(known.get(f.site.tensor, f), f.reason) for f in found if f.site.tensor not in tied
+    )
+    others = (g for g in result.guards if g.fact.code != "tolerance.unused")
+    guards = (*others, *tolerances.idle([p.site for p in (*pairs, *outputs)]))
     counted = sum(p.status in ("pass", "fail", "excused") for p in pairs)
     return replace(
         result,
@@ -42,11 +46,18 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
         outputs=outputs,
         findings=findings,
         coverage=replace(result.coverage, judged=counted),
-        evidence=evidence_of(failing, result.guards),
+        guards=guards,
+        evidence=evidence_of(failing, guards),
         tolerance=str(tolerances),
         known=(),
         known_findings=(),
     )
+
+
+def _restated_finding(finding: Finding, reason: Fact | None) -> Finding:
+    """The finding with the rule that it breaks as its reason, or without a rule that is no longer stated."""
+    by_rule = any(r is not None and r.code.startswith("tolerance.") for r in (finding.reason, reason))
+    return replace(finding, reason=reason) if by_rule else finding
 
 
 def stages_again(staged: StagedResult, again: Callable[[Result], Result]) -> StagedResult:
@@ -79,7 +90,7 @@ def _output(output: PairResult, judged: PairResult | None, tolerances: Tolerance
     stated = tolerances.find(output.site, output.site.dtype)
     status = judged.status if judged else "pass"
     if stated is not None:
-        status = "fail" if stated.complaint(output.difference, output.site.tensor) else "pass"
+        status = "fail" if stated.tolerance.complaint(output.difference, output.site.tensor) else "pass"
     return replace(output, status=status, reason=judged.reason if judged else None)
 
 

@@ -1,6 +1,7 @@
 """junit.xml: a check as a test, for the CI servers that read nothing else.
 
-One test per check and one per finding; findings that a baseline knows are skipped. A check that could not run is an error, never a failure.
+One test per check and one per finding; findings that a baseline knows are skipped. A check that could not run is an
+error, never a failure.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def _one(result: Result) -> str:
         if (rest := len(result.findings) - _MOST_FINDINGS) > 0:
             lines += ["", f"+ {rest} more in the report"]
     if known := words.known_words(result):
-        lines += ["", f"Known from the baseline, not counted: {_prose(known)}"]
+        lines += ["", f"Known from the baseline, not counted: {prose(known)}"]
     if inherited := words.inherited_words(result):
         lines += ["", prose(inherited)]
     if result.guards:

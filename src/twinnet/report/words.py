@@ -15,6 +15,7 @@ from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideI
 
 __all__ = [
     "also_words",
+    "broken_rules",
     "differs",
     "guard_words",
     "inherited_words",
@@ -157,9 +158,33 @@ def verdict_words(result: Result) -> str:
     output = worst_output(result)
     if result.verdict == "PASS":
         return _pass_words(result, output)
+    if broken := broken_rules(result):
+        return _rule_words(broken)
     if output is not None and differs(result, output):
         return _output_words(result, output)
     return _inner_words(result, output)
+
+
+def broken_rules(result: Result) -> dict[str, list[PairResult]]:
+    """The rules of a tolerance file that are broken, and where; empty if a site or an output has no other reason."""
+    failing = [p for p in result.pairs if p.status == "fail"]
+    if result.tolerance in ("", "automatic") or any(
+        p.rule == "structure" for p in (*failing, *result.outputs)
+    ):
+        return {}
+    found: dict[str, list[PairResult]] = {}
+    for pair in failing:
+        if pair.reason is not None and pair.reason.code.startswith("tolerance."):
+            found.setdefault(pair.rule, []).append(pair)
+    return found if any(": " in rule for rule in found) else {}
+
+
+def _rule_words(broken: dict[str, list[PairResult]]) -> str:
+    rule, pairs = next(iter(broken.items()))
+    more = f"; {count(len(broken) - 1, 'more rule')} broken" if len(broken) > 1 else ""
+    first = f"{clean(pairs[0].site.label)} {clean(words(pairs[0].reason))}"
+    where = f", first at {first}" if len(pairs) > 1 else f": {first}"
+    return f"the rule '{clean(rule)}' is broken at {count(len(pairs), 'site')}{where}{more}"
 
 
 def known_words(result: Result) -> str:
@@ -291,7 +316,14 @@ def finding_notes(finding: Finding) -> list[str]:
 
 def reason_words(result: Result, finding: Finding) -> str:
     """Why a finding fails, where its size alone does not say it."""
-    automatic = result.tolerance in ("", "automatic") and math.isfinite(finding.ratio)
+    stated = result.tolerance not in ("", "automatic")
+    if stated and (finding.reason is None or not finding.reason.code.startswith("tolerance.")):
+        return (
+            ""
+            if finding.cause is not None
+            else "it creates more error than rounding can explain; no rule is for it"
+        )
+    automatic = not stated and math.isfinite(finding.ratio)
     return "" if automatic and coded(finding.reason, "born.too_large") else clean(words(finding.reason))
 
 
