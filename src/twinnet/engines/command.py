@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from twinnet.engines._process import last_words
 from twinnet.engines.base import Abilities, Engine, Session, Standalone
 from twinnet.errors import EngineError, MissingExtra, UsageError
 from twinnet.job import Arrays, Job
+from twinnet.scratch import scratch_folder
 from twinnet.site import Site
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class CommandSession(CompiledSession["_Built"]):
         """Run the programs once in a temporary folder and return the tensors they wrote."""
         found, form = self._tools.found, self._tools.found.tensors
         written = sorted(watch) if found.intermediates.how == "files" else []
-        with tempfile.TemporaryDirectory(prefix="twinnet-command-") as scratch, self._job.step("run"):
+        with scratch_folder("command") as scratch, self._job.step("run"):
             home = Path(scratch)
             for part in ("inputs", "outputs"):
                 (home / part).mkdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +30,7 @@ from twinnet.engines.base import (
 from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.errors import EngineError, MissingExtra, foreign
 from twinnet.job import Arrays, Job
+from twinnet.scratch import scratch_folder
 from twinnet.site import Site
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class OnnxRuntimeSession(TappedSession):
         """The graph that is left after optimisation, at most at level "extended"; without large weights."""
         import onnx
 
-        with tempfile.TemporaryDirectory(prefix="twinnet-ort-") as folder:
+        with scratch_folder("ort") as folder:
             saved = Path(folder) / "optimised.onnx"
             self.save_optimised(saved)
             return onnx.load(str(saved), load_external_data=False).graph
@@ -224,7 +224,7 @@ class OnnxRuntimeSession(TappedSession):
                 hint="leave out python=",
             )
         feeds = self._artefact.feeds(inputs)
-        with tempfile.TemporaryDirectory(prefix="twinnet-ort-") as folder:
+        with scratch_folder("ort") as folder:
             model = self._artefact.path or self._artefact.model
             timed = self._load(model, profile_to=Path(folder) / "times")
             run = _Loaded(timed, self._job)

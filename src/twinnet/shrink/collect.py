@@ -74,8 +74,8 @@ def seeds_of_error(source: Source, error: EngineError, *, opened: bool) -> tuple
 
 
 def save(folder: Path, seeds: Sequence[Seed]) -> None:
-    """Save seeds in a run folder and remove those of an earlier run."""
-    from twinnet.shrink.seed import FOLDER, save_seeds
+    """Save seeds in a run folder."""
+    if seeds:
+        from twinnet.shrink.seed import save_seeds
 
-    if seeds or (folder / FOLDER).exists():
         save_seeds(folder, seeds)

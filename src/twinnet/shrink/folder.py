@@ -19,9 +19,9 @@ import onnx
 from twinnet.engines import known_engine, standalone_of
 from twinnet.environment import version_of
 from twinnet.errors import UsageError
+from twinnet.files import atomic_write
 from twinnet.shrink import script
 from twinnet.shrink.seed import Runner
-from twinnet.store import atomic_write
 
 __all__ = ["Contents", "check_target", "describe", "start", "write_folder"]
 
@@ -65,12 +65,12 @@ def write_folder(folder: Path, contents: Contents) -> list[Path]:
     written = []
     for name, model in (("network.onnx", contents.network), ("twin.onnx", contents.twin)):
         if model is not None:
-            written.append(atomic_write(folder / name, [model.SerializeToString()]))
+            written.append(atomic_write(folder / name, model.SerializeToString()))
     written.append(_npz(folder / "inputs.npz", contents.inputs))
     for name, arrays in contents.arrays.items():
         written.append(_npz(folder / name, arrays))
-    written.append(atomic_write(folder / "ISSUE.md", [contents.issue.encode()]))
-    written.append(atomic_write(folder / "repro.py", [_program(contents).encode()]))
+    written.append(atomic_write(folder / "ISSUE.md", contents.issue.encode()))
+    written.append(atomic_write(folder / "repro.py", _program(contents).encode()))
     return written
 
 
@@ -80,7 +80,7 @@ def _npz(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
             raise UsageError(f"{name} has dtype {array.dtype}, which a .npz file cannot hold")
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)  # type: ignore[arg-type]
-    return atomic_write(path, [buffer.getvalue()])
+    return atomic_write(path, buffer.getvalue())
 
 
 def _program(contents: Contents) -> str:
