@@ -28,16 +28,6 @@ __all__ = [
     "whole_file",
     "whole_folder",
 ]
-    "atomic_write",
-    "checked",
-    "new_scratch",
-    "read_json",
-    "read_toml",
-    "scratch_folder",
-    "sweep",
-    "whole_file",
-    "whole_folder",
-]
 
 T = TypeVar("T")
 _PART = re.compile(r"^\..+\.(\d+)\.part$")
