@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from twinnet.errors import EngineError, UsageError, machine_error
 
@@ -82,7 +82,7 @@ def _parsed(path: Path, what: str, parse: Callable[[str], Any]) -> Any:
 
 
 @contextlib.contextmanager
-def whole_file(path: str | Path, *, durable: bool = False) -> Iterator[IO[bytes]]:
+def whole_file(path: str | Path, *, durable: bool = False) -> Iterator[BinaryIO]:
     """Open a file to write: it appears under its name when the block ends, and not at all if the block fails.
 
     With `durable` it is on the disk by then. Until then it has a hidden name that ends in `.part`.

@@ -131,7 +131,7 @@ def _numpy_file(path: Path) -> dict[str, np.ndarray]:
     try:
         if path.suffix == ".npy":
             return {path.stem: np.load(path, mmap_mode="c", allow_pickle=False)}
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, OverflowError) as error:
         raise UsageError(f"{path} is not a readable array file: {error}") from None
     return read_npz(path) if path.suffix == ".npz" else {}
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from twinnet.blame.context import Context
 from twinnet.errors import EngineError, UsageError
-from twinnet.files import atomic_write, scratch_folder
+from twinnet.files import atomic_write
 from twinnet.judge.metrics import compare
 from twinnet.precision import dtype_class
 from twinnet.result import Advice, AdviceStep, Difference
+from twinnet.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

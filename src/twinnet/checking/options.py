@@ -27,7 +27,7 @@ class Limits:
     Args:
         threads: Threads for both engines; None leaves their default.
         memory: Bytes for the tensors of one run; the rest goes to disk.
-        time_limit: Seconds after which onnx-reference, and each program that an engine starts, is stopped.
+        time_limit: Seconds after which a step of an engine (export, load, run, a program it starts) is stopped.
     """
 
     threads: int | None = None
@@ -35,8 +35,8 @@ class Limits:
     time_limit: float | None = None
 
     def __post_init__(self) -> None:
-        if self.time_limit is not None and not 0 < self.time_limit < math.inf:
-            raise UsageError(f"{self.time_limit:g} s is not a time limit", hint="a number of seconds above 0")
+        if self.time_limit is not None and not 0 <= self.time_limit < math.inf:
+            raise UsageError(f"{self.time_limit:g} s is not a time limit", hint="a number of seconds")
 
 
 @dataclass(frozen=True, slots=True)

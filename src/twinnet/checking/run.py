@@ -105,7 +105,7 @@ def run_case(case: Case, sides: Sides, listeners: Sequence[Listener] = ()) -> Ch
         judging.add(_seen(case, plan, 1, None, other.sample))
     judging.reach()
     outcome = judging.outcome(cheap=cheap)
-    with job.step("judge"):
+    with job.step("judge", ours=True):
         result = conclude(plan, outcome, _said(case, sides, judging))
     if result.verdict == "PASS":
         result = null_baseline(plan, outcome, result, None if other is None else other.ours)
@@ -141,7 +141,7 @@ class _Judging:
         self._outputs.append(ends.ours)
         self.scores += _scores(case, plan, ends)
         self._inputs = {**_other_inputs(case, plan, seen), **self._inputs}
-        with job.step("judge"):
+        with job.step("judge", ours=True):
             judged = judge_sample(plan, seen, job.report)
             outputs = judge_ends(plan, ends)
         for pair in judged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 import re
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from twinnet.errors import TwinnetError, machine_error
 
-__all__ = ["BUG", "end"]
+__all__ = ["BUG", "bug_report", "end", "end_now"]
 
 BUG = 4
 """The exit code of a bug in twinnet: neither a verdict nor a fault of the user's."""
@@ -34,6 +35,12 @@ def end(error: BaseException) -> int:
         return 130
     _say(bug_report(error))
     return BUG
+
+
+def end_now(error: TwinnetError) -> None:
+    """End the process from any thread, without waiting for what does not return."""
+    end(error)
+    os._exit(error.exit_code)
 
 
 def bug_report(error: BaseException) -> str:

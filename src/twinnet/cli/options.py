@@ -117,7 +117,7 @@ class Running:
         typer.Option(
             "--time-limit",
             metavar="SECONDS",
-            help="Stop onnx-reference, and each program that an engine starts, after this time.",
+            help="Stop each step of an engine (export, load, run, a program it starts) after this time.",
         ),
     ] = None
 
@@ -139,6 +139,11 @@ class Running:
         """Threads, memory and time."""
         from twinnet.checking.options import Limits
 
+        if self.time_limit is not None:
+            from twinnet.cli._ending import end_now
+            from twinnet.time_limit import when_stuck
+
+            when_stuck(end_now)
         return Limits(self.threads, parse_memory(self.max_memory), self.time_limit)
 
 

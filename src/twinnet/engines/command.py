@@ -183,7 +183,7 @@ class CommandSession(CompiledSession["_Built"]):
             commands = found.run.plain(found.run.watch if written else ())
             files = {name: part.model_dump() for name, part in found.run.files.items()}
             try:
-                write_files(files, scratch, values, ins, outs)
+                write_files(files, str(scratch), values, ins, outs)
                 for line in command_lines(commands, values, ins, outs):
                     log += self._tools.start(line, "run the network", found.run.time_limit, home)
                 results = read_results(outs, dict(module.types), form.outputs, form.raw_dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -104,8 +105,11 @@ class OnnxRuntimeEngine(Engine):
         threads = chosen.pop("threads", job.threads)
         settled = _settled(chosen)
         entries = {k.partition(".")[2]: v for k, v in settled.items() if k.startswith("config.")}
-        elsewhere = Elsewhere(chosen["python"], job) if "python" in chosen else None
-        version = self.version() if elsewhere is None else elsewhere.version
+        python = chosen.get("python")
+        if python is None and job.time_limit is not None and sys.executable and not _narrow(artefact):
+            python = Path(sys.executable)  # only another process can be stopped whatever it does
+        elsewhere = None if python is None else Elsewhere(python, job)
+        version = elsewhere.version if elsewhere is not None and "python" in chosen else self.version()
         settings = Settings(chosen.get("opt", "all"), threads, entries, elsewhere)
         session = OnnxRuntimeSession(artefact, settings, job, version)
         if way is not None:
@@ -128,6 +132,13 @@ class OnnxRuntimeEngine(Engine):
         session.save_optimised(target)
         session.close()
         return f"as ONNX Runtime optimises it (level {'extended' if level == 'all' else level})"
+
+
+def _narrow(artefact: OnnxArtefact) -> bool:
+    """Whether a model may show bfloat16 values, which do not travel between processes."""
+    graph = artefact.model.graph
+    kinds = {v.type.tensor_type.elem_type for part in (graph.input, graph.output) for v in part}
+    return _BFLOAT16_NUMBER in kinds | {t.data_type for t in graph.initializer}
 
 
 def _settled(options: Mapping[str, Any]) -> dict[str, Any]:

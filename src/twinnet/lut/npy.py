@@ -16,7 +16,7 @@ def read_array(path: Path) -> np.ndarray:
     try:
         # Mapped, so that a header cannot ask for more memory than there is file.
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, OverflowError) as error:
         raise UsageError(f"{path} is not a readable .npy file: {error}") from error
     if not isinstance(array, np.ndarray):
         raise UsageError(f"{path} holds several arrays, not one table")

@@ -54,7 +54,7 @@ class Seeds:
         except ImportError:  # two recordings are compared without onnx and torch
             return
         self._source.job.progress("keeping the findings for a repro")
-        with self._source.job.step("repro"):
+        with self._source.job.step("repro", ours=True):
             Gatherer(self._plan, self._source, seen).add(judged, self._found)
 
     def of(self, result: Result) -> tuple[Seed, ...]:

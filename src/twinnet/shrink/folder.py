@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from twinnet.children import start_child, stop_child
 from twinnet.engines import known_engine, standalone_of
 from twinnet.environment import version_of
 from twinnet.errors import UsageError
@@ -137,10 +138,16 @@ def _program(contents: Contents) -> str:
 def start(folder: Path) -> tuple[int, str]:
     """Run the `repro.py` of a folder in a fresh Python; return its exit code and its output."""
     command = [sys.executable, "-I", str(folder / "repro.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    child = start_child(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        out, err = child.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        return 3, "it did not end within 300 s"
+    finally:
+        stop_child(child)
     # A file that fails to load also exits with 1, but shows no fault.
-    broken = done.returncode == 1 and "Traceback (most recent call last)" in done.stderr
-    return 3 if broken else done.returncode, (done.stdout + done.stderr).strip()
+    broken = child.returncode == 1 and "Traceback (most recent call last)" in err
+    return 3 if broken else child.returncode, (out + err).strip()
 
 
 def describe(model: onnx.ModelProto, limit: int = 12) -> str:
