@@ -10,7 +10,7 @@ from pathlib import Path
 import benchmarks
 from benchmarks.bar import compile_package, print_bars, write_json
 
-NOT_BENCHMARKS = {"__main__", "bar", "faults", "peers"}
+NOT_BENCHMARKS = {"__main__", "bar", "faults", "hidden", "peers"}
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.faults [--trials N] [--seed S] [--networks A,B] [--faults TEXT]`"""
+"""`python -m benchmarks.faults [--trials N] [--seed S] [--networks A,B] [--faults TEXT] [--mutants N]`"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.bar import print_bars
+from benchmarks.bar import print_bars, write_json
 from benchmarks.faults.run import run_all, write
 
 
@@ -20,6 +20,9 @@ def main() -> int:
     )
     parser.add_argument("--faults", default="", help="only faults whose name contains one of these")
     parser.add_argument("--no-clean", action="store_true", help="skip the clean pairs")
+    parser.add_argument(
+        "--mutants", type=int, default=200, help="twins made wrong at random; 0: no hidden wrongs"
+    )
     parser.add_argument("--out", default="bench-results/faults.json")
     parser.add_argument("-v", "--verbose", action="store_true", help="print every trial")
     given = parser.parse_args()
@@ -52,6 +55,16 @@ def main() -> int:
     bars = report.bars()
     print_bars("faults", bars)
     write(report, Path(given.out))
+    if given.mutants:
+        from benchmarks.hidden.run import run_hidden
+
+        def tell(told) -> None:
+            print(f"{'HIDDEN' if told.hidden else 'ok':<7} {told.name}: {told.answer}", flush=True)
+
+        hidden = run_hidden(given.mutants, given.seed, tell if given.verbose else None)
+        print_bars("hidden wrongs", hidden)
+        write_json(Path(given.out).with_name("hidden.json"), hidden)
+        bars += hidden
     return 1 if any(not b.met for b in bars) else 0
 
 

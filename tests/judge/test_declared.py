@@ -35,6 +35,20 @@ def _pads(model: onnx.ModelProto) -> None:
     pads.ints.extend([0, 1, 2, 1])
 
 
+def test_weights_whose_steps_are_16_times_too_large(narrow: Files, tmp_path: Path) -> None:
+    model = onnx.load(narrow.int8)
+    exact = dict(narrow.module.named_parameters())["left.weight"].detach().numpy()
+    scale = numpy_helper.to_array(weight_of(model, "left.weight_scale")) * 16
+    steps = exact / scale.reshape([-1, 1, 1, 1] if scale.size > 1 else [1, 1, 1, 1])
+    _change(model, "left.weight_scale", lambda s: s * 16)
+    _change(model, "left.weight_quantized", lambda q: np.round(steps))
+    onnx.save(model, tmp_path / "bad.onnx")
+    result = twinnet.check(narrow.module, narrow.image, f"onnxruntime:{tmp_path / 'bad.onnx'}")
+    assert isinstance(result, Result) and result.verdict == "FAIL"
+    (finding,) = result.findings
+    assert finding.cause is not None and "scale of its weights is far too large" in finding.cause.sentence
+
+
 def _scale_of(model: onnx.ModelProto, weight: str) -> str:
     """The scale of what the convolution with this weight makes."""
     made = next(n for n in model.graph.node if n.op_type == "Conv" and weight in n.input[1]).output[0]
@@ -49,6 +63,10 @@ FAULTS: dict[str, tuple[Callable[[onnx.ModelProto], None], str]] = {
     ),
     "zero point moved": (lambda m: _change(m, "stem.conv.weight_zero_point", lambda z: z + 3), "stem"),
     "padding moved": (_pads, "left"),
+    "range 16 times too large": (
+        lambda m: _change(m, _scale_of(m, "right.weight"), lambda s: s * 16),
+        "right",
+    ),
     "range too small": (lambda m: _change(m, _scale_of(m, "right.weight"), lambda s: s / 4), "right"),
 }
 
@@ -69,6 +87,9 @@ def test_a_fault_in_a_quantised_twin_is_found_where_it_is(
     assert result.verdict == "FAIL", repr(result)
     assert any(place in label for label in result.findings[0].segment), repr(result)
     assert len(result.findings) == 1, repr(result)
+    if "16 times" in fault:
+        cause = result.findings[0].cause
+        assert cause is not None and cause.kind == "quantisation" and "far too large" in cause.sentence
     if fault == "range too small":
         assert "clips" in str(result.findings[0].reason) or result.findings[0].cause is not None
 

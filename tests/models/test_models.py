@@ -80,7 +80,7 @@ def test_a_jpeg_does_not_become_a_jpeg_again(tmp_path: Path, monkeypatch: pytest
         (["--task", "denoise", "--sigma", "17"], "sigma 17", "15 is nearest"),
         (["--task", "sr", "--scale", "8"], "x8", "2, 3 or 4"),
         (["--task", "colourise"], "colourise", "sr, denoise or deblock"),
-        (["--table", "a.npy", "--scale", "2"], "--scale chooses", "leave out"),
+        (["--table", "a.npy", "--scale", "2"], "--scale applies only to", "leave out"),
         ([], "choose tables", "sr, denoise, deblock"),
     ],
 )

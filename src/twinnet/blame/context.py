@@ -76,7 +76,7 @@ class Blame:
             reason = fact("because", what=reason, why=self.reason) if told else self.reason
         return replace(
             finding,
-            cause=self.cause,
+            cause=self.cause or finding.cause,
             impact=self.impact,
             born_share=self.born_share,
             reason=reason,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -150,7 +151,7 @@ class _Judging:
         for output in outputs:
             past = self._ends.get(output.row.name)
             self._ends[output.row.name] = output if past is None else worse(past, output)
-        self.exercise.see({**_by_tensor(plan, seen.sample), **seen.trace})
+        self.exercise.see(ChainMap(_by_tensor(plan, seen.sample), cast(Any, seen.trace)))
         self.kept.add(seen, judged)
         self.blamer.add(seen, judged, hidden=any(o.wrong for o in outputs))
         self.seeds.add(seen, judged)
@@ -211,7 +212,8 @@ def _other_inputs(case: Case, plan: Plan, seen: Seen) -> dict[str, OtherInput]:
         ours = np.asarray(seen.sample[name])
         # A sample made from a picture can be resized again by other filters.
         resized = getattr(case.feed.samples, "resized", None)
-        others = resized(seen.number, name) if resized is not None else ()
+        given = seen.number < len(case.feed.samples)
+        others = resized(seen.number, name) if resized is not None and given else ()
         tensor = plan.net.inputs.get(name, name)
         found[tensor] = OtherInput(name, ours, array, *input_cause(name, ours, array, others))
     return found

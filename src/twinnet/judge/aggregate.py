@@ -46,6 +46,7 @@ def merge(a: PairResult, b: PairResult) -> PairResult:
         floor=worse.floor,
         ratio=worse.ratio,
         automatic=worse.automatic,
+        used=max((p.used for p in (a, b) if p.used is not None), default=None),
     )
 
 

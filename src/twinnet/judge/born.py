@@ -224,7 +224,7 @@ class _Sample:
         test = self._test
         if test.declared is None:
             return None
-        from twinnet.judge.declared import SegmentRun
+        from twinnet.judge.declared import COARSE, SegmentRun
 
         values = {name: self._value(name) for name in frontier}
         own = self._network.get(pair.site.tensor)
@@ -238,7 +238,11 @@ class _Sample:
         if sizes.ratio <= test.limit:
             status = "pass" if sizes.level >= _STEPS_BLIND else "untested"
             reason = None if status == "pass" else fact("born.within_steps")
-            return Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test.limit)
+            found = Born(status, sizes.ratio, sizes.born, sizes.floor, reason, labels, test.limit)
+            if expected.weights_used is not None and expected.weights_used < COARSE:
+                coarse = fact("quantisation.coarse_weights", used=expected.weights_used)
+                found = replace(found, status="fail", reason=coarse)
+            return replace(found, used=expected.used)
         reason = fact("born.beyond_steps", clipped=expected.clipped)
         return Born("fail", sizes.ratio, sizes.born, sizes.floor, reason, labels, test.limit)
 

@@ -14,7 +14,7 @@ from twinnet.judge.inputs import OtherInput
 from twinnet.judge.metrics import compare
 from twinnet.judge.plan import Plan
 from twinnet.precision import dtype_class
-from twinnet.result import Coverage, Fact, Finding, Guard, PairResult, Result, coded, fact
+from twinnet.result import Cause, Coverage, Fact, Finding, Guard, PairResult, Result, coded, fact
 from twinnet.site import Site
 from twinnet.store import dtype_name
 
@@ -56,6 +56,23 @@ def null_baseline(plan: Plan, outcome: Outcome, result: Result, other: Arrays | 
     return replace(result, guards=together, evidence=evidence_of(result.verdict, together))
 
 
+_COARSE, _USUAL = 1 / 12, 1 / 4
+"""Values that fill less than the first share of their quantiser's range, where tensors usually fill the second."""
+
+
+def _too_coarse(pairs: Sequence[PairResult]) -> list[PairResult]:
+    """Quantisers whose range is many times what any sample needs fail; dark data that fills no range says nothing."""
+    shares = sorted(p.used for p in pairs if p.used is not None)
+    if len(shares) < 3 or shares[len(shares) // 2] < _USUAL:
+        return list(pairs)
+    return [
+        replace(p, status="fail", reason=fact("quantisation.coarse", used=p.used))
+        if p.used is not None and p.used < _COARSE and p.status in ("pass", "untested")
+        else p
+        for p in pairs
+    ]
+
+
 @dataclass(frozen=True)
 class _Conclusion:
     plan: Plan
@@ -63,7 +80,7 @@ class _Conclusion:
 
     def result(self, said: Result) -> Result:
         plan, outcome = self.plan, self.outcome
-        pairs = list(outcome.pairs)
+        pairs = _too_coarse(outcome.pairs)
         verdict = verdict_of(pairs)
         # Judged unwatched: the deployed outputs themselves must agree, whatever the tapped run showed.
         outputs = self._outputs(failed=verdict == "FAIL")
@@ -97,7 +114,7 @@ class _Conclusion:
             pairs=tuple(pairs),
             failing=len(visibly),
             first_failing=visibly[0].site if visibly else None,
-            findings=tuple(self._with_input_cause(f) for f in found_at),
+            findings=tuple(self._with_cause(f) for f in found_at),
             contributors=self._contributors(),
             tolerance=str(plan.tolerances),
             judged_by="layers" if plan.net.meaning is None else plan.net.meaning.name,
@@ -127,8 +144,11 @@ class _Conclusion:
             found.append(base)
         return found
 
-    def _with_input_cause(self, finding: Finding) -> Finding:
-        found = self.outcome.inputs.get(finding.site.tensor)
+    def _with_cause(self, finding: Finding) -> Finding:
+        """Causes that need no search: another input, and steps that are too large."""
+        found, reason = self.outcome.inputs.get(finding.site.tensor), finding.reason
+        if reason is not None and coded(reason, "quantisation.coarse", "quantisation.coarse_weights"):
+            return replace(finding, cause=Cause("quantisation", reason, 1.0))
         return finding if found is None else replace(finding, cause=found.cause)
 
     def _unexplained(self, pairs: list[PairResult], outputs: list[PairResult]) -> list[PairResult]:

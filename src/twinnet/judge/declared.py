@@ -29,10 +29,13 @@ from twinnet.pairing import Pair, Transform
 from twinnet.pairing.quantised import folded, steps
 from twinnet.pairing.weights import agreeing, corresponding, same_weights
 
-__all__ = ["CLIPPED", "Declared", "Expectation", "Kept", "KeptWeight", "SegmentRun"]
+__all__ = ["CLIPPED", "COARSE", "Declared", "Expectation", "Kept", "KeptWeight", "SegmentRun"]
 
 CLIPPED = 0.01
 """The share of the network's own values that a declared range may clip; above it the range is too small."""
+
+COARSE = 0.125
+"""Weights that fill less than this share of their integers' range have steps that are far too large."""
 
 BEYOND = 0.05
 """Values outside the range by less than this share of it are ignored: calibration saw other data."""
@@ -55,12 +58,18 @@ class SegmentRun:
 
 @dataclass(frozen=True)
 class Expectation:
-    """The expected result of a twin's segment, and how far rounding (`floor`) and steps may move it."""
+    """The expected result of a twin's segment, and how far rounding (`floor`) and steps may move it.
+
+    `used` is the share of the last quantiser's range that the network's own values fill, `weights_used` the smallest
+    such share of the weights.
+    """
 
     value: torch.Tensor
     floor: torch.Tensor | None
     steps: torch.Tensor
     clipped: float = 0.0
+    used: float | None = None
+    weights_used: float | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,8 @@ class KeptWeight:
     """A weight of the network's segment beside the twin's.
 
     `place` is its position among the inputs of `layer`, `half` half a step of each element; `ends` marks elements
-    where the twin's integer is the smallest or largest of its type.
+    where the twin's integer is the smallest or largest of its type. `source` names its integers, their scale and zero
+    point in the twin's graph, and the axis of the steps; `turned` means that it is held transposed there.
     """
 
     layer: int
@@ -77,6 +87,8 @@ class KeptWeight:
     theirs: torch.Tensor
     half: torch.Tensor
     ends: torch.Tensor
+    source: tuple[str, str, str, int] | None = None
+    turned: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,19 @@ class Declared:
         """The steps of a tensor in the twin; None if it is not quantised."""
         return self._quantisers.get(self._integers.get(tensor, tensor))
 
+    @property
+    def written(self) -> Mapping[str, Transform]:
+        """The steps that each tensor of integers is written in."""
+        return self._quantisers
+
+    def step_names(self, tensor: str) -> tuple[str, ...]:
+        """The names of the scale and the zero point that a tensor of the twin is written with; empty if it is not."""
+        index = self._twin.producer.get(self._integers.get(tensor, tensor))
+        layer = None if index is None else self._twin.layers[index]
+        if layer is None or layer.kind != "quantize_linear":
+            return ()
+        return tuple(n for n in layer.inputs[1:] if n is not None)
+
     # -- one pair --------------------------------------------------------------------------------------------------
 
     def part(self, target: str) -> tuple[list[Layer], tuple[str, ...]]:
@@ -160,7 +185,18 @@ class Declared:
         moved = to_tensor(np.array(replace(pair.transform, scale=None).to_network(moved.numpy())))
         if moved.shape != value.shape or not value.is_floating_point():
             return None
-        return self._clip(pair, Expectation(value, floor, moved), run.own)
+        shares = [share for name, half in weights.items() if (share := self._filled(name, half)) is not None]
+        expected = Expectation(value, floor, moved, weights_used=min(shares, default=None))
+        return self._clip(pair, expected, run.own)
+
+    def _filled(self, name: str, half: torch.Tensor) -> float | None:
+        """The share of its integers' range that a weight fills; None for biases, and where it is 0 or not of 8 bits."""
+        weight = self._twin.constants[name].double()
+        if weight.dim() < 2:
+            return None
+        levels = weight.abs() / (2 * half.double()).clamp(min=1e-300)
+        most = float(levels.max()) if levels.numel() else 0.0
+        return most / 127 if 0 < most <= 255 else None
 
     def kept(self, run: SegmentRun) -> Kept | None:
         """Collect what blame needs about a segment that its steps do not explain."""
@@ -179,21 +215,24 @@ class Declared:
             name = network.layers[i].inputs[place]
             mine, other = network.constants[name or ""].double(), self._twin.constants[twin].double()
             if mine.shape == other.shape:
+                maker, turned = self._maker(twin)
+                ends = self._at_an_end(twin, other)
                 weights.append(
-                    KeptWeight(i, place, mine, other, steps_of[twin], self._at_an_end(twin, other))
+                    KeptWeight(i, place, mine, other, steps_of[twin], ends, _source(maker), turned)
                 )
         read = self._reread(part, run.pair)
         held = None if any(name == tensor for name, _, _ in read) else self.quantiser(target)
         return Kept(network, allowed, tuple(weights), held, run.own, read)
 
-    def _at_an_end(self, name: str, like: torch.Tensor) -> torch.Tensor:
+    def _maker(self, name: str) -> tuple[Layer | None, bool]:
+        """The layer that makes a weight real, and whether simplifying transposed what it makes."""
         turned = name.endswith(".T") and name not in self._original.producer
         index = self._original.producer.get(name.removesuffix(".T") if turned else name)
-        q = (
-            self._original.constants.get(self._original.layers[index].inputs[0] or "")
-            if index is not None
-            else None
-        )
+        return None if index is None else self._original.layers[index], turned
+
+    def _at_an_end(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        maker, turned = self._maker(name)
+        q = self._original.constants.get(maker.inputs[0] or "") if maker is not None else None
         if q is None or q.is_floating_point():
             return torch.zeros(like.shape, dtype=torch.bool)
         info = torch.iinfo(q.dtype)
@@ -360,6 +399,7 @@ class Declared:
         if own is not None and own.size:
             margin = BEYOND * (high - low)
             share = float(np.mean((own < low - margin) | (own > high + margin)))
+            expected = replace(expected, used=float(own.max() - own.min()) / (high - low))
         if share > CLIPPED:
             return replace(expected, clipped=share)
         return replace(expected, value=expected.value.clamp(low, high), clipped=share)
@@ -379,6 +419,13 @@ def _step_of(maker: Layer, graph: Graph, weight: torch.Tensor) -> torch.Tensor |
     if weight.shape[axis] != scale.numel():
         return None
     return scale.reshape([-1 if a == axis else 1 for a in range(weight.dim())]).expand(weight.shape)
+
+
+def _source(maker: Layer | None) -> tuple[str, str, str, int] | None:
+    if maker is None or maker.kind != "dequantize_linear":
+        return None
+    name, scale, zero = (n or "" for n in (*maker.inputs, None)[:3])
+    return name, scale, zero, maker.attrs.get("axis", 1)
 
 
 def folded_constant(graph: Graph, name: str | None) -> torch.Tensor | None:

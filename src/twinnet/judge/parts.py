@@ -92,7 +92,9 @@ def measure(reference: np.ndarray, twin: np.ndarray, rounding: Rounding) -> Apar
         at = int(ratio.argmax())
         if ratio[at] > worst.ratio:
             worst = Apart(float(ratio[at]), float(error[at]), float(scale[at]), axis, at)
-        shown &= (limit <= _SHOWS * scale).reshape([-1 if a == axis else 1 for a in range(len(shape))])
+        shown &= ((scale > 0) & (limit <= _SHOWS * scale)).reshape(
+            [-1 if a == axis else 1 for a in range(len(shape))]
+        )
     return Apart(
         worst.ratio, worst.error, worst.scale, worst.axis, worst.index, int(shown.sum()), int(size.size)
     )

@@ -129,6 +129,7 @@ class _Judge:
             segment=born.segment,
             sample=self._seen.number,
             difference=difference or Difference(),
+            used=born.used,
         )
         if problem is not None or difference is None:
             return replace(base, reason=problem, rule="structure")

@@ -16,7 +16,8 @@ LIMIT = 4.0
 class Born:
     """The error a segment created: its largest value, the floor there, and their ratio.
 
-    `finite` means that no element is NaN or infinite on either side.
+    `finite` means that no element is NaN or infinite on either side. `used` is the share of its quantiser's range that
+    the values fill, where the twin is quantised.
     """
 
     status: Status
@@ -27,3 +28,4 @@ class Born:
     segment: tuple[str, ...] = ()
     limit: float = LIMIT
     finite: bool = True
+    used: float | None = None

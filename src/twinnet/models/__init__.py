@@ -14,7 +14,7 @@ from pathlib import Path
 
 from twinnet.errors import UsageError
 
-__all__ = ["QUALITIES", "TASKS", "available", "file_of", "name_of", "named"]
+__all__ = ["QUALITIES", "TASKS", "available", "file_of", "find", "name_of", "named"]
 
 QUALITIES = ("fast", "strong", "best")
 SCALES = (2, 3, 4)
@@ -77,6 +77,15 @@ def named(task: str, **given: object) -> str:
             raise UsageError(f"{option} goes with --task {owner}", hint=f"--task {task} takes {own}")
     words = {"level" if key in ("sigma", "jpeg_quality") else key: value for key, value in given.items()}
     return name_of(task, **words)  # type: ignore[arg-type]
+
+
+def find(task: str, *, scale: int = 4, quality: str = "strong", level: int | None = None) -> Path:
+    """The file of the model for a task.
+
+    >>> find("sr", scale=4, quality="fast").name
+    'sr-x4-fast.lut.safetensors'
+    """
+    return file_of(name_of(task, scale=scale, quality=quality, level=level))
 
 
 def file_of(name: str) -> Path:

@@ -64,7 +64,10 @@ def tensor_bytes(tensor: torch.Tensor) -> memoryview:
     >>> bytes(tensor_bytes(torch.tensor([1, 2], dtype=torch.uint8)))
     b'\\x01\\x02'
     """
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    if flat.numel() < 2:  # such a tensor counts as contiguous, whatever its stride
+        flat = torch.tensor(flat.tolist(), dtype=flat.dtype)
+    return flat.view(torch.uint8).numpy().data
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -132,5 +132,5 @@ def with_weights(model: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> o
     changed.CopyFrom(model)
     for tensor in changed.graph.initializer:
         if tensor.name in weights:
-            tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(weights[tensor.name]), tensor.name))
+            tensor.CopyFrom(numpy_helper.from_array(np.asarray(weights[tensor.name], order="C"), tensor.name))
     return changed

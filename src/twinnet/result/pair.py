@@ -84,5 +84,7 @@ class PairResult:
     segment: tuple[str, ...] = ()
     sample: int = 0
     difference: Difference = field(default_factory=Difference)
+    used: float | None = None
+    """The share of its quantiser's range that the values fill, on the sample that fills most; None for floats."""
     automatic: Judged | None = None
     """The judgement without stated tolerances, if these decided; else None."""

@@ -48,6 +48,8 @@ class Contents:
     engines: Sequence[str] = ()
     sources: Sequence[Any] = ()
     """Functions and classes whose source goes into `repro.py` instead of the usual helpers."""
+    repaired: Contents | None = None
+    """The same with its cause repaired, to be run once and not kept."""
 
 
 def check_target(folder: Path) -> None:

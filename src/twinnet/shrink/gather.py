@@ -15,6 +15,7 @@ from twinnet.errors import EngineError, TwinnetError
 from twinnet.job import Job
 from twinnet.judge.aggregate import VISIBLE
 from twinnet.judge.born import BornTest
+from twinnet.judge.declared import SegmentRun
 from twinnet.judge.sizes import as_real
 from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.onnx.cut import between, build
@@ -24,6 +25,7 @@ from twinnet.pairing import IDENTITY, Pair, Transform
 from twinnet.precision import UNITS
 from twinnet.result import PairResult
 from twinnet.shrink.seed import LARGEST, Link, Place, Runner, Seed
+from twinnet.shrink.steps import allowed_by
 from twinnet.shrink.trial import Bench, Candidate, Outcome, exact_values, run
 
 if TYPE_CHECKING:
@@ -90,6 +92,7 @@ class Gatherer:
             limit=result.limit,
             ratio=result.ratio if result.ratio is not None else float("inf"),
             observed=to_numpy(as_real(to_tensor(observed))),
+            quantised=self._test is not None and self._test.declared is not None,
         )
         if self._own is not None:
             found = self._own.seed(base, pair, self._sample, self._twin_trace)
@@ -103,6 +106,7 @@ class Gatherer:
             live = self._live(base, pair, network, twin, expected, allowed) if network is not None else None
             if live is not None:
                 return live
+            values, expected, allowed = self._by_steps(pair, base) or (values, expected, allowed)
             alone = self._against_expected(base, pair, twin, values, expected, allowed)
             if alone is not None:
                 return alone
@@ -144,6 +148,23 @@ class Gatherer:
         values = {n: self._value(n) for n in found[1]}
         expected, allowed = exact_values(self._graph, values, pair.site.tensor, base.unit, base.limit)
         return values, expected, allowed
+
+    def _by_steps(
+        self, pair: Pair, base: Seed
+    ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray] | None:
+        """The same by the steps that the twin declares, as the finding was judged; None where it declares none."""
+        test = self._test
+        found = None if test is None else test.frontiers(self._sample, self._trace, self._twin_trace)(pair)
+        if test is None or test.declared is None or found is None:
+            return None
+        own = self._trace.get(pair.site.tensor)
+        layers, values, _ = found
+        expected = test.declared.expect(SegmentRun(pair, layers, values, self._twin_trace, own, base.unit))
+        return (
+            None
+            if expected is None
+            else ({n: self._value(n) for n in values}, *allowed_by(expected, base.limit))
+        )
 
     # -- both sides as ONNX --------------------------------------------------------------------------------------
 
@@ -200,7 +221,7 @@ class Gatherer:
             if step == _WIDER:  # start from the network's inputs
                 fed = {n: link for n, link in fed.items() if n in self._test.inputs}
             made = self._candidate(target[1], fed, ours, theirs, network, twin)
-            bench = Bench(base.network_side, base.twin_side, base.unit, base.limit)
+            bench = Bench(base.network_side, base.twin_side, base.unit, base.limit, quantised=base.quantised)
             found = bench.shows(made) if made is not None else None
             if made is not None and found is not None:
                 if not own and step == 0 and not self._faithful(made, base, expected, allowed):

@@ -68,12 +68,7 @@ def _windows(n: int, at: int) -> Iterator[slice]:
 
 def _worst_index(bench: Bench, candidate: Candidate, found: Outcome, n: int) -> int:
     """Where along an axis of length `n` the output differs most; the middle if no output axis has that length."""
-    from twinnet.onnx.read import read_onnx
-    from twinnet.shrink.trial import exact_values
-
-    expected, _ = exact_values(
-        read_onnx(candidate.network), candidate.feeds, found.output, bench.unit, bench.limit
-    )
+    expected, _ = bench.expected(candidate, found.output)
     if expected.shape != found.observed.shape or not expected.size:
         return n // 2
     with np.errstate(invalid="ignore"):
@@ -117,13 +112,13 @@ def _cut(array: np.ndarray, n: int, window: slice) -> np.ndarray:
 
 def _cut_model(model: onnx.ModelProto, n: int, window: slice) -> onnx.ModelProto:
     weights = {name: w for name, w in weights_of(model).items() if w.dtype.kind in "fiu" and n in w.shape}
-    # Short lists of integers are axes and shapes, not data.
+    # Short lists of int64 are axes and shapes, not data.
     changed = with_weights(
         model,
         {
             k: _cut(w, n, window)
             for k, w in weights.items()
-            if w.dtype.kind == "f" or w.ndim > 1 or w.itemsize == 1
+            if w.dtype.kind == "f" or w.ndim > 1 or w.itemsize < 8
         },
     )
     for node in changed.graph.node:

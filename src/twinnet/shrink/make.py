@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
-from twinnet.result import Result, ResultSet, StagedResult
+from twinnet.result import Fact, Result, ResultSet, StagedResult
 from twinnet.shrink.folder import Contents, check_target, start, write_folder
 from twinnet.shrink.seed import Seed, load_seeds
 
@@ -32,7 +33,8 @@ WRITERS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Repro:
-    """A repro as it was written. `confirmed`: its `repro.py` was started and showed the fault."""
+    """A repro as it was written. `confirmed`: its `repro.py` was started and showed the fault, and no longer did so
+    with the cause repaired. `repair` says what was repaired, or why nothing was; `repaired` is None then."""
 
     folder: Path
     kind: str
@@ -45,6 +47,8 @@ class Repro:
     place: str = ""
     confirmed: bool = False
     said: str = ""
+    repair: str = "the twin cannot be run apart from your code"
+    repaired: bool | None = None
 
     def __str__(self) -> str:
         lines = [f"finding  {self.place}"] if self.place else []
@@ -54,11 +58,19 @@ class Repro:
             lines.append(f"tried    {self.trials} smaller ones{crashed}")
         if self.kept:
             lines.append(f"kept     {', '.join(self.kept)} as in your network: the fault needs it")
+        last = self.said.splitlines()[-1] if self.said else ""
+        shown = self.confirmed or self.repaired is False
         lines.append(
             "check    repro.py exits with 1: it shows the fault"
-            if self.confirmed
-            else f"check    repro.py does NOT show the fault here: {self.said.splitlines()[-1] if self.said else ''}"
+            if shown
+            else f"check    repro.py does NOT show the fault here: {last}"
         )
+        if self.repaired is None:
+            lines.append(f"repair   not tried: {self.repair}")
+        elif self.repaired:
+            lines.append(f"repair   with {self.repair} it exits with 0: the fault is gone")
+        else:
+            lines.append(f"repair   with {self.repair} it is NOT gone ({last}): it has another cause as well")
         lines.append(f"files    {self.folder}/repro.py, {self.folder}/ISSUE.md")
         return "\n".join(lines)
 
@@ -96,7 +108,7 @@ def repro(
             f"there is no finding {finding + 1} to make a repro of",
             hint=f"this run has {len(seeds)} of them, in the order of the network",
         )
-    seed = replace(seeds[finding], cause=causes.get(seeds[finding].place.tensor, ""))
+    seed = replace(seeds[finding], cause=causes.get(seeds[finding].place.tensor))
     made, contents = _writer(seed.kind)(seed, confidential, progress)
     progress("writing", None)
     write_folder(target, contents)
@@ -104,7 +116,20 @@ def repro(
     place = "" if confidential else seed.place.label
     # A file that Python cannot run also exits with 1.
     shown = exit_code == 1 and "the fault exists" in said
-    return Repro(target, seed.kind, place=place, said=said, confirmed=shown, **made)
+    found = Repro(target, seed.kind, place=place, said=said, confirmed=shown, **made)
+    if contents.repaired is None:
+        return found
+    progress("running it with the cause repaired", None)
+    gone, after = _without_cause(contents)
+    return replace(found, repaired=gone, confirmed=shown and gone, said=said if gone else after)
+
+
+def _without_cause(contents: Contents) -> tuple[bool, str]:
+    """Run the repro with its cause repaired: the fault must be gone."""
+    with tempfile.TemporaryDirectory(prefix="twinnet-repro-") as folder:
+        write_folder(Path(folder), contents.repaired or contents)
+        code, said = start(Path(folder))
+    return code == 0 and "the fault is gone" in said, said
 
 
 def _writer(kind: str) -> Writer:
@@ -124,7 +149,7 @@ def _entered(run: Any) -> Any:
     return staged.result_of(stage)
 
 
-def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, str]]:
+def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, Fact]]:
     """The seeds of a run, its folder, and the causes of its findings by tensor."""
     run = _entered(run)
     if isinstance(run, ResultSet):
@@ -152,5 +177,5 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, str]]:
             else "the tensors of its findings were not kept (--keep none, a stated tolerance, or a very large part)"
         )
         raise UsageError(f"nothing in this run can be made into a repro: {why}", hint="run the check again")
-    causes = {f.site.tensor: f.cause.sentence for f in result.findings if f.cause is not None}
+    causes = {f.site.tensor: f.cause.fact for f in result.findings if f.cause is not None}
     return tuple(seeds), folder, causes

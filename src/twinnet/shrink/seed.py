@@ -19,6 +19,8 @@ from twinnet.store import TensorFile, storable_dtype, write_tensors
 if TYPE_CHECKING:
     import onnx
 
+    from twinnet.result import Fact
+
 __all__ = ["Link", "Place", "Runner", "Seed", "load_seeds", "save_seeds"]
 
 SCHEMA = 1
@@ -68,6 +70,7 @@ class Seed:
     is compared with stored values. "stored": neither can be run alone; the values are all there is. "table": steps of
     a table network, described by `steps` and `arrays`. "error": an engine refuses `twin`. `inputs` are by the network's
     names and in its layout, as the twin had them.
+    `quantised` means that the finding was judged by the steps that the twin declares; its repro is too.
     `links` begin with the inputs; `output` is the value that differs, `observed` what the twin made of it.
     """
 
@@ -90,8 +93,9 @@ class Seed:
     note: str = ""
     steps: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
-    cause: str = ""
-    """The sentence of the finding's cause; known only after the check, so it is not saved."""
+    quantised: bool = False
+    cause: Fact | None = None
+    """The finding's cause; known only after the check, so it is not saved."""
 
     @property
     def nbytes(self) -> int:
@@ -131,7 +135,7 @@ def _save(folder: Path, seed: Seed) -> None:
         atomic_write(folder / "twin.onnx", seed.twin.SerializeToString())
     plain = {
         name: getattr(seed, name)
-        for name in ("kind", "output", "unit", "limit", "ratio", "error", "note", "steps")
+        for name in ("kind", "output", "unit", "limit", "ratio", "error", "note", "steps", "quantised")
     }
     index = {
         "schema": SCHEMA,
@@ -180,6 +184,7 @@ def _load(path: Path) -> Seed:
         error=index.error,
         note=index.note,
         steps=index.steps,
+        quantised=index.quantised,
         arrays={n.removeprefix("array:"): a for n, a in arrays.items() if n.startswith("array:")},
     )
 
@@ -202,6 +207,7 @@ class _Index:
     note: str
     same_file: bool
     steps: dict[str, Any] = field(default_factory=dict)
+    quantised: bool = False
 
 
 def _read(path: Path) -> tuple[_Index, dict[str, onnx.ModelProto | None]]:

@@ -23,13 +23,16 @@ from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.onnx.cut import set_inputs
 from twinnet.onnx.read import read_onnx
 from twinnet.pairing import Pair
-from twinnet.result import coded
+from twinnet.result import Fact, coded
+from twinnet.shrink.repair import Repair, other_engine, own_file, own_steps
 from twinnet.shrink.seed import Link, Runner
+from twinnet.shrink.steps import Steps
 from twinnet.site import Site
 
 __all__ = ["Bench", "Candidate", "Outcome", "allowance", "exact_values", "run", "run_as_written"]
 
 _TINY = 2.0**-126
+_QUANTISERS = {"QuantizeLinear", "DequantizeLinear", "Relu", "Clip"}
 _CLEAR = 2.0
 """A fault must exceed the limit by this factor, so that the file shows it on other processors too."""
 _FAINTER = 0.01
@@ -63,10 +66,13 @@ class Candidate:
         """Whether both sides have the same operators in the same order, but for at most one that was replaced.
 
         Only then can both be cut alike without creating a new difference: a twin that folds a batch norm or a size
-        into its weights computes the same result in other steps.
+        into its weights computes the same result in other steps. Quantisers do not count, nor
+        the ReLU that they replace.
         """
+        quantised = any(n.op_type.startswith("Q") for n in self.twin.graph.node)
+        ignored = {"Constant", "Identity"} | (_QUANTISERS if quantised else set())
         ours, theirs = (
-            [n.op_type for n in m.graph.node if n.op_type not in ("Constant", "Identity")]
+            [op for n in m.graph.node if (op := n.op_type.removeprefix("QLinear")) not in ignored]
             for m in (self.network, self.twin)
         )
         return len(ours) == len(theirs) and sum(a != b for a, b in zip(ours, theirs, strict=True)) <= 1
@@ -91,6 +97,13 @@ class Candidate:
         links: Mapping[str, Link],
     ) -> Candidate:
         """A candidate whose models declare inputs of the shapes and types that are fed."""
+        # Integers that count steps hold nothing between two steps.
+        feeds = {
+            n: k.transform.to_network(k.transform.to_twin(np.asarray(a)))
+            if (k := links.get(n)) is not None and k.transform.scale is not None
+            else a
+            for n, a in feeds.items()
+        }
         ours = set_inputs(deepcopy(network), feeds)
         held = {i.name for i in ours.graph.input}
         made = Candidate(ours, ours, {n: a for n, a in feeds.items() if n in held}, links)
@@ -120,17 +133,23 @@ class Outcome:
 
 @dataclass
 class Bench:
-    """Runs trials. One that cannot run is counted, and never taken as showing the fault."""
+    """Runs trials. One that cannot run is counted, and never taken as showing the fault.
+
+    With `quantised` parts are judged by the steps that the twin declares, and must pass once `cause` is repaired.
+    """
 
     network_side: Runner
     twin_side: Runner
     unit: float
     limit: float
+    quantised: bool = False
+    cause: Fact | None = None
     trials: int = 400
     seconds: float = 0.0
     ran: int = 0
     failed: int = 0
     first: Outcome | None = None
+    _healing: bool = False
     _start: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -154,8 +173,55 @@ class Bench:
         if found is None or not self._same(found):
             return None
         if self.first is None:
+            self._healing = self._heals(candidate, found)
             self.first = found
+        elif self._healing and not self._heals(candidate, found):
+            return None
         return found
+
+    def _heals(self, candidate: Candidate, found: Outcome) -> bool:
+        """Whether a quantised part passes with its cause repaired."""
+        repair = self.repair(candidate, found.output) if self.quantised else None
+        return repair is not None and self.passes(repair)
+
+    def passes(self, repair: Repair) -> bool:
+        """Whether a repaired part runs and shows no fault."""
+        try:
+            return self.judge(repair.candidate, repair.side) is None
+        except EngineError:
+            return False
+
+    def repair(self, candidate: Candidate, output: str) -> Repair | None:
+        """The part with its cause repaired; None if that cannot be done."""
+        if candidate.same_file:
+            engine = engine_for_format("ONNX")
+            other = (
+                self.network_side
+                if self.network_side.engine
+                else Runner(engine.name, dict(engine.as_written))
+            )
+            return other_engine(candidate, self.twin_side, other)
+        if not self.quantised:
+            return own_file(candidate, self.twin_side)
+        if self.cause is None:
+            return None
+        try:
+            return own_steps(candidate, self._steps(candidate), output, self.cause, self.twin_side)
+        except EngineError:
+            return None
+
+    def expected(self, candidate: Candidate, output: str) -> tuple[np.ndarray, np.ndarray]:
+        """What the network's part computes, and how far rounding, or the twin's steps, may move each element."""
+        found = self._steps(candidate).expected(output, self.limit) if self.quantised else None
+        graph = read_onnx(candidate.network)
+        return found or exact_values(graph, candidate.feeds, output, self.unit, self.limit)
+
+    def _steps(self, candidate: Candidate) -> Steps:
+        graph = read_onnx(candidate.network)
+        own = {
+            n: exact_values(graph, candidate.feeds, n, self.unit, self.limit)[0] for n in candidate.outputs
+        }
+        return Steps(candidate, graph, own, self.unit)
 
     def _same(self, found: Outcome) -> bool:
         if self.first is not None and found.kind != self.first.kind:
@@ -166,13 +232,15 @@ class Bench:
         whole = self.first.born.ratio if self.first is not None and self.first.born.ratio else 0.0
         return ratio > max(_CLEAR * self.limit, _FAINTER * whole)
 
-    def judge(self, candidate: Candidate) -> Outcome | None:
-        """Run the twin's part, and the network's where an engine is named for it; judge by the noise floor."""
-        got = run(self.twin_side, candidate.twin, candidate.twin_feeds())
+    def judge(self, candidate: Candidate, side: Runner | None = None) -> Outcome | None:
+        """Run the twin's part, and the network's where an engine is named for it; judge as the finding was."""
+        got = run(side or self.twin_side, candidate.twin, candidate.twin_feeds())
         named = {n: candidate.links.get(n, Link(n, n)) for n in candidate.outputs}
         theirs = {n: np.asarray(k.transform.to_network(np.asarray(got[k.twin]))) for n, k in named.items()}
         graph = read_onnx(candidate.network)
-        found = self._worst(graph, candidate.feeds, theirs)
+        found = self._worst(
+            graph, candidate.feeds, theirs, self._steps(candidate) if self.quantised else None
+        )
         if found is None or not self.network_side.engine:
             return found
         # Two sides that are off by the same amount do not differ: the network's own run must agree.
@@ -181,7 +249,11 @@ class Bench:
         return found if own is None else None
 
     def _worst(
-        self, graph: Graph, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]
+        self,
+        graph: Graph,
+        feeds: Mapping[str, np.ndarray],
+        outputs: Mapping[str, np.ndarray],
+        steps: Steps | None = None,
     ) -> Outcome | None:
         worst: Outcome | None = None
         for name, array in outputs.items():
@@ -190,6 +262,8 @@ class Bench:
                 graph, [pair], unit=self.unit, limit=self.limit, inputs={n: n for n in feeds}, observable=()
             )
             born = test.on(feeds, {}, {name: array})(pair)
+            if steps is not None and born.status == "fail" and born.ratio is not None:
+                born = steps.judged(name, array, self.limit) or born
             if born.status != "fail":
                 continue
             if worst is None or (born.ratio or 0.0) > (worst.born.ratio or 0.0):

@@ -33,12 +33,16 @@ def side_spec(
     }
 
 
-def form_of(transform: Transform, *, to_twin: bool) -> tuple[Any, Any]:
-    """A transform as (permutation, shape): what `turned` takes."""
+def form_of(transform: Transform, *, to_twin: bool) -> tuple[Any, Any, Any]:
+    """A transform as (permutation, shape, steps): what `turned` takes."""
+    steps = None
+    if transform.scale is not None:
+        dtype = transform.dtype if to_twin else None
+        steps = {"scale": transform.scale, "zero": transform.zero, "axis": transform.axis, "integers": dtype}
     if not to_twin:
-        return transform.perm, transform.shape
+        return transform.perm, transform.shape, steps
     perm = None if transform.perm is None else tuple(int(i) for i in np.argsort(transform.perm))
-    return perm, transform.twin_shape
+    return perm, transform.twin_shape, steps
 
 
 def origin_words(seed: Seed) -> str:

@@ -7,6 +7,8 @@ from twinnet.report.sentences.registry import plain, sayings, sentence
 sayings(
     {
         "precision.computed": "computed in {twin}",
+        "quantisation.coarse": "its scale is far too large: the values fill {used:.0%} of its range",
+        "quantisation.coarse_weights": "the scale of its weights is far too large: they fill {used:.0%} of their range",
         "quantisation.rounding": "the twin rounds {twin} where the network rounds {network}",
         "quantisation.overflows": "the twin overflows where the network saturates",
         "quantisation.zero_point": "zero point {twin} where the network has {network}",
