@@ -12,6 +12,7 @@ from typing import Any
 
 from twinnet.errors import UsageError
 from twinnet.report.figures import clean
+from twinnet.report.quoting import screen
 from twinnet.result import Fact, Result, ResultSet, StagedResult
 from twinnet.shrink.folder import Contents, check_target, start, write_folder
 from twinnet.shrink.seed import Seed, load_seeds
@@ -74,7 +75,7 @@ class Repro:
         else:
             lines.append(f"repair   with {self.repair} it is NOT gone ({last}): it has another cause as well")
         lines.append(f"files    {self.folder}/repro.py, {self.folder}/ISSUE.md")
-        return "\n".join(lines)
+        return screen("\n".join(lines))
 
     def to_json(self) -> str:
         """Machine-readable form."""

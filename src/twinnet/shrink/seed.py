@@ -207,12 +207,13 @@ def _load(path: Path) -> Seed:
 def _started(index: Mapping[str, Any]) -> tuple[str, ...]:
     """What the sides of a seed start besides their engines."""
     steps = index.get("steps")
-    twin = steps.get("twin") if isinstance(steps, dict) else None
+    sides = [index["network_side"], index["twin_side"]]
+    sides += [steps.get("twin")] if isinstance(steps, dict) else []
     found: list[str] = []
-    for side in (index["network_side"], index["twin_side"], twin):
-        engine = known_engine(str(side["engine"])) if isinstance(side, dict) and side.get("engine") else None
-        if engine is not None:
-            found += engine().starts(side.get("options") or {})
+    for side in sides:
+        if isinstance(side, dict) and side.get("engine"):
+            engine = known_engine(str(side["engine"]))
+            found += engine().starts(side.get("options") or {}) if engine is not None else ()
     return tuple(dict.fromkeys(found))
 
 
