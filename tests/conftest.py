@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput") and "TWINNET_TEST_CACHE" not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="twinnet-test-cache-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
-        os.environ["TWINNET_CACHE"] = folder.name
+        os.environ["TWINNET_CACHE"] = os.environ["XDG_STATE_HOME"] = folder.name
     elif "TWINNET_TEST_CACHE" in os.environ:
         # A cache that outlives the run, for those who run tests again and again.
         os.environ["TWINNET_CACHE"] = os.environ["TWINNET_TEST_CACHE"]

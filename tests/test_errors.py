@@ -122,7 +122,7 @@ def test_in_the_reader_of_exported_programs(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_in_a_reader_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.export.save(torch.export.export(torch.nn.ReLU(), (torch.ones(2),)), tmp_path / "net.pt2")
-    monkeypatch.setattr(pt2, "_check_program", broken)
+    monkeypatch.setattr(pt2, "rebuilt_program", broken)
     with pytest.raises(AttributeError, match="typo"):
         pt2.load_pt2(tmp_path / "net.pt2")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from twinnet.checking.options import Advise, Keep, Level, Limits, Options
 from twinnet.progress import Report, silent
 from twinnet.result import Result, ResultSet
+from twinnet.trust import trusting
 
 if TYPE_CHECKING:
     from twinnet.judge.tolerance import Tolerance, Tolerances
@@ -39,6 +40,7 @@ def check(
     limits: Limits | None = None,
     advise: Advise | None = None,
     debug_ir: str | Path | None = None,
+    trust: bool = False,
     argv: Sequence[str] = (),
     progress: Report = silent,
 ) -> Result | ResultSet:
@@ -66,6 +68,7 @@ def check(
         limits: Threads, memory and time that may be used.
         advise: Also find which segments to keep in float.
         debug_ir: Folder where compiling engines write their intermediate representation.
+        trust: Let code in a .pt2 file run; without it a file that holds any is refused.
         argv: The command line that started this check, for the report.
         progress: Called with the current step and the share of it that is done.
 
@@ -96,7 +99,8 @@ def check(
         debug_ir=debug_ir,
         progress=progress,
     )
-    return check_with(options, network, inputs, twin, out=out, argv=argv)
+    with trusting(trust):
+        return check_with(options, network, inputs, twin, out=out, argv=argv)
 
 
 def check_with(

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from twinnet.report.figures import grouped
+from twinnet.report.quoting import screen
 
 __all__ = ["Inspection", "Stage", "inspect", "render"]
 
@@ -42,8 +43,12 @@ class Inspection:
         return json.dumps(asdict(self), indent=1)
 
 
-def inspect(network: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Inspection:
+def inspect(
+    network: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None, trust: bool = False
+) -> Inspection:
     """Describe a network. A module with known input shapes is also exported, to list operators and shapes.
+
+    `trust` lets code in a .pt2 file run.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
@@ -53,7 +58,7 @@ def inspect(network: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None
     from twinnet.network import load_network
     from twinnet.onnx.network import OnnxNetwork
 
-    loaded = load_network(network, shape=shapes)
+    loaded = load_network(network, shape=shapes, trust=trust)
     return _onnx(loaded) if isinstance(loaded, OnnxNetwork) else _torch(loaded)
 
 
@@ -156,4 +161,4 @@ def render(found: Inspection, *, ops: bool = False) -> str:
     elif found.operators:
         total = sum(found.operators.values())
         lines.append(f"\n{grouped(total)} operators of {len(found.operators)} kinds; --ops counts them")
-    return "\n".join(lines)
+    return screen("\n".join(lines))

@@ -33,7 +33,7 @@ def progress(*, quiet: bool = False) -> Iterator[Report]:
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TimeElapsedColumn(),
     )

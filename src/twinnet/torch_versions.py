@@ -31,6 +31,7 @@ __all__ = [
     "operator_family",
     "pytree",
     "refuse_older",
+    "registered_type",
 ]
 
 OLDEST = "2.9"
@@ -115,6 +116,11 @@ def name_of_origin(node: Any) -> str:
     """The name of the originally exported node that this node was made from."""
     origin = node.meta.get("from_node")
     return origin[-1].name if origin else node.name
+
+
+def registered_type(name: object) -> Any:
+    """The class that this process registered as a structure of inputs or outputs under a name, or None."""
+    return pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE.get(name) if isinstance(name, str) else None
 
 
 def formula_functions() -> frozenset[str]:

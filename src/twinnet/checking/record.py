@@ -22,6 +22,7 @@ from twinnet.recording import SCHEMA, Recording, load_recording
 from twinnet.result import SideInfo
 from twinnet.store import write_tensors
 from twinnet.trace import DEFAULT_MEMORY, TraceBuilder
+from twinnet.trust import trusting
 
 __all__ = ["record", "record_with"]
 
@@ -38,6 +39,7 @@ def record(
     samples: int | None = None,
     seed: int = 0,
     limits: Limits | None = None,
+    trust: bool = False,
     progress: Report = silent,
 ) -> Recording:
     """Run one side and write its tensors to the folder `out`, which must be new or a recording already.
@@ -54,7 +56,8 @@ def record(
         limits=limits or Limits(),
         progress=progress,
     )
-    return record_with(options, network, inputs, out)
+    with trusting(trust):
+        return record_with(options, network, inputs, out)
 
 
 def record_with(options: Options, network: Any, inputs: Any, out: str | Path) -> Recording:

@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 
 from twinnet.errors import TwinnetError, machine_error
+from twinnet.report.quoting import screen
 
 __all__ = ["BUG", "bug_report", "end", "end_now"]
 
@@ -72,4 +73,5 @@ def bug_report(error: BaseException) -> str:
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError, ValueError):  # nobody listens, or stderr is full too
-        print(text.encode("utf-8", "replace").decode(), file=sys.stderr, flush=True)
+        sys.stderr.write(f"{screen(text)}\n".encode("utf-8", "replace").decode())
+        sys.stderr.flush()

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from twinnet.result import Result, ResultSet
 
-__all__ = ["command_line", "write_repro"]
+__all__ = ["command_line", "say", "write_repro"]
+
+
+def say(text: object, *, err: bool = False) -> None:
+    """Print text of any origin; verbs print with nothing else. Names in it cannot control the terminal."""
+    import typer
+
+    from twinnet.report.quoting import screen
+
+    typer.echo(screen(text), err=err)
 
 
 def command_line() -> tuple[str, ...]:
@@ -18,8 +27,6 @@ def command_line() -> tuple[str, ...]:
 
 def write_repro(result: Result | ResultSet, *, silent: bool) -> None:
     """Write the repro of a result that did not pass into its run folder; print why if it cannot be made."""
-    import typer
-
     from twinnet.errors import UsageError
     from twinnet.progress import progress
     from twinnet.shrink import repro
@@ -30,4 +37,4 @@ def write_repro(result: Result | ResultSet, *, silent: bool) -> None:
     except UsageError as error:
         made = f"repro    {error}"
     if not silent:
-        typer.echo(f"\n{made}")
+        say(f"\n{made}")

@@ -34,6 +34,7 @@ def command(
             "--names", metavar="FILE", help="Which tensor of B is which of A (.json, .toml, or lines a = b)."
         ),
     ] = None,
+    trust: o.Trust = False,
     stated: o.Stated,
     out: o.Out = None,
     answer: o.Answer,

@@ -8,6 +8,7 @@ import typer
 
 from twinnet.cli import options as o
 from twinnet.cli._groups import grouped
+from twinnet.cli._screen import say
 
 __all__ = ["command"]
 
@@ -42,7 +43,7 @@ def command(
         options = running.options(progress=report)
         stopped = stop_at_check(network, running.inputs, twin, folder=folder, options=options)
     if not quiet:
-        typer.echo(repr(stopped.result))
-        typer.echo("")
+        say(repr(stopped.result))
+        say("")
     # Flush, for programs that read our output line by line.
     serve_stopped(stopped, settings, say=lambda text: print(text, flush=True))

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from twinnet.cli._screen import say
+
 __all__ = ["command"]
 
 
@@ -21,5 +23,5 @@ def command(
 
     with progress() as report:
         text, code = run_demo(out, report)
-    typer.echo(text)
+    say(text)
     raise typer.Exit(code)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from twinnet.cli import options as o
+from twinnet.cli._screen import say
 
 __all__ = ["command"]
 
@@ -17,6 +18,7 @@ def command(
     ],
     b: Annotated[str, typer.Argument(metavar="B", help="The other network, of any format.")],
     shape: o.Shape = None,
+    trust: o.Trust = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare two networks without running them: layers, attributes, weights, inputs and outputs.
@@ -27,6 +29,6 @@ def command(
     """
     from twinnet.structure import diff
 
-    found = diff(a, b, shapes=o.shapes(shape))
-    typer.echo(found.to_json() if as_json else repr(found))
+    found = diff(a, b, shapes=o.shapes(shape), trust=trust)
+    say(found.to_json() if as_json else repr(found))
     raise typer.Exit(found.exit_code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
+from twinnet.cli._screen import say
 
 if TYPE_CHECKING:
     from twinnet.plugins import Kind
@@ -45,8 +45,8 @@ def command() -> None:
     for kind in KINDS[1:]:
         said += _added(kind) if plugins(kind) else []
     for line in said:
-        typer.echo(line)
-    typer.echo("\nspec: ENGINE[?key=value&key=value][:FILE]     example: --twin 'onnxruntime?opt=off'")
+        say(line)
+    say("\nspec: ENGINE[?key=value&key=value][:FILE]     example: --twin 'onnxruntime?opt=off'")
 
 
 def _added(kind: Kind) -> list[str]:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from twinnet.cli._screen import say
+
 __all__ = ["command"]
 
 
@@ -17,8 +19,8 @@ def command(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
     found = environment()
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
+        say(json.dumps(found, indent=1))
         return
     width = max(map(len, found))
     for name, value in found.items():
-        typer.echo(f"{name:<{width}}  {value}")
+        say(f"{name:<{width}}  {value}")

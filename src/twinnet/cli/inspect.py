@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from twinnet.cli import options as o
+from twinnet.cli._screen import say
 
 __all__ = ["command"]
 
@@ -15,10 +16,11 @@ def command(
     network: o.Network,
     ops: Annotated[bool, typer.Option("--ops", help="Count the operators of each kind.")] = False,
     shape: o.Shape = None,
+    trust: o.Trust = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the stages, shapes, parameters and operators of a module or file."""
     from twinnet.inspection import inspect, render
 
-    found = inspect(network, shapes=o.shapes(shape))
-    typer.echo(found.to_json() if as_json else render(found, ops=ops))
+    found = inspect(network, shapes=o.shapes(shape), trust=trust)
+    say(found.to_json() if as_json else render(found, ops=ops))

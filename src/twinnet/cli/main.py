@@ -28,6 +28,7 @@ from twinnet.cli import (
     repro,
     show,
 )
+from twinnet.cli._screen import say
 from twinnet.cli._verbs import Verbs
 
 __all__ = ["app", "main"]
@@ -74,7 +75,7 @@ def _version(asked: bool) -> None:
     if asked:
         from twinnet import __version__
 
-        typer.echo(f"twinnet {__version__}")
+        say(f"twinnet {__version__}")
         raise typer.Exit
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
+from twinnet.cli._screen import say
+
 if TYPE_CHECKING:
     from twinnet.checking.options import Limits, Options
     from twinnet.debugger.settings import Settings
@@ -26,11 +28,28 @@ __all__ = [
     "Running",
     "Shape",
     "Stated",
+    "Trust",
     "Verbose",
     "parse_memory",
     "shapes",
 ]
 
+
+def _trust(context: typer.Context, given: bool) -> bool:
+    from twinnet.trust import trusting
+
+    context.with_resource(trusting(given))
+    return given
+
+
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        callback=_trust,
+        help="Allow code in a .pt2 file to run, and programs that a run folder from elsewhere names.",
+    ),
+]
 Network = Annotated[
     str,
     typer.Argument(
@@ -121,6 +140,8 @@ class Running:
         ),
     ] = None
 
+    trust: Trust = False
+
     def options(self, **more: Any) -> Options:
         """The options of a check; `inputs` are passed separately."""
         from twinnet.checking.options import Options
@@ -205,10 +226,10 @@ class Answer:
         if self.as_json:
             from twinnet.report.json_file import dump_result
 
-            typer.echo(dump_result(result))
+            say(dump_result(result))
             return
         if self.quiet:
-            typer.echo(result.verdict)
+            say(result.verdict)
             return
         from rich.console import Console
 
@@ -216,7 +237,7 @@ class Answer:
 
         print_result(result, Console(highlight=False, soft_wrap=False), self.verbose)
         if unmatched:
-            typer.echo(render_unmatched(result))
+            say(render_unmatched(result))
 
     def leave(self, result: Result | ResultSet) -> NoReturn:
         """Exit with the exit code of the result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from twinnet.cli import options as o
 from twinnet.cli._groups import grouped
+from twinnet.cli._screen import say
 
 __all__ = ["command"]
 
@@ -35,8 +37,8 @@ def command(
     if quiet:
         return
     size = sum(f.stat().st_size for f in made.folder.rglob("*") if f.is_file())
-    typer.echo(
+    say(
         f"recorded {len(made.sites)} sites of {made.side.name} ({made.side.engine} {made.side.version}), "
         f"{count(len(made.samples), 'sample')}, {size / 1e6:.1f} MB in {made.folder}"
     )
-    typer.echo(f"next     twinnet compare {made.folder} OTHER_RECORDING")
+    say(f"next     twinnet compare {shlex.quote(str(made.folder))} OTHER_RECORDING")

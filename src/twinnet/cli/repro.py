@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from twinnet.cli import options as o
+from twinnet.cli._screen import say
 
 __all__ = ["command"]
 
@@ -27,6 +28,7 @@ def command(
             "--confidential", help="Random weights and data, no names, as far as the fault still shows."
         ),
     ] = False,
+    trust: o.Trust = False,
     quiet: o.Quiet = False,
     as_json: o.Json = False,
 ) -> None:
@@ -41,6 +43,6 @@ def command(
     from twinnet.shrink import repro
 
     with progress(quiet=quiet or as_json) as report:
-        made = repro(run, out, confidential=confidential, finding=finding - 1, progress=report)
-    typer.echo(made.to_json() if as_json else str(made.folder) if quiet else str(made))
+        made = repro(run, out, confidential=confidential, finding=finding - 1, trust=trust, progress=report)
+    say(made.to_json() if as_json else str(made.folder) if quiet else str(made))
     raise typer.Exit(0 if made.confirmed else 3)

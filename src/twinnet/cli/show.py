@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from twinnet.cli import options as o
+from twinnet.cli._screen import say
 
 __all__ = ["command"]
 
@@ -26,8 +27,8 @@ def command(
     from twinnet.result import Result
 
     if browser:
-        typer.echo(open_report(run))
+        say(open_report(run))
     elif site is None:
         o.Answer(verbose=verbose).give(Result.load(run), unmatched=unmatched)
     else:
-        typer.echo(draw_site(run, site, ascii_only=ascii_only))
+        say(draw_site(run, site, ascii_only=ascii_only))

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from twinnet.errors import EngineError, UsageError
+from twinnet.report.quoting import screen
 
 __all__ = ["Client", "attach", "complete", "unfinished"]
 
@@ -109,7 +110,7 @@ def _print(*answers: dict[str, Any]) -> int:
     for answer in answers:
         ok = bool(answer.get("ok"))
         if answer.get("text"):
-            print(answer["text"], flush=True)
+            print(screen(answer["text"]), flush=True)
     return 0 if ok else 1
 
 

@@ -81,6 +81,10 @@ def tensor_files(names: list[str], types: dict[str, Any], form: str, folder: str
         }
         one = "tensors" if form == "safetensors" else str(index)
         file = filled(pattern, item) if pattern else f"{one}.{endings[form]}"
+        if Path(file).is_absolute() or ".." in Path(file).parts:
+            raise ValueError(
+                f"the name {name!r} of a tensor leads out of the folder of its files ({pattern})"
+            )
         found.append({**item, "file": str(Path(folder, file))})
     return found
 

@@ -220,6 +220,15 @@ class Engine(ABC):
         """The options passed to `Standalone.run` for a spec with these options and this file."""
         return dict(options)
 
+    def starts(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        """What these options of `standalone_options` start, load or write besides the engine itself, in words.
+
+        A run folder from somebody else that has such options needs `--trust`.
+        """
+        return tuple(
+            f"{self.name} with {k}={v}" for k, v in options.items() if k.startswith(("config.", "flag."))
+        )
+
     def save_optimised(self, file: str, options: Mapping[str, str], target: Path, job: Job) -> str:
         """Write an ONNX file as optimised under these options; returns a description of what was written."""
         raise EngineError(f"{self.name} does not show what its optimiser makes", stage="optimise")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,15 @@ class CommandEngine(Engine):
         from twinnet.engines._toolchain import Toolchain
 
         return {"description": Toolchain.read(file, options, job).told()}
+
+    def starts(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        try:
+            told = json.loads(options["description"])
+            lines = [*told["compile"], *told["run"]]
+            shown = (" ".join(p if isinstance(p, str) else str(p["text"]) for p in line) for line in lines)
+            return tuple(shown) or ("a program",)
+        except (KeyError, TypeError, ValueError):
+            return ("a program that is not described",)
 
 
 class CommandSession(CompiledSession["_Built"]):

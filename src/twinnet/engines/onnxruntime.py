@@ -125,6 +125,10 @@ class OnnxRuntimeEngine(Engine):
         given = _settled(options)
         return given | {"python": str(find_python(given["python"]))} if "python" in given else given
 
+    def starts(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        elsewhere = (str(options["python"]),) if "python" in options else ()
+        return elsewhere + super().starts(options)
+
     def save_optimised(self, file: str, options: Mapping[str, str], target: Path, job: Job) -> str:
         level = options.get("opt", "all")
         session = self.open(None, {"opt": level}, file, job)

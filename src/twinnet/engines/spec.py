@@ -57,7 +57,8 @@ def file_name(text: str, most: int | None = None) -> str:
     >>> file_name("nets/a.onnx?opt=off", 16)
     'nets-a.onnx-opt-'
     """
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text)[:most]
+    made = "".join(c if c.isalnum() or c in "-_." else "-" for c in text)[:most]
+    return made if made.strip(".") else "-"
 
 
 def parse_spec(text: str) -> Spec:

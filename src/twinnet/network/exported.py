@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch.export import ExportedProgram
 
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, foreign_as
 from twinnet.network.arrays import dtype_name, to_tensor
 from twinnet.network.base import Network
+from twinnet.network.outputs import computed_outputs
 from twinnet.network.pt2 import load_pt2
 from twinnet.network.torch_network import Example, input_placeholders, leaf_names, name_tensors, output_nodes
 from twinnet.signature import Signature, TensorSpec
@@ -35,7 +36,8 @@ class ExportedNetwork(Network):
 
     def __init__(self, program: ExportedProgram, *, name: str = "program", path: Path | None = None) -> None:
         self.program = program
-        self.module: torch.nn.Module = program.module()
+        with foreign_as(lambda error: UsageError(f"{name} is not a complete program: {error}")):
+            self.module: torch.nn.Module = program.module()
         self._names = input_placeholders(program)
         self._decomposed: ExportedProgram | None = None
         self.example: Example | None = None
@@ -50,7 +52,7 @@ class ExportedNetwork(Network):
 
     @classmethod
     def load(cls, path: Path, *, name: str = "") -> ExportedNetwork:
-        """Read a .pt2 file; nothing in it is executed."""
+        """Read a .pt2 file; nothing in it is executed unless it is trusted."""
         return cls(load_pt2(path), name=name or path.stem, path=path)
 
     def unflatten(self, inputs: Mapping[str, Any]) -> Example:
@@ -87,7 +89,7 @@ class ExportedNetwork(Network):
         """The program as a graph of functional ATen operators."""
         if self._decomposed is None:
             with torch.no_grad():
-                self._decomposed = self.program.run_decompositions({})
+                self._decomposed = computed_outputs(self.program.run_decompositions({}))
         return self._decomposed
 
     def placeholders(self, program: ExportedProgram | None = None) -> dict[str, str]:

@@ -12,6 +12,7 @@ from twinnet.network.base import Network
 from twinnet.network.formats import FORMATS, reader_of
 from twinnet.network.sniff import describe_file
 from twinnet.pyfile import call_user, is_reference, kind_words, load_attribute, split_reference
+from twinnet.trust import trusting
 
 if TYPE_CHECKING:
     import torch
@@ -24,7 +25,12 @@ Shapes = Mapping[str, Iterable[int]]
 
 
 def load_network(
-    ref: Any, *, shape: Shapes | Iterable[int] | None = None, example: Any = None, name: str | None = None
+    ref: Any,
+    *,
+    shape: Shapes | Iterable[int] | None = None,
+    example: Any = None,
+    name: str | None = None,
+    trust: bool = False,
 ) -> Network:
     """Load the network that `ref` refers to.
 
@@ -32,13 +38,14 @@ def load_network(
     string or path: `file.py:factory`, `package.module:factory`, an .onnx or a .pt2 file (known by content), or the
     folder of an experiment.
     `shape` gives input shapes, `{"x": (1, 3, 640, 640)}`, or one shape for a single input. `example` gives example
-    inputs of a module.
+    inputs of a module. `trust` lets code in a .pt2 file run; without it a file that holds any is refused.
 
     >>> import torch
     >>> load_network(torch.nn.Linear(2, 3), shape=(1, 2)).signature.inputs[0].shape
     (1, 2)
     """
-    network = _load(ref, example, name or "")
+    with trusting(trust):
+        network = _load(ref, example, name or "")
     if shape is None:
         return network
     if isinstance(shape, Mapping):

@@ -1,19 +1,19 @@
 """Open a .pt2 file without running any code inside it.
 
-`torch.export.load` unpickles some payloads without restriction, evaluates expressions as text and resolves operators
-by attribute path. An untrusted file must not get that far, so the archive is inspected first: anything that needs
-unrestricted unpickling, names code, or holds expressions beyond arithmetic is refused.
+`torch.export.load` unpickles without restriction, evaluates texts and makes Python source of names. So the file itself
+is never handed to it: its members are read and checked here, and PyTorch loads an archive that was written from what
+was checked. A file that needs more than that is refused, unless it is trusted.
 """
 
 from __future__ import annotations
 
-import ast
 import io
 import json
 import math
-import re
+import sys
+import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,39 +21,41 @@ import torch
 from torch.export import ExportedProgram
 
 from twinnet.errors import UsageError, foreign_as
+from twinnet.network.pt2_program import Unsafe, is_plain, is_variable, rebuilt_program, rebuilt_type
 from twinnet.progress import quiet
-from twinnet.torch_versions import formula_functions, is_higher_order, is_operator
+from twinnet.trust import is_trusted
 
 __all__ = ["load_pt2"]
 
-_SYMBOL = re.compile(r"[a-z]{1,4}\d+")
-_FORMULA = re.compile(
-    "Symbol|Integer|Float|Rational|Add|Mul|Pow|Max|Min|Mod|Abs|Eq|Ne|Lt|Le|Gt|Ge|And|Or|Not|Equality|Unequality|"
-    "LessThan|StrictLessThan|GreaterThan|StrictGreaterThan|Piecewise|ExprCondPair|floor|ceiling|oo|true|false|"
-    "BooleanTrue|BooleanFalse"
-)
-_SYNTAX = (
-    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.keyword, ast.Load),
-    *(ast.operator, ast.unaryop, ast.cmpop, ast.boolop),
-)
-_OPERATORS = re.compile(
-    "add|sub|mul|truediv|floordiv|mod|pow|neg|pos|abs|lt|le|gt|ge|eq|ne|and_|or_|xor|not_|lshift|rshift|getitem"
-)
-# Operators of torch that reach the file system.
-_FORBIDDEN = ("from_file", "save", "load")
+_IN_MEMORY = 1 << 28
+"""A larger copy is written to a temporary file."""
+_MOST_ELEMENTS = 1 << 31
+"""Of a tensor that repeats what is stored."""
 
 
 def load_pt2(path: Path) -> ExportedProgram:
     """Load the program in `path`; a `UsageError` if it is damaged, too new, or not safe to load."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-            if damaged:
-                raise UsageError(f"{path} is damaged: {damaged} fails its checksum")
-            _inspect(archive, path)
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
-        raise UsageError(f"{path} is not a readable exported program: {error}") from error
+    if is_trusted():
+        return _load(path, path)
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as copy:
+        try:
+            with zipfile.ZipFile(path) as archive, zipfile.ZipFile(copy, "w", zipfile.ZIP_STORED) as made:
+                _Copy(path, archive, made).write()
+        except Unsafe as why:
+            raise UsageError(
+                f"{path} {why}; loading it could run code from the file, so it is refused",
+                hint="give the network as code (file.py:factory), or allow it with --trust (trust=True) if you know "
+                "who made the file",
+            ) from None
+        except RecursionError:
+            raise UsageError(f"{path} is damaged: its program nests too deeply") from None
+        except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+            raise UsageError(f"{path} is not a readable exported program: {error}") from error
+        copy.seek(0)
+        return _load(path, copy)
 
+
+def _load(path: Path, source: Any) -> ExportedProgram:
     def refused(error: BaseException) -> UsageError:
         return UsageError(
             f"{path} cannot be loaded by PyTorch {torch.__version__}: {str(error) or type(error).__name__}",
@@ -61,163 +63,151 @@ def load_pt2(path: Path) -> ExportedProgram:
         )
 
     with quiet("torch.export", "torch._export"), foreign_as(refused):
-        return torch.export.load(path)
+        return torch.export.load(source)
 
 
-def _inspect(archive: zipfile.ZipFile, path: Path) -> None:
-    names = archive.namelist()
-    # torch looks members up without regard to case; a second one of a name could hide from this inspection.
-    if (
-        len({name.lower() for name in names}) != len(names)
-        or len({name.split("/")[0] for name in names}) != 1
-    ):
-        raise _refused(path, "holds several members of one name, or several archives")
-    members = {name.partition("/")[2].lower(): name for name in names}
-    if any(member.startswith("data/aotinductor/") for member in members):
-        raise _refused(path, "holds compiled machine code")
-    if "models/model.json" not in members:
-        raise UsageError(f"{path} holds no exported program called 'model'")
-    for member, name in members.items():
-        if member.endswith("_config.json") and member.startswith(("data/weights/", "data/constants/")):
-            _check_payloads(archive, members, member, path)
-        elif member.endswith(".pt"):
-            _check_pickle(archive.read(name), path, member)
-        elif member.startswith("models/"):
-            _check_program(_json(archive.read(name), path, member), path)
+class _Copy:
+    """Checks the members of an archive and writes those that PyTorch needs to another."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile, made: zipfile.ZipFile) -> None:
+        self.path, self.archive, self.made = path, archive, made
+        names = archive.namelist()
+        # PyTorch looks members up without regard to case.
+        if (
+            len({name.lower() for name in names}) != len(names)
+            or len({name.split("/")[0] for name in names}) != 1
+        ):
+            raise Unsafe("holds several members of one name, or several archives")
+        self.members = {info.filename.partition("/")[2].lower(): info for info in archive.infolist()}
+        if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
+            raise UsageError(
+                f"{path} is a compressed archive", hint="torch.export.save writes one without compression"
+            )
+        if sum(info.file_size for info in archive.infolist()) > path.stat().st_size:
+            raise UsageError(f"{path} is damaged: its members are larger than the file")
+
+    def write(self) -> None:
+        """Write the copy; raises `Unsafe` or `UsageError`."""
+        if any(member.startswith("data/aotinductor/") for member in self.members):
+            raise Unsafe("holds compiled machine code")
+        if "models/model.json" not in self.members:
+            raise UsageError(f"{self.path} holds no exported program called 'model'")
+        order = self.read("byteorder").decode(errors="replace") if "byteorder" in self.members else ""
+        if order not in ("", sys.byteorder):
+            raise UsageError(f"{self.path} was written on a machine with another byte order ({order[:10]})")
+        self.put("archive_format", b"pt2")
+        self.put("archive_version", self.number("archive_version"))
+        self.put(".data/version", self.number(".data/version"))
+        self.put("byteorder", sys.byteorder.encode())
+        self.put("models/model.json", json.dumps(rebuilt_program(self.json("models/model.json"))).encode())
+        for folder, file in (("weights", "weight"), ("constants", "tensor")):
+            if f"data/{folder}/model.pt" in self.members:
+                self.put(f"data/{folder}/model.pt", self.pickled(f"data/{folder}/model.pt"))
+            elif f"data/{folder}/model_{folder}_config.json" in self.members:
+                self.payloads(f"data/{folder}", f"model_{folder}_config.json", file)
+        if "data/sample_inputs/model.pt" in self.members:
+            self.put("data/sample_inputs/model.pt", self.pickled("data/sample_inputs/model.pt"))
+
+    def payloads(self, folder: str, config: str, prefix: str) -> None:
+        """Weights or constants: the list of them, and each file once under a name of its own."""
+        told = self.json(f"{folder}/{config}").get("config")
+        entries = told if isinstance(told, dict) else {"": None}
+        written: dict[tuple[str, bool], str] = {}
+        made: dict[str, Any] = {}
+        for name, entry in entries.items():
+            if not isinstance(entry, dict):
+                raise UsageError(f"{self.path} is damaged: {config} does not list payloads")
+            file, pickled = str(entry.get("path_name", "")), bool(entry.get("use_pickle"))
+            if file.lower().startswith(("custom_obj", "opaque_obj")):
+                raise Unsafe(f"holds a pickled object ({folder}/{file[:60]})")
+            member = f"{folder}/{file.lower()}"
+            if member not in self.members:
+                raise UsageError(f"{self.path} is damaged: {member[:80]} is missing")
+            if not is_plain(name):
+                raise Unsafe(f"holds a name with characters that are not allowed: {name!r:.60}")
+            if (member, pickled) not in written:
+                written[member, pickled] = f"{prefix}_{len(written)}"
+                data = self.pickled(member, tensor=True) if pickled else self.read(member)
+                self.put(f"{folder}/{written[member, pickled]}", data)
+            kind = None if pickled else rebuilt_type(entry.get("tensor_meta"))
+            if kind is not None:
+                self.check_size(kind, self.members[member].file_size, name)
+            made[name] = {
+                "path_name": written[member, pickled],
+                "is_param": bool(entry.get("is_param")),
+                "use_pickle": pickled,
+                "tensor_meta": kind,
+            }
+        self.put(f"{folder}/{config}", json.dumps({"config": made}).encode())
+
+    def check_size(self, kind: Mapping[str, Any], stored: int, name: str) -> None:
+        """A few bytes must not become a tensor that fills the memory."""
+        sizes = kind.get("sizes")
+        numbers = [size.get("as_int") if isinstance(size, dict) else None for size in sizes or ()]
+        if not isinstance(sizes, list) or not all(isinstance(n, int) and n >= 0 for n in numbers):
+            raise UsageError(f"{self.path} is damaged: {name} has no plain shape")
+        if (count := math.prod(n for n in numbers if n is not None)) > (
+            max(stored, _MOST_ELEMENTS) if stored else 0
+        ):
+            raise UsageError(
+                f"{self.path} is damaged: {name} has {count} elements, but {stored} bytes are stored"
+            )
+
+    def pickled(self, member: str, *, tensor: bool = False) -> bytes:
+        """A pickle of tensors and containers, loaded with `weights_only` and saved again; empty stays empty."""
+        data = self.read(member)
+        if not data:
+            return data
+        unsafe = Unsafe(f"needs unrestricted unpickling ({member})")
+        with foreign_as(lambda _: unsafe):
+            found = torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
+        if (tensor and not isinstance(found, torch.Tensor)) or not _is_data(found):
+            raise unsafe
+        buffer = io.BytesIO()
+        torch.save(found, buffer)
+        return buffer.getvalue()
+
+    def read(self, member: str) -> bytes:
+        """The bytes of a member."""
+        info = self.members[member]
+        try:
+            return self.archive.read(info)
+        except zipfile.BadZipFile:
+            raise UsageError(f"{self.path} is damaged: {info.filename} fails its checksum") from None
+
+    def number(self, member: str) -> bytes:
+        """A version number."""
+        data = self.read(member).strip() if member in self.members else b"0"
+        if not data.isdigit() or len(data) > 4:
+            raise UsageError(f"{self.path} is damaged: {member} is not a number")
+        return data
+
+    def json(self, member: str) -> dict[str, Any]:
+        """A member that is a JSON object."""
+        try:
+            found = json.loads(self.read(member))
+        except ValueError as error:
+            raise UsageError(f"{self.path} is damaged: {member} is not valid JSON") from error
+        if not isinstance(found, dict):
+            raise UsageError(f"{self.path} is damaged: {member} is not a JSON object")
+        return found
+
+    def put(self, member: str, data: bytes) -> None:
+        """Write one member of the copy."""
+        self.made.writestr(f"model/{member}", data)
 
 
-def _check_payloads(archive: zipfile.ZipFile, members: dict[str, str], member: str, path: Path) -> None:
-    folder = member.rpartition("/")[0]
-    config = _json(archive.read(members[member]), path, member).get("config") or {}
-    for entry in config.values() if isinstance(config, dict) else [None]:
-        if not isinstance(entry, dict):
-            raise UsageError(f"{path} is damaged: {member} does not list payloads")
-        file = str(entry.get("path_name", "")).lower()
-        if "/" in file or ".." in file:
-            raise _refused(path, f"names a payload outside its folder ({file})")
-        if file.startswith(("custom_obj", "opaque_obj")):
-            raise _refused(path, f"holds a pickled object ({folder}/{file})")
-        if entry.get("use_pickle"):
-            if f"{folder}/{file}" not in members:
-                raise UsageError(f"{path} is damaged: {folder}/{file} is missing")
-            _check_pickle(archive.read(members[f"{folder}/{file}"]), path, f"{folder}/{file}")
-
-
-def _check_pickle(data: bytes, path: Path, name: str) -> None:
-    if not data:
-        return
-    with foreign_as(lambda _: _refused(path, f"needs unrestricted unpickling ({name})")):
-        torch.load(io.BytesIO(data), weights_only=True, map_location="cpu")
-
-
-def _check_program(program: dict[str, Any], path: Path) -> None:
-    for key, value in _strings(program):
-        if key == "target" and _looks_like_code(value) and not _is_operator(value):
-            raise _refused(path, f"calls {value}, which is not an operator")
-        if key == "expr_str" and not _is_arithmetic(value):
-            raise _refused(path, f"holds an expression that is not arithmetic: {value[:60]}")
-        if key in ("in_spec", "out_spec") and not _is_plain_tree(value):
-            raise _refused(path, "names a Python class or function in its input structure")
-    for symbol in program.get("range_constraints") or {}:
-        if not _is_arithmetic(symbol):
-            raise _refused(path, f"holds an expression that is not arithmetic: {symbol[:60]}")
-
-
-def _strings(value: Any) -> Iterator[tuple[str, str]]:
-    """Every (key, string) inside a JSON value, without recursion: graphs nest deeply."""
-    stack: list[tuple[str, Any]] = [("", value)]
-    while stack:
-        key, value = stack.pop()
-        if isinstance(value, str):
-            yield key, value
-        elif isinstance(value, dict):
-            stack.extend(value.items())
-        elif isinstance(value, list):
-            stack.extend((key, item) for item in value)
-
-
-def _looks_like_code(target: str) -> bool:
-    """Whether a target is that of a node: the graph signature also has a key "target", for parameter names."""
-    return target.startswith(("torch", "_operator", "math", "#"))
-
-
-def _is_operator(target: str) -> bool:
-    parts = target.split(".")
-    if any(part.startswith("__") for part in parts):
-        return False
-    if parts[0] == "_operator":
-        return len(parts) == 2 and _OPERATORS.fullmatch(parts[1]) is not None
-    if parts[0] == "math":
-        return len(parts) == 2 and callable(getattr(math, parts[1], None))
-    if parts[0] != "torch":
-        return target.startswith("#")
-    if len(parts) == 2:
-        return parts[1].startswith(("sym_", "_sym_"))
-    if parts[1] != "ops":
-        return False
-    found: Any = torch.ops
-    for part in parts[2:]:
-        if not hasattr(found, part):
-            return True  # an operator that is not installed: torch names it when it loads the program
-        found = getattr(found, part)
-    if is_operator(found):
-        return found._schema.name.split("::")[1] not in _FORBIDDEN
-    return is_higher_order(found)
-
-
-def _is_arithmetic(text: str) -> bool:
-    """Whether sympy, which evaluates text as Python, would only build a formula from it."""
-    try:
-        tree = ast.parse(text, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    functions = formula_functions()
-
-    def known(name: str) -> bool:
-        return _FORMULA.fullmatch(name) is not None or name in functions
-
-    # Strings may name a symbol or spell a number; anywhere else sympy would evaluate them in turn.
-    texts = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            if not isinstance(node.func, ast.Name) or not known(node.func.id):
-                return False
-            if node.func.id in ("Symbol", "Integer", "Float", "Rational"):
-                texts.update(id(a) for a in node.args if isinstance(a, ast.Constant) and _plain(a.value))
-        elif isinstance(node, ast.Name):
-            if not known(node.id) and not _SYMBOL.fullmatch(node.id):
-                return False
-        elif isinstance(node, ast.Constant):
-            if not isinstance(node.value, (int, float)) and id(node) not in texts:
-                return False
-        elif not isinstance(node, _SYNTAX):
+def _is_data(value: Any, level: int = 0) -> bool:
+    """Tensors, numbers and plain texts in containers: PyTorch makes source of the keys and of fixed texts."""
+    if isinstance(value, (tuple, list)):
+        return all(_is_data(item, level + 1) for item in value)
+    if isinstance(value, dict):
+        keys = all(is_plain(k) if isinstance(k, str) else isinstance(k, (int, float)) for k in value)
+        if level == 1 and not all(is_variable(k) for k in value):
             return False
-    return True
-
-
-def _plain(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[\w.+-]{1,64}", value) is not None
-
-
-def _is_plain_tree(text: str) -> bool:
-    """Structures may name containers; not modules to import (defaultdict factories, enum classes)."""
-    if "__enum__" in text:
-        return False
-    return all(m == "builtins" for m in re.findall(r'default_factory_module\\*"\s*:\s*\\*"([^"\\]*)', text))
-
-
-def _json(data: bytes, path: Path, name: str) -> dict[str, Any]:
-    try:
-        found = json.loads(data)
-    except ValueError as error:
-        raise UsageError(f"{path} is damaged: {name} is not valid JSON") from error
-    if not isinstance(found, dict):
-        raise UsageError(f"{path} is damaged: {name} is not a JSON object")
-    return found
-
-
-def _refused(path: Path, why: str) -> UsageError:
-    return UsageError(
-        f"{path} {why}; loading it could run code from the file, so it is refused",
-        hint="give the network as code instead: file.py:factory",
+        return keys and all(_is_data(item, level + 1) for item in value.values())
+    if isinstance(value, str):
+        return is_plain(value)
+    return value is None or isinstance(
+        value, (torch.Tensor, bool, int, float, complex, torch.dtype, torch.device)
     )

@@ -202,7 +202,7 @@ class OnnxGraph:
                 cuts.append(i + 1)
                 filled = 0
         cuts.append(end)
-        return [self._piece(a, b, watched, last_use) for a, b in pairwise(cuts) if a < b]
+        return [self._piece(a, b, watched, last_use) for a, b in pairwise(cuts) if a < b or not end]
 
     def _piece(self, start: int, stop: int, watched: set[str], last_use: Mapping[str, int]) -> Piece:
         made = [n for node in self.nodes[start:stop] for n in node.output if n]

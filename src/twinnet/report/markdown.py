@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from twinnet.report import figures, staged, words
 from twinnet.report.advice import advice_words
+from twinnet.report.quoting import code_block, code_span, prose
 from twinnet.report.sentences import words as said
 from twinnet.result import Finding, Result, ResultSet, StagedResult
 
@@ -29,42 +28,51 @@ def render_markdown(result: Result | ResultSet) -> str:
         site = one.findings[0].place if one.findings else one.first_failing
         worst = "" if ratio is None or one.verdict == "ERROR" else figures.times(ratio)
         verdict = f"{_MARKS[one.verdict]} {one.verdict}{' (weak)' if one.evidence == 'weak' else ''}"
-        cells = (_code(one.twin.spec or one.twin.name), verdict, worst, _code(site.label) if site else "")
+        cells = (
+            code_span(one.twin.spec or one.twin.name),
+            verdict,
+            worst,
+            code_span(site.label) if site else "",
+        )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", *(_one(one) for one in result.results)])
 
 
 def _stages(result: StagedResult) -> str:
     """The stages as a table, then the check of the one where the difference enters."""
-    title = f"{_code(result.network.name)} to {_code(result.twin)}"
+    title = f"{code_span(result.network.name)} to {code_span(result.twin)}"
     lines = [
         f"## {_MARKS[result.verdict]} {result.verdict}: {title}",
         "",
-        f"**{_prose(staged.verdict_words(result))}**",
+        f"**{prose(staged.verdict_words(result))}**",
         "",
         f"| {' | '.join(staged.HEAD)} |",
         f"|{'---|' * len(staged.HEAD)}",
-        *(f"| {' | '.join(_prose(cell) for cell in staged.cells(stage))} |" for stage in result.stages),
+        *(f"| {' | '.join(prose(cell) for cell in staged.cells(stage))} |" for stage in result.stages),
     ]
-    lines += ["", *(f"- {_code(name)}: {_prose(reason)}" for name, reason in staged.reasons(result))]
+    lines += ["", *(f"- {code_span(name)}: {prose(reason)}" for name, reason in staged.reasons(result))]
     entered = result.entered
     whole = result.result_of(entered) if entered is not None else None
     return "\n".join([*lines, "", _one(whole) if whole is not None else ""])
 
 
 def _one(result: Result) -> str:
-    title = f"{_code(result.network.name)} and {_code(result.twin.spec or result.twin.name)}"
+    title = f"{code_span(result.network.name)} and {code_span(result.twin.spec or result.twin.name)}"
     lines = [
         f"### {_MARKS[result.verdict]} {result.verdict}: {title}",
         "",
-        f"**{_prose(words.verdict_words(result))}**",
+        f"**{prose(words.verdict_words(result))}**",
     ]
     if weak := words.weak_words(result):
-        lines += ["", f"\u26a0\ufe0f Evidence is {_prose(weak)}."]
+        lines += ["", f"\u26a0\ufe0f Evidence is {prose(weak)}."]
     if result.verdict == "ERROR":
         lines += [
             "",
-            _block([*result.error.strip().splitlines(), *result.log.strip().splitlines()[-_LOG_LINES:]]),
+            code_block(
+                "\n".join(
+                    [*result.error.strip().splitlines(), *result.log.strip().splitlines()[-_LOG_LINES:]]
+                )
+            ),
         ]
     if result.findings:
         lines += ["", "| born in | source | x noise floor | share | cause |", "|---|---|---:|---:|---|"]
@@ -72,25 +80,26 @@ def _one(result: Result) -> str:
         if (rest := len(result.findings) - _MOST_FINDINGS) > 0:
             lines += ["", f"+ {rest} more in the report"]
     if inherited := words.inherited_words(result):
-        lines += ["", _prose(inherited)]
+        lines += ["", prose(inherited)]
     if result.guards:
         marks = ((f"{_MARKS['ERROR']} " if guard.weakens else "", guard) for guard in result.guards)
-        lines += ["", *(f"- {mark}{_prose(words.guard_words(guard))}" for mark, guard in marks)]
-    lines += [f"- {_prose(words.metric_words(metric))}" for metric in result.metrics]
+        lines += ["", *(f"- {mark}{prose(words.guard_words(guard))}" for mark, guard in marks)]
+    lines += [f"- {prose(words.metric_words(metric))}" for metric in result.metrics]
     if result.advice is not None:
-        lines += ["", _prose(f"Advice: {advice_words(result.advice)}")]
+        lines += ["", prose(f"Advice: {advice_words(result.advice)}")]
     return "\n".join([*lines, "", *_folded(result), ""])
 
 
 def _row(result: Result, finding: Finding) -> str:
-    cause = _prose(
+    cause = prose(
         finding.cause.sentence if finding.cause else words.reason_words(result, finding) or "unknown"
     )
     if finding.confirmed is False:
-        cause += f" ({_prose(said(finding.confirmation))})"
+        cause += f" ({prose(said(finding.confirmation))})"
     share = figures.percent(finding.born_share) if finding.born_share is not None else ""
-    source = _code(finding.place.source) if finding.place.source else ""
-    return f"| {_code(words.place_words(finding))} | {source} | {figures.times(finding.ratio)} | {share} | {cause} |"
+    source = code_span(finding.place.source) if finding.place.source else ""
+    place = code_span(words.place_words(finding))
+    return f"| {place} | {source} | {figures.times(finding.ratio)} | {share} | {cause} |"
 
 
 def _folded(result: Result) -> list[str]:
@@ -104,30 +113,7 @@ def _folded(result: Result) -> list[str]:
         ("environment", ", ".join(f"{name} {version}" for name, version in result.environment.items())),
     ]
     lines = ["<details><summary>Details</summary>", "", "| | |", "|---|---|"]
-    lines += [f"| {label} | {_prose(text)} |" for label, text in rows if text]
+    lines += [f"| {label} | {prose(text)} |" for label, text in rows if text]
     if result.command:
-        lines += ["", _block([result.command])]
+        lines += ["", code_block(result.command)]
     return [*lines, "", "</details>"]
-
-
-def _prose(text: str) -> str:
-    """Text that says what it says: no markup, no mention of a person or an issue, no link, no cell border."""
-    text = figures.clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    text = re.sub(r"([\\`*_\[\]|~])", r"\\\1", text)
-    return (
-        text.replace("@", "&#64;").replace("#", "&#35;").replace("&&#35;", "&#").replace("://", ":&#47;&#47;")
-    )
-
-
-def _code(text: str) -> str:
-    """A code span in a table cell, whatever the text holds."""
-    text = figures.clean(text).replace("|", "\\|") or " "
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * (longest + 1)
-    return f"{fence}{text}{fence}" if not longest else f"{fence} {text} {fence}"
-
-
-def _block(lines: list[str]) -> str:
-    text = "\n".join(figures.clean(line.expandtabs()) for line in lines)
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    return f"{fence}text\n{text}\n{fence}"

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from twinnet.engines import known_engine
+from twinnet.report import quoting
 from twinnet.report.figures import NBSP, clean, count, figure, grouped, percent, times
 from twinnet.report.sentences import words
 from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideInfo, TaskMetric, coded
@@ -339,8 +340,8 @@ def next_command(result: Result) -> tuple[str, str]:
         if result.stage == "pair" and result.network.given and result.twin.description:
             pair = shlex.join([clean(result.network.given), clean(result.twin.description)])
             return f"twinnet diff {pair}", "lists everything that differs"
-        if result.command and result.log:
-            return f"{clean(result.command)} -v", "shows the engine's whole log"
+        if result.log and (again := quoting.command(result.command)):
+            return f"{again} -v", "shows the engine's whole log"
         return "twinnet env", "shows what is installed, for a bug report"
     if not run:
         return "", ""

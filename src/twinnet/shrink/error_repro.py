@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from twinnet.engines import standalone_of
+from twinnet.report.quoting import code_block, prose
 from twinnet.shrink import script
 from twinnet.shrink.folder import Contents
-from twinnet.shrink.issue import code, networks, write_issue
+from twinnet.shrink.issue import networks, write_issue
 from twinnet.shrink.refusal import hidden_refusal, names_of, smallest_refusal
 from twinnet.shrink.script import normalised
 from twinnet.shrink.seed import Seed
@@ -43,11 +44,11 @@ def refused_network(seed: Seed, confidential: bool, progress: Progress) -> tuple
     title = f"{seed.twin_side} refuses {ops}" if count <= 4 else f"{seed.twin_side} refuses a network"
     elements = sum(a.size for a in feeds.values())
     sections = [
-        ("The message", code(message)),
+        ("The message", code_block(message)),
         ("The network", networks(model, None)),
         ("What was hidden", hidden_words(kept, seed.network_side, seed.twin_side) if confidential else ""),
     ]
-    what = f"A network of {counted(count, 'node')} ({ops}) cannot be loaded or run. It should run."
+    what = f"A network of {counted(count, 'node')} ({prose(ops)}) cannot be loaded or run. It should run."
     contents = Contents(
         title,
         write_issue(title, what, [seed.twin_side], sections),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import pprint
+import re
 import subprocess
 import sys
 import textwrap
@@ -21,6 +22,8 @@ from twinnet.engines import known_engine, standalone_of
 from twinnet.environment import version_of
 from twinnet.errors import UsageError
 from twinnet.files import atomic_write
+from twinnet.report.figures import clean
+from twinnet.report.quoting import docstring
 from twinnet.shrink import script
 from twinnet.shrink.seed import Runner
 
@@ -99,9 +102,9 @@ def _program(contents: Contents) -> str:
     about = textwrap.fill(contents.about, 110)
     return "\n".join(
         [
-            f'"""{contents.title}',
+            f'"""{docstring(clean(contents.title))}',
             "",
-            about,
+            docstring(about),
             "",
             "Exit code: 1 while the fault exists, 0 when it is gone, 3 if a side cannot run.",
             '"""',
@@ -191,5 +194,7 @@ def packages(sides: Sequence[Runner]) -> dict[str, str]:
         engine, alone = known_engine(side.engine), standalone_of(side.engine)
         for package in alone.packages if alone is not None else ():
             of_engine = engine is not None and package in engine.packages
-            found[package] = side.version.partition(" ")[0] if of_engine else version_of(package) or ""
+            # The version of a side comes from the run folder, and a person pastes this line into a shell.
+            told = re.match(r"[\w.+!-]*", side.version)
+            found[package] = (told[0] if told and of_engine else version_of(package)) or ""
     return found

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
+from twinnet.report.quoting import code_block, prose
 from twinnet.shrink.folder import describe, packages
 from twinnet.shrink.script import beyond
 from twinnet.shrink.seed import Runner
 from twinnet.signature import dims
 
-__all__ = ["code", "numbers", "versions", "write_issue"]
+__all__ = ["numbers", "versions", "write_issue"]
 
 _ROWS = 5
 
@@ -23,10 +24,10 @@ def write_issue(title: str, what: str, sides: Sequence[Runner], sections: Sequen
     wanted = packages(sides)
     install = " ".join(f"{name}=={version}" if version else name for name, version in wanted.items())
     parts = [
-        f"# {title}",
+        f"# {prose(title)}",
         f"## What happens\n{what}",
         "## How to see it\n"
-        + code(f"pip install {install}\npython repro.py", "sh")
+        + code_block(f"pip install {install}\npython repro.py", "sh")
         + "\nThe exit code is 1 while the fault exists, 0 when it is gone, 3 if a side cannot run.",
         *(f"## {head}\n{body}" for head, body in sections if body),
         f"## Versions\n{versions(sides)}",
@@ -37,16 +38,8 @@ def write_issue(title: str, what: str, sides: Sequence[Runner], sections: Sequen
 def versions(sides: Sequence[Runner]) -> str:
     """One line per package and one for the machine."""
     found = packages(sides) | {"onnx": onnx.__version__, "Python": platform.python_version()}
-    rows = [f"- {name} {version}" for name, version in found.items()]
+    rows = [f"- {name} {prose(version)}" for name, version in found.items()]
     return "\n".join([*rows, f"- {platform.system()} {platform.machine()}"])
-
-
-def code(text: str, language: str = "") -> str:
-    """A fenced block; the fence is longer than any inside."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def numbers(observed: np.ndarray, expected: np.ndarray, allowed: np.ndarray) -> str:
@@ -70,7 +63,7 @@ def networks(network: onnx.ModelProto | None, twin: onnx.ModelProto | None) -> s
     """The network as text, and the twin if it is another file."""
     parts = []
     if network is not None:
-        parts.append("`network.onnx`:\n" + code(describe(network)))
+        parts.append("`network.onnx`:\n" + code_block(describe(network)))
     if twin is not None:
-        parts.append("`twin.onnx`:\n" + code(describe(twin)))
+        parts.append("`twin.onnx`:\n" + code_block(describe(twin)))
     return "\n\n".join(parts)

@@ -13,6 +13,7 @@ import onnx
 from twinnet.errors import EngineError
 from twinnet.judge.verdicts import Born
 from twinnet.onnx.read import read_onnx
+from twinnet.report.quoting import prose
 from twinnet.shrink import script
 from twinnet.shrink.confidential import anonymous, hide
 from twinnet.shrink.folder import Contents
@@ -110,7 +111,7 @@ def _written_live(
     if not candidate.same_file:
         title = f"{subject}: the twin's file computes something different from the network"
     what = (
-        f"A network of {counted(count, 'node')} ({ops}) on {counted(candidate.size, 'input element')}: "
+        f"A network of {counted(count, 'node')} ({prose(ops)}) on {counted(candidate.size, 'input element')}: "
         f"the twin's result is {size}.\n\n" + _sides_words(seed, candidate)
     )
     sections = [
@@ -218,19 +219,19 @@ def _typed(
 
 def _sides_words(seed: Seed, candidate: Candidate) -> str:
     ours = (
-        f"- network: `network.onnx` under {seed.network_side}"
+        f"- network: `network.onnx` under {prose(seed.network_side)}"
         if seed.network_side.engine
         else "- network: stored values of `expected.npz` (`network.onnx` evaluated in float64)"
     )
     file = "network.onnx" if candidate.same_file else "twin.onnx"
-    return f"{ours}\n- twin: `{file}` under {seed.twin_side}"
+    return f"{ours}\n- twin: `{file}` under {prose(seed.twin_side)}"
 
 
 def _file_difference(network: onnx.ModelProto, twin: onnx.ModelProto) -> str:
     from twinnet.structure import compare_graphs
 
     found = compare_graphs(read_onnx(network), read_onnx(twin))
-    lines = [f"- {c.sentence}" for c in found.changes[:8]]
+    lines = [f"- {prose(c.sentence)}" for c in found.changes[:8]]
     return "(A is `network.onnx`, B is `twin.onnx`)\n\n" + "\n".join(lines) if lines else ""
 
 

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
+from twinnet.report.figures import clean
+from twinnet.report.quoting import screen
 from twinnet.result import Fact, Result, ResultSet, StagedResult
 from twinnet.scratch import scratch_folder
 from twinnet.shrink.folder import Contents, check_target, start, write_folder
 from twinnet.shrink.seed import Seed, load_seeds
+from twinnet.trust import is_trusted
 
 __all__ = ["WRITERS", "Repro", "repro"]
 
@@ -72,7 +75,7 @@ class Repro:
         else:
             lines.append(f"repair   with {self.repair} it is NOT gone ({last}): it has another cause as well")
         lines.append(f"files    {self.folder}/repro.py, {self.folder}/ISSUE.md")
-        return "\n".join(lines)
+        return screen("\n".join(lines))
 
     def to_json(self) -> str:
         """Machine-readable form."""
@@ -85,12 +88,14 @@ def repro(
     *,
     confidential: bool = False,
     finding: int = 0,
+    trust: bool = False,
     progress: Progress = lambda step, share: None,
 ) -> Repro:
     """Write the smallest network and input that still show a finding of `run`, and one file that runs them.
 
     `run` is a run folder or the result of a check. The folder `out` (default `repro` in the run folder) gets
-    `repro.py`, which needs neither twinnet nor the user's code, the network, the inputs and `ISSUE.md`.
+    `repro.py`, which needs neither twinnet nor the user's code, the network, the inputs and `ISSUE.md`. A run that
+    somebody else made may name programs to start: that needs `trust`.
 
     >>> import tempfile, torch, twinnet
     >>> net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
@@ -109,6 +114,12 @@ def repro(
             hint=f"this run has {len(seeds)} of them, in the order of the network",
         )
     seed = replace(seeds[finding], cause=causes.get(seeds[finding].place.tensor))
+    if seed.starts and not (trust or is_trusted()):
+        programs = "\n    ".join(clean(line) for line in seed.starts)
+        raise UsageError(
+            f"this run was not made by you on this machine, and its repro would start\n    {programs}",
+            hint="allow that with --trust (trust=True) if you know who made the run",
+        )
     made, contents = _writer(seed.kind)(seed, confidential, progress)
     progress("writing", None)
     write_folder(target, contents)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from twinnet.engines import known_engine
 from twinnet.errors import UsageError
 from twinnet.files import atomic_write, checked, read_json
 from twinnet.pairing import IDENTITY, Transform
 from twinnet.store import TensorFile, storable_dtype, write_tensors
+from twinnet.trust import made_here, signature
 
 if TYPE_CHECKING:
     import onnx
@@ -93,6 +96,8 @@ class Seed:
     note: str = ""
     steps: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    starts: tuple[str, ...] = ()
+    """What a seed from elsewhere would start; empty for one that was made here."""
     quantised: bool = False
     cause: Fact | None = None
     """The finding's cause; known only after the check, so it is not saved."""
@@ -147,6 +152,8 @@ def _save(folder: Path, seed: Seed) -> None:
         "twin_side": asdict(seed.twin_side),
         "links": [asdict(link) for link in seed.links],
     }
+    if _started(index):
+        index["signature"] = signature(_content(folder, index))
     # Written last: its presence means the seed is complete.
     atomic_write(folder / "seed.json", json.dumps(index, indent=1).encode())
 
@@ -162,10 +169,14 @@ def load_seeds(folder: str | Path) -> tuple[Seed, ...]:
 
 def _load(path: Path) -> Seed:
     folder = path.parent
-    index, models = _read(path)
+    data, index, models = _read(path)
     tensors = TensorFile(folder / "tensors.safetensors")
     arrays = {name: np.array(tensors[name]) for name in tensors.keys()}  # noqa: SIM118 - not a mapping
+    starts = _started(data)
+    if starts and made_here(_content(folder, data), data.get("signature")):
+        starts = ()
     return Seed(
+        starts=starts,
         kind=index.kind,
         place=index.place,
         network_side=index.network_side,
@@ -210,7 +221,36 @@ class _Index:
     quantised: bool = False
 
 
-def _read(path: Path) -> tuple[_Index, dict[str, onnx.ModelProto | None]]:
+def _started(index: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the sides of a seed start besides their engines."""
+    steps = index.get("steps")
+    sides = [index["network_side"], index["twin_side"]]
+    sides += [steps.get("twin")] if isinstance(steps, dict) else []
+    found: list[str] = []
+    for side in sides:
+        if isinstance(side, dict) and side.get("engine"):
+            engine = known_engine(str(side["engine"]))
+            options = side.get("options")
+            found += (
+                engine().starts(options if isinstance(options, dict) else {}) if engine is not None else ()
+            )
+    return tuple(dict.fromkeys(found))
+
+
+def _content(folder: Path, index: Mapping[str, Any]) -> bytes:
+    """What is signed: the seed and the files beside it."""
+    digest = hashlib.sha256()
+    told = {k: v for k, v in index.items() if k != "signature"}
+    digest.update(json.dumps(json.loads(json.dumps(told)), sort_keys=True).encode())
+    for name in ("network.onnx", "twin.onnx", "tensors.safetensors"):
+        digest.update(name.encode())
+        if (folder / name).is_file():
+            with (folder / name).open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.digest()
+
+
+def _read(path: Path) -> tuple[dict[str, Any], _Index, dict[str, onnx.ModelProto | None]]:
     """The index of a seed and the models beside it."""
     import onnx
     from google.protobuf.message import DecodeError
@@ -230,4 +270,4 @@ def _read(path: Path) -> tuple[_Index, dict[str, onnx.ModelProto | None]]:
         }
     except (OSError, ValueError, DecodeError) as error:
         raise UsageError(f"{what}: {error}") from None
-    return index, models
+    return data, index, models

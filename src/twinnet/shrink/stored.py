@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twinnet.errors import UsageError
+from twinnet.report.quoting import prose
 from twinnet.shrink import script
 from twinnet.shrink.folder import Contents
 from twinnet.shrink.issue import networks, numbers, write_issue
@@ -49,17 +50,17 @@ def stored_values(seed: Seed, confidential: bool, progress: Progress) -> tuple[d
     layers = ", ".join(seed.place.layers) or seed.place.label
     elements = sum(a.size for a in seed.inputs.values())
     twin = (
-        f"`twin.onnx` under {seed.twin_side}"
+        f"twin.onnx under {seed.twin_side}"
         if seed.kind == "expected"
         else f"stored values of {seed.twin_side}"
     )
     title = f"{seed.place.label or seed.place.tensor}: the twin differs from the network"
     what = (
-        f"From the same inputs, {layers} gives other values in the twin than in the network.\n\n"
-        f"- network: stored values of `expected.npz`, its layers evaluated in float64\n- twin: {twin}"
+        f"From the same inputs, {prose(layers)} gives other values in the twin than in the network.\n\n"
+        f"- network: stored values of `expected.npz`, its layers evaluated in float64\n- twin: {prose(twin)}"
     )
     about = (
-        f"It compares {twin.replace('`', '')} with expected.npz: the network's layers ({layers}) evaluated in "
+        f"It compares {twin} with expected.npz: the network's layers ({layers}) evaluated in "
         "float64 on the inputs the twin itself had (inputs.npz), and how far float rounding may move each element. "
     )
     if seed.kind == "stored":
@@ -69,7 +70,9 @@ def stored_values(seed: Seed, confidential: bool, progress: Progress) -> tuple[d
         )
     if seed.note:
         about += f" Note: {seed.note}."
-    inputs_words = "\n".join(f"- `{key}`: {name} {seed.inputs[name].shape}" for name, key in keys.items())
+    inputs_words = "\n".join(
+        f"- `{key}`: {prose(name)} {seed.inputs[name].shape}" for name, key in keys.items()
+    )
     sections = [
         ("Expected and observed", numbers(seed.observed, seed.expected, seed.allowed)),
         ("The inputs in inputs.npz", inputs_words),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from twinnet.pairing import Transform
+from twinnet.report.quoting import code_span, prose
 from twinnet.shrink.seed import Runner, Seed
 
 __all__ = ["counted", "form_of", "hidden_words", "origin_words", "side_spec"]
@@ -47,11 +48,11 @@ def form_of(transform: Transform, *, to_twin: bool) -> tuple[Any, Any, Any]:
 
 def origin_words(seed: Seed) -> str:
     """Where in the user's network it was found, and why it differs, as far as that is known."""
-    source = f" ({seed.place.source})" if seed.place.source else ""
-    said = f"It was found at `{seed.place.label or seed.place.tensor}`{source}"
-    layers = "\n".join(f"- {layer}" for layer in seed.place.layers[:8])
+    source = f" ({prose(seed.place.source)})" if seed.place.source else ""
+    said = f"It was found at {code_span(seed.place.label or seed.place.tensor)}{source}"
+    layers = "\n".join(f"- {prose(layer)}" for layer in seed.place.layers[:8])
     said += f", in a part made of:\n\n{layers}" if layers else "."
-    return f"{said}\n\nCause: {seed.cause}." if seed.cause else said
+    return f"{said}\n\nCause: {prose(seed.cause)}." if seed.cause else said
 
 
 def hidden_words(kept: tuple[str, ...], *sides: Runner) -> str:

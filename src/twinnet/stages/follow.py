@@ -15,6 +15,7 @@ from twinnet.errors import EngineError, UsageError
 from twinnet.progress import Report, silent
 from twinnet.result import Result, ResultSet, SideInfo, Stage, StagedResult, Step
 from twinnet.scratch import scratch_folder
+from twinnet.trust import trusting
 
 if TYPE_CHECKING:
     from twinnet.judge.tolerance import Tolerance, Tolerances
@@ -62,6 +63,7 @@ def stages(
     keep: Keep = "worst",
     limits: Limits | None = None,
     debug_ir: str | Path | None = None,
+    trust: bool = False,
     argv: Sequence[str] = (),
     progress: Report = silent,
 ) -> StagedResult:
@@ -92,7 +94,8 @@ def stages(
         debug_ir=debug_ir,
         progress=progress,
     )
-    return stages_with(options, Route(network, inputs, twin, files or {}), out=out, argv=argv)
+    with trusting(trust):
+        return stages_with(options, Route(network, inputs, twin, files or {}), out=out, argv=argv)
 
 
 @dataclass(frozen=True)

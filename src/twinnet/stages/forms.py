@@ -14,6 +14,7 @@ import numpy as np
 from twinnet.engines import find_engine, reference_spec
 from twinnet.errors import EngineError, UsageError, foreign
 from twinnet.job import Job
+from twinnet.trust import trusting
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -156,7 +157,8 @@ class Forge:
         with torch.no_grad(), foreign("make the stage decomposed", "torch"):
             program = trunk.run_decompositions()
             torch.export.save(program, path)
-        network = ExportedNetwork.load(path, name=self.network.name)
+        with trusting():  # it was written here a moment ago
+            network = ExportedNetwork.load(path, name=self.network.name)
         # Reading the file may renumber its nodes, but keeps their order.
         made, read = list(program.graph.nodes), list(network.exported().graph.nodes)
         origin: dict[str, str] = {}

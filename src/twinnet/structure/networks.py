@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["diff"]
 
 
-def diff(a: Any, b: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None) -> StructureDiff:
+def diff(
+    a: Any, b: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None, trust: bool = False
+) -> StructureDiff:
     """Compare two networks of any readable format: modules, exported programs, ONNX files, lookup tables.
+
+    `trust` lets code in a .pt2 file run.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
@@ -31,7 +35,7 @@ def diff(a: Any, b: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None)
     """
     from twinnet.network import load_network
 
-    loaded = load_network(a, shape=shapes), load_network(b, shape=shapes)
+    loaded = load_network(a, shape=shapes, trust=trust), load_network(b, shape=shapes, trust=trust)
     own = next((found for side in loaded if (found := side.compared(*loaded)) is not None), None)
     if own is not None:
         return own

@@ -9,6 +9,7 @@ import typer
 
 from twinnet.cli import options as o
 from twinnet.cli._groups import grouped
+from twinnet.cli._screen import say
 from twinnet.cli.lut._options import Experiment, Quiet
 
 __all__ = ["VERBS"]
@@ -63,7 +64,7 @@ def new(
     if bench is not None:
         data["bench"] = str(bench.expanduser().resolve())
     written = making.new(folder, {name: entries for name, entries in values.items() if entries})
-    typer.echo(f"written   {written}\nnext      twinnet lut train -e {folder}")
+    say(f"written   {written}\nnext      twinnet lut train -e {folder}")
 
 
 def train(exp_dir: Experiment, quiet: Quiet = False) -> None:
@@ -76,10 +77,8 @@ def train(exp_dir: Experiment, quiet: Quiet = False) -> None:
     scores = run(exp_dir, quiet=quiet)
     if scores:
         best = max(scores, key=lambda s: s["score"])
-        typer.echo(
-            f"best      {best['score']:.2f} dB on the held-out images, iteration {best['iteration']:.0f}"
-        )
-    typer.echo(f"next      twinnet lut export -e {exp_dir}")
+        say(f"best      {best['score']:.2f} dB on the held-out images, iteration {best['iteration']:.0f}")
+    say(f"next      twinnet lut export -e {exp_dir}")
 
 
 def export(exp_dir: Experiment, quiet: Quiet = False) -> None:
@@ -87,15 +86,15 @@ def export(exp_dir: Experiment, quiet: Quiet = False) -> None:
     from twinnet.restore.export import export as run
 
     for path in run(exp_dir, quiet=quiet):
-        typer.echo(f"written   {path}")
-    typer.echo(f"next      twinnet lut finetune -e {exp_dir}")
+        say(f"written   {path}")
+    say(f"next      twinnet lut finetune -e {exp_dir}")
 
 
 def finetune(exp_dir: Experiment, quiet: Quiet = False) -> None:
     """Train the entries of the tables; resumes from the last checkpoint."""
     from twinnet.restore.finetune import finetune as run
 
-    typer.echo(f"written   {run(exp_dir, quiet=quiet)}\nnext      twinnet lut eval -e {exp_dir}")
+    say(f"written   {run(exp_dir, quiet=quiet)}\nnext      twinnet lut eval -e {exp_dir}")
 
 
 def evaluate(
@@ -150,9 +149,9 @@ def evaluate(
         given = {"scale": scale, "sigma": sigma, "jpeg_quality": jpeg_quality}
         name = named(str(task), **{key: value for key, value in given.items() if value is not None})
         result = evaluate_shipped(name, bench, compare=files, out=out, quiet=quiet)
-    typer.echo("\n".join(lines(result)))
+    say("\n".join(lines(result)))
     if out is not None:
-        typer.echo(f"\nwritten   {out}/index.html")
+        say(f"\nwritten   {out}/index.html")
 
 
 @grouped
@@ -183,7 +182,7 @@ def debug(
     from twinnet.restore.debug import lines
 
     found = run(exp_dir, image=image, table=table, serve=settings)
-    typer.echo("\n".join(lines(found, most)))
+    say("\n".join(lines(found, most)))
 
 
 VERBS = {"new": new, "train": train, "export": export, "finetune": finetune, "eval": evaluate, "debug": debug}

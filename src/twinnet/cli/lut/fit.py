@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from twinnet.cli._screen import say
 from twinnet.cli.lut._options import Experiment, Quiet
 
 __all__ = ["VERBS"]
@@ -20,7 +21,7 @@ def fit(exp_dir: Experiment, quiet: Quiet = False) -> None:
 
     done = run(exp_dir, quiet=quiet)
     result = done.result
-    typer.echo(
+    say(
         f"fitted    {result.nbytes:,} bytes of int8, {result.lookups} lookups per pixel, in {done.seconds:.0f} s "
         f"({done.cpu:.0f} s of CPU)\n"
         f"held out  {done.psnr:.2f} dB as deployed; without tables {done.plain:.2f} dB\n"
@@ -48,7 +49,7 @@ def search(
     found = run(exp_dir, stage, tables, pool=Pool(among, window, seed), share=share, quiet=quiet)
     for number, choice in enumerate(found, start=1):
         taps = [list(tap[:2] if not any(t[2] for t in choice.taps) else tap) for tap in choice.taps]
-        typer.echo(f"{number:>2}  error {choice.error:.4f}  {taps}")
+        say(f"{number:>2}  error {choice.error:.4f}  {taps}")
 
 
 VERBS = {"fit": fit, "search": search}

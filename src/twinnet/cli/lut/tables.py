@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from twinnet.cli._screen import say
+
 __all__ = ["VERBS"]
 
 _Tables = Annotated[
@@ -25,9 +27,9 @@ def info(file: _Tables, json: _Json = False) -> None:
     if json:
         from json import dumps
 
-        typer.echo(dumps(describe(content), indent=2))
+        say(dumps(describe(content), indent=2))
     else:
-        typer.echo("\n".join(lines(content)))
+        say("\n".join(lines(content)))
 
 
 def import_(
@@ -49,8 +51,8 @@ def import_(
 
     content = import_source(source, last=last, compat=compat, scale=scale, lut=lut, progress=True)
     write(content, out)
-    typer.echo("\n".join(lines(content)))
-    typer.echo(f"written   {out}")
+    say("\n".join(lines(content)))
+    say(f"written   {out}")
 
 
 def diff(
@@ -72,9 +74,9 @@ def diff(
     if json:
         from json import dumps
 
-        typer.echo(dumps(to_dict(found), indent=2))
+        say(dumps(to_dict(found), indent=2))
     else:
-        typer.echo("\n".join(lines(found)))
+        say("\n".join(lines(found)))
     if not found.same:
         raise typer.Exit(1)
 
@@ -106,7 +108,7 @@ def compress(
             raise UsageError("-e takes all settings from the experiment's config", hint="[export_lut] dfc_*")
         from twinnet.restore.export import compress as compress_experiment
 
-        typer.echo(f"written   {compress_experiment(exp_dir)}")
+        say(f"written   {compress_experiment(exp_dir)}")
         return
     if file is None or out is None:
         raise UsageError("compress needs FILE and -o OUT, or -e DIR")
@@ -114,7 +116,7 @@ def compress(
     after = compress_file(before, axes, width, interval, thin)
     write(after, out)
     old, new = (sum(t.nbytes for t in c.plan.tables.values()) for c in (before, after))
-    typer.echo(f"{old:,} bytes of tables became {new:,} ({new / old:.1%})\nwritten   {out}")
+    say(f"{old:,} bytes of tables became {new:,} ({new / old:.1%})\nwritten   {out}")
 
 
 def run(
@@ -172,7 +174,7 @@ def run(
         if task == "deblock" and jpeg_quality is None and (found := quality_of(source)) is not None:
             given["jpeg_quality"] = nearest_level(found)
             note = ", which takes detail from a JPEG this good" if found > 80 else ""
-            typer.echo(f"quality   {found}: tables for {given['jpeg_quality']}{note}", err=True)
+            say(f"quality   {found}: tables for {given['jpeg_quality']}{note}", err=True)
         table = file_of(named(str(task), **given))
     elif given:
         raise UsageError(
@@ -186,8 +188,8 @@ def run(
         out = Path(f"{source.stem}-{table.name.partition('.')[0]}{suffix}")
     outcome = run_with_bar(load(table, executor=executor, threads=threads), source, out, quiet)
     for path, why in outcome.failed.items():
-        typer.echo(f"skipped   {path}: {why}", err=True)
-    typer.echo(f"written   {len(outcome.written)} file(s) to {out}")
+        say(f"skipped   {path}: {why}", err=True)
+    say(f"written   {len(outcome.written)} file(s) to {out}")
     if outcome.failed:
         raise typer.Exit(2)
 
@@ -200,7 +202,7 @@ def onnx(
     from twinnet.lut.onnx import to_onnx
 
     to_onnx(open_tables(file).plan, out)
-    typer.echo(f"written   {out}")
+    say(f"written   {out}")
 
 
 VERBS = {"info": info, "import": import_, "diff": diff, "compress": compress, "run": run, "onnx": onnx}

@@ -10,6 +10,7 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.lut.plan import INPUT
 from twinnet.lut.standalone import SOURCES
+from twinnet.report.quoting import code_span, prose
 from twinnet.shrink import script as comparison
 from twinnet.shrink.folder import Contents
 from twinnet.shrink.issue import numbers, write_issue
@@ -71,16 +72,16 @@ def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dic
     size += f", {counted(rows, 'row')} of {'the table' if len(lookups) == 1 else 'tables'}" if rows else ""
     where = seed.place.label or seed.place.tensor
     title = f"{where}: the twin's table network computes other values"
-    said = f"From the same values, `{seed.place.tensor}` differs" + (
-        f": {seed.cause}." if seed.cause else "."
+    said = f"From the same values, {code_span(seed.place.tensor)} differs" + (
+        f": {prose(seed.cause)}." if seed.cause else "."
     )
     how = {
         "stored": f"stored values of {seed.twin_side} (twin.npz)",
-        "onnx": f"`twin.onnx` under {seed.twin_side}",
+        "onnx": f"twin.onnx under {seed.twin_side}",
     }.get(twin["kind"], "the twin's own table and step (twin.npz), evaluated by the same lines of numpy")
     about = (
         f"It computes {size}, twice, from the values in inputs.npz (as the twin itself had them): as the network's "
-        f"tables have it (network.npz) and as the twin has it: {how.replace('`', '')}. A lookup-table network is plain "
+        f"tables have it (network.npz) and as the twin has it: {how}. A lookup-table network is plain "
         "integer arithmetic, so both sides must agree in every number. "
     )
     if twin["kind"] == "stored":
@@ -93,9 +94,12 @@ def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dic
         ("Expected and observed", numbers(seed.observed, seed.expected, seed.allowed)),
         (
             "The two sides",
-            f"- network: its own table, rows that matter here, in `network.npz`\n- twin: {how}",
+            f"- network: its own table, rows that matter here, in `network.npz`\n- twin: {prose(how)}",
         ),
-        ("The steps", "\n".join(f"- `{s['output']}`: {_step_words(s)}" for s in network[:12])),
+        (
+            "The steps",
+            "\n".join(f"- {code_span(s['output'])}: {prose(_step_words(s))}" for s in network[:12]),
+        ),
         ("Where it comes from", origin_words(seed)),
     ]
     sides = [s for s in (seed.twin_side,) if s.engine]
