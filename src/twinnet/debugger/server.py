@@ -296,7 +296,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(400, "a header is given twice")
             return False
         if "Transfer-Encoding" in self.headers:
-            self._refuse(400, "send the command with its length, in one piece")
+            self._refuse(411, "send the command with its length, in one piece")
             return False
         if not self.server.keeper.host_allowed(host):
             self._refuse(403, "this machine does not have that name")
