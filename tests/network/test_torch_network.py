@@ -69,7 +69,7 @@ class Rest(torch.nn.Module):
 def test_variable_arguments_are_named_and_put_back():
     ones = torch.ones(2)
     net = load_network((Rest(), ((ones, ones * 2, ones * 3), {"late": ones * 4})))
-    assert [s.name for s in net.signature.inputs] == ["first", "rest.0", "rest.1", "late"]
+    assert [s.name for s in net.signature.inputs] == ["first", "rest_0", "rest_1", "late"]
     inputs = {s.name: torch.full((2,), float(10**i)) for i, s in enumerate(net.signature.inputs)}
     assert net.call(inputs)["output"].tolist() == [1111.0, 1111.0]
 

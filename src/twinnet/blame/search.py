@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from twinnet.blame.causes import Candidate
+from twinnet.blame.definitions import by_definition
 from twinnet.blame.evidence import describe, layers_apart
 from twinnet.blame.problem import NotApplicable, Patch, Problem, Score
 from twinnet.blame.repertoire import GENERAL
@@ -46,6 +47,8 @@ def solve(problem: Problem) -> Explanation:
         return Explanation(None, _evidence(problem))
     if problem.agrees:
         return Explanation(None)
+    if _undefined(problem):
+        return Explanation(None, _evidence(problem))
     confirmed = list(_confirmed(problem))
     if not confirmed:
         return Explanation(None, _evidence(problem))
@@ -64,6 +67,17 @@ def solve(problem: Problem) -> Explanation:
     explains = min(max(found.score.explains, 0.0), 1.0)
     cause = Cause(best.kind, best.fact, explains, _guilty(problem, found, confirmed))
     return Explanation(cause, patch=found.patch)
+
+
+def _undefined(problem: Problem) -> bool:
+    """Whether they differ only at places without an agreed result: many a hypothesis would fit that."""
+    if by_definition(problem, surely=True) is not None:
+        return True
+    if not problem.same_shape or not problem.is_float:
+        return False
+    off = ~(problem.error.abs() <= problem.slack * problem.floor)
+    numbers = problem.wanted.isfinite() & problem.expected.isfinite()
+    return not bool((off & numbers).any()) and by_definition(problem) is not None
 
 
 def _guilty(problem: Problem, found: _Confirmed, confirmed: Sequence[_Confirmed]) -> Site | None:
@@ -91,7 +105,7 @@ def _length(problem: Problem) -> int:
 def _evidence(problem: Problem) -> Fact | None:
     """Where the error is and which way it goes, and what the kind of network adds to it."""
     own = (problem.repertoire or GENERAL).evidence(problem)
-    parts = (describe(problem), layers_apart(problem), own)
+    parts = (by_definition(problem), describe(problem), layers_apart(problem), own)
     known = tuple(part for part in parts if part is not None)
     return fact("all", facts=known) if known else None
 

@@ -120,6 +120,9 @@ class OnnxReferenceSession(OnnxSession):
     def _walk(self, evaluator: Any, feeds: Arrays, patches: Arrays, made: Callable[[str, Any], None]) -> None:
         """Run all nodes, calling `made` with each result."""
         values: dict[str, Any] = {"": None, **feeds, **evaluator.rt_inits_}
+        for name, value in evaluator.rt_inits_.items():
+            if name in evaluator.output_names:
+                made(name, value)
         deadline = None if self._job.time_limit is None else time.monotonic() + self._job.time_limit
         with self._job.step("run"):
             for done, node in enumerate(evaluator.rt_nodes_):

@@ -51,9 +51,13 @@ class OnnxSession(Session):
 
     def sites_of(self, names: Iterable[str]) -> tuple[Site, ...]:
         """The sites of these values, with the modules and source lines they come from."""
-        outputs = set(self._cut.outputs)
+        outputs = self._cut.outputs
         found = []
-        for name in names:
+        # An output that depends on no input cannot be tapped, and is there all the same.
+        for name in dict.fromkeys((*names, *(n for n in outputs if n in self._cut.static))):
+            if name not in self._cut.producer:
+                found.append(Site(tensor=name, node=name, op="Constant", role="output"))
+                continue
             node = self._cut.nodes[self._cut.producer[name]]
             origin = self._artefact.origin.get(name)
             found.append(

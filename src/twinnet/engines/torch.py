@@ -201,7 +201,7 @@ class TorchSession(Session):
             )
             for layer in self._graph
             for index, name in enumerate(layer.outputs)
-            if name and name not in static
+            if name and (name not in static or name in outputs)
         )
 
     # -- running -------------------------------------------------------------------------------------------------

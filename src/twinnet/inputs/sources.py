@@ -16,6 +16,7 @@ from twinnet.errors import UsageError, foreign_as
 from twinnet.inputs.fit import as_array
 from twinnet.pyfile import call_user
 from twinnet.signature import Signature, TensorSpec, dims
+from twinnet.store import read_npz
 
 __all__ = [
     "ARRAY_SUFFIXES",
@@ -69,8 +70,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         if path.suffix == ".npy":
             return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
         if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
+            return read_npz(path)
         with safe_open(path, framework="np") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
 
@@ -202,7 +202,8 @@ class Chain:
 def name_values(signature: Signature, item: Any, where: str) -> dict[str, Any]:
     """Turn one sample of any form into arrays by input name.
 
-    A dict goes by name (nested ones joined by dots), a tuple by position, anything else is the only input.
+    A dict goes by name (nested ones joined by dots), a tuple by position, `(args, kwargs)` as in a call, anything else
+    is the only input.
 
     >>> name_values(Signature((TensorSpec("a.h"), TensorSpec("b"))), ({"h": 1}, 2), "sample")
     {'a.h': 1, 'b': 2}
@@ -211,6 +212,10 @@ def name_values(signature: Signature, item: Any, where: str) -> dict[str, Any]:
         return dict(_flatten(item, "", signature))
     if isinstance(item, tuple):
         tops = list(dict.fromkeys(_top(spec.name) for spec in signature.inputs))
+        if len(item) == 2 and isinstance(item[0], tuple | list) and isinstance(item[1], Mapping):
+            args, named = item
+            if len(args) + len(named) == len(tops) and set(named) <= set(tops):
+                return dict(_flatten({**dict(zip(tops, args)), **named}, "", signature))
         if len(item) == 1 and len(tops) != 1:
             item = item[0]
         else:

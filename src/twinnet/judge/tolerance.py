@@ -15,7 +15,6 @@ sites; the last rule that matches a site applies::
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
+from twinnet.files import read_toml
 from twinnet.result import Difference, Fact, Guard, Judged, fact
 from twinnet.site import Site
 
@@ -189,14 +189,9 @@ def read_tolerances(stated: Tolerance | Tolerances | str | Path | None) -> Toler
 def read_rules(path: str | Path) -> tuple[Rule, ...]:
     """Read a tolerance file."""
     path = Path(path)
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"no such tolerance file: {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise UsageError(f"{path} is not a readable TOML file: {error}") from None
+    table = read_toml(path, "tolerance file")
     entries = table.pop("rule", [])
-    if table or not isinstance(entries, list) or not entries:
+    if table or not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries) or not entries:
         extra = f" (found {', '.join(table)})" if table else ""
         raise UsageError(f"{path}: a tolerance file is a list of [[rule]] tables{extra}")
     return tuple(_rule(path, number, entry) for number, entry in enumerate(entries, 1))
@@ -212,7 +207,7 @@ def _rule(path: Path, number: int, entry: dict[str, Any]) -> Rule:
         right = (
             isinstance(value, str)
             if key in patterns
-            else isinstance(value, int | float) and not isinstance(value, bool)
+            else isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _HUGE
         )
         if not right:
             raise UsageError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,15 @@ from torch.export import ExportedProgram
 from twinnet.errors import TwinnetError, UsageError, foreign
 from twinnet.network.arrays import dtype_name, to_tensor
 from twinnet.network.base import Network
-from twinnet.network.tree import forward_parameters, name_inputs, name_outputs, name_tree, normalise_example
+from twinnet.network.outputs import computed_outputs
+from twinnet.network.tree import (
+    forward_parameters,
+    name_inputs,
+    name_outputs,
+    name_tree,
+    normalise_example,
+    takes_keywords,
+)
 from twinnet.progress import quiet
 from twinnet.signature import Signature, TensorSpec
 from twinnet.torch_versions import export, pytree
@@ -111,19 +118,10 @@ class TorchNetwork(Network):
         return dict(tensors)
 
     def _split(self, combined: dict[str, Any], count: int, keywords: set[str]) -> Example:
-        """Undo the binding: positional arguments in order (a `*rest` unpacked), the others by keyword."""
-        args: list[Any] = []
-        kwargs: dict[str, Any] = {}
-        parameters = inspect.signature(self.module.forward).parameters
-        for name, value in combined.items():
-            if name in keywords:
-                kwargs[name] = value
-            elif name in parameters and parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                args.extend(value)
-            else:
-                args.append(value)
+        """Undo the binding: positional arguments in order, the others by keyword."""
+        args = tuple(value for name, value in combined.items() if name not in keywords)
         assert len(args) == count, (len(args), count)
-        return tuple(args), kwargs
+        return args, {name: value for name, value in combined.items() if name in keywords}
 
     def call(
         self, inputs: Mapping[str, np.ndarray | torch.Tensor], *, module: Callable[..., Any] | None = None
@@ -163,7 +161,7 @@ class TorchNetwork(Network):
         try:
             # Its warnings are advice on how to write modules, not on what is computed.
             with torch.no_grad(), quiet(), foreign("export the network", "torch.export"):
-                return export(self.module, args, kwargs).run_decompositions({})
+                return computed_outputs(export(self.module, args, kwargs).run_decompositions({}))
         except TwinnetError as error:
             said = error.__cause__ or error
             self.export_error = f"{type(said).__name__}: {said}"
@@ -188,8 +186,7 @@ class TorchNetwork(Network):
         """
         if self.example is not None or sample is None:
             return self
-        names = {p.name for p in forward_parameters(self.module)}
-        if isinstance(sample, Mapping) and not set(sample) <= names:
+        if isinstance(sample, Mapping) and not takes_keywords(self.module, sample):
             sample = (sample,)  # a dict that is one argument, not keywords
         kind = next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.float32)
 
@@ -226,8 +223,8 @@ def leaf_names(program: ExportedProgram) -> list[str]:
     spec = program.call_spec.in_spec
     assert spec is not None
     args, kwargs = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
-    if len(parameters) < len(args):  # forward(self, *args): torch records no name for the rest
-        return name_tree({"args": tuple(args), **kwargs})[0]
+    # forward(self, *args): not every version of torch names the rest
+    parameters += [f"args_{i}" for i in range(len(args) - len(parameters))]
     return name_tree({**dict(zip(parameters, args)), **kwargs})[0]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ __all__ = [
     "name_tree",
     "normalise_example",
     "register_dataclasses",
+    "takes_keywords",
 ]
 
 
@@ -36,6 +37,15 @@ def forward_parameters(module: torch.nn.Module) -> list[inspect.Parameter]:
         if default is parameter.empty or default is None or isinstance(default, torch.Tensor):
             found.append(parameter)
     return found
+
+
+def takes_keywords(module: torch.nn.Module, names: Collection[str]) -> bool:
+    """Whether `forward` can be called with arguments of these names alone, a `**rest` included."""
+    parameters = inspect.signature(module.forward).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        needed = [p for p in forward_parameters(module) if p.default is p.empty]
+        return {p.name for p in needed} <= set(names)
+    return set(names) <= {p.name for p in forward_parameters(module)}
 
 
 def normalise_example(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -82,12 +92,22 @@ def register_dataclasses(tree: Any) -> None:
 def name_inputs(
     module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[str], list[Any], pytree.TreeSpec]:
-    """Names and leaves of a call's arguments in placeholder order, and the tree of the combined dict."""
+    """Names and leaves of a call's arguments in placeholder order, and the tree of the combined dict.
+
+    What a `*rest` takes is named `rest_0`, `rest_1`, as torch.export does.
+    """
+    signature = inspect.signature(module.forward)
     try:
-        combined = {**inspect.signature(module.forward).bind_partial(*args).arguments, **kwargs}
+        bound = signature.bind_partial(*args).arguments
     except TypeError as error:
         raise UsageError(f"the example inputs do not fit {type(module).__name__}.forward: {error}") from error
-    return name_tree(combined)
+    combined: dict[str, Any] = {}
+    for name, value in bound.items():
+        if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+            combined.update({f"{name}_{i}": item for i, item in enumerate(value)})
+        else:
+            combined[name] = value
+    return name_tree({**combined, **kwargs})
 
 
 def name_tree(combined: Mapping[str, Any]) -> tuple[list[str], list[Any], pytree.TreeSpec]:

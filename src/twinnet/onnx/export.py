@@ -233,7 +233,9 @@ def _content(program: torch.export.ExportedProgram) -> tuple[str, str]:
 def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Path) -> None:
     import torch
 
-    with quiet("torch.onnx", "onnxscript", "onnx_ir"), foreign("convert the network to ONNX", "torch.onnx"):
+    # The exporter traces the program again. With gradients on, views and in-place changes of parameters stop it.
+    silent = quiet("torch.onnx", "onnxscript", "onnx_ir")
+    with torch.no_grad(), silent, foreign("convert the network to ONNX", "torch.onnx"):
         exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
     assert exported is not None
     size = sum(

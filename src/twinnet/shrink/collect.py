@@ -57,7 +57,7 @@ class Seeds:
         except ImportError:  # two recordings are compared without onnx and torch
             return
         self._source.job.progress("keeping the findings for a repro")
-        with self._source.job.step("repro"):
+        with self._source.job.step("repro", ours=True):
             gatherer = Gatherer(self._plan, self._source, seen)
             # Those that a baseline knows come last: room for the new ones first.
             for old in (False, True):
@@ -80,8 +80,8 @@ def seeds_of_error(source: Source, error: EngineError, *, opened: bool) -> tuple
 
 
 def save(folder: Path, seeds: Sequence[Seed]) -> None:
-    """Save seeds in a run folder and remove those of an earlier run."""
-    from twinnet.shrink.seed import FOLDER, save_seeds
+    """Save seeds in a run folder."""
+    if seeds:
+        from twinnet.shrink.seed import save_seeds
 
-    if seeds or (folder / FOLDER).exists():
         save_seeds(folder, seeds)

@@ -37,7 +37,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 yield Candidate(
                     kind="preprocessing",
                     fact=fact("input.taken", input=None, way=way, network="as it is", twin=way),
-                    change=lambda p, i=i, k=place, v=made: p.give(i, k, torch.from_numpy(v)),
+                    change=lambda p, i=i, k=place, v=made: p.give(i, k, torch.as_tensor(v)),
                     cost=1.25,
                     whole=True,
                     close=way.code == "prepared.eight_bits",

@@ -106,6 +106,22 @@ def _glu(call: Call) -> Result:
     return Form("glu", [call.value("self")], {"axis": call.axis("dim", "self")})
 
 
+@rules.add("binary_cross_entropy_with_logits")
+def _binary_cross_entropy(call: Call) -> Result:
+    x, target = call.value("self"), call.value("target")
+    if call["reduction"] not in (0, 1, 2):
+        return None
+    one, logarithm = call.const("one", 1.0), Form("log_sigmoid", [x])
+    if call.value("pos_weight") is not None:
+        more = Form("mul", [Form("sub", [call.value("pos_weight"), one]), target])
+        logarithm = Form("mul", [Form("add", [more, one]), logarithm])
+    loss = Form("sub", [Form("mul", [Form("sub", [one, target]), x]), logarithm])
+    if call.value("weight") is not None:
+        loss = Form("mul", [loss, call.value("weight")])
+    whole = {1: "reduce_mean", 2: "reduce_sum"}.get(call["reduction"])
+    return loss if whole is None else Form(whole, [loss], {"keepdims": False})
+
+
 @rules.add("dropout", "native_dropout", "feature_dropout", "alpha_dropout")
 def _dropout(call: Call) -> Result:
     if call["train"] and call["p"]:

@@ -11,7 +11,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from twinnet.layers.fx.call import arguments
+from twinnet.layers.fx.call import arguments, qualified
 from twinnet.torch_versions import is_operator, pytree
 
 __all__ = ["is_random", "opaque"]
@@ -26,10 +26,25 @@ def opaque(node: Node, program: torch.nn.Module) -> tuple[tuple[str, ...], dict[
     integer tensors without dimensions. Branches and bodies of control flow are part of the function.
     """
     inputs = tuple(n for n in node.all_input_nodes if _branch(n, program) is None)
-    attrs: dict[str, Any] = {"run": _runner(node, inputs, program)}
+    attrs: dict[str, Any] = {"run": _runner(node, inputs, program), **_transform(node)}
     if is_random(node, program):
         attrs["random"] = True
     return tuple(n.name for n in inputs), attrs
+
+
+def _transform(node: Node) -> dict[str, Any]:
+    """Axes and lengths of a Fourier transform; nothing for other operators."""
+    if not is_operator(node.target) or not qualified(node).startswith("fft_") or not node.all_input_nodes:
+        return {}
+    result, source = node.meta.get("val"), node.all_input_nodes[0].meta.get("val")
+    given = arguments(node)
+    if not isinstance(result, torch.Tensor) or not isinstance(source, torch.Tensor) or "dim" not in given:
+        return {}
+    dim = given["dim"]
+    axes = (dim,) if isinstance(dim, int) else tuple(dim or range(result.dim()))
+    # Half of a real signal's spectrum is left out, so the longer side is the signal.
+    sizes = (max(result.shape[a], source.shape[a]) for a in axes)
+    return {"axes": axes, "lengths": tuple(n for n in sizes if isinstance(n, int)) or (1,)}
 
 
 def is_random(node: Node, program: torch.nn.Module) -> bool:

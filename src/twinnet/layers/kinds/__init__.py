@@ -152,7 +152,7 @@ An operand with a star may be given as attribute of that name (Python ints or fl
 | **control** | | |
 | if | condition, captured... | then, orelse: Graph; names: what both call the captured operands |
 | loop | trips?, condition?, states..., captured... | body: Graph (step, condition, states -> condition, states, scans), states: how many, names: of the captured operands |
-| opaque | any | run: function of torch tensors returning a tuple; without it `unknown`: why it cannot be evaluated |
+| opaque | any | run: function of torch tensors returning a tuple; without it `unknown`: why it cannot be evaluated; axes, lengths: of a Fourier transform |
 """
 
 from __future__ import annotations

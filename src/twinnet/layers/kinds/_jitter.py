@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from twinnet.layers.kinds._base import Error
+from twinnet.layers.kinds._base import Attrs, Error
 
-__all__ = ["jitter_error"]
+__all__ = ["fourier_error", "jitter_error"]
 
 RUNS = 3
 
@@ -58,6 +58,28 @@ def jitter_error(
         else:
             result.append(gap if bool((gap > 0).any()) else None)
     return tuple(result)
+
+
+def fourier_error(
+    attrs: Attrs,
+    run: Callable[..., tuple[Any, ...]],
+    inputs: Sequence[Any],
+    errors: Sequence[Error],
+    outputs: Sequence[Any],
+    u: float,
+) -> tuple[Error, ...]:
+    """A bound for a Fourier transform along `axes` of `lengths`: each result rounds at the size of all of them.
+
+    4 units for each of the log2 n stages. Another length than a power of 2 goes by Bluestein's algorithm, whose angles
+    of up to pi n are rounded three times; an engine that lets them cost more than 64 units has lost digits.
+    """
+    y, axes = outputs[0], attrs["axes"]
+    units = 4.0
+    for n in attrs["lengths"]:
+        units += 4 * math.log2(max(n, 2)) + (min(3 * math.pi * n, 64.0) if n & (n - 1) else 0.0)
+    own = (y.abs() ** 2).mean(axes, keepdim=True).sqrt().to(torch.float32).mul_(units * u).expand(y.shape)
+    moved = jitter_error(run, inputs, errors, outputs, 0.0, max(attrs["lengths"]))[0]
+    return (own if moved is None else own + moved,)
 
 
 def _real(x: torch.Tensor) -> bool:

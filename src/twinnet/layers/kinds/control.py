@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from twinnet.layers.kinds._base import Attrs, Error, Errors, Kind, Tensors, UnknownLayer, register
-from twinnet.layers.kinds._jitter import jitter_error
+from twinnet.layers.kinds._jitter import fourier_error, jitter_error
 
 # ---- if: the branch that is taken, with its own running error ------------------------------------
 
@@ -112,6 +112,8 @@ def _opaque(attrs: Attrs, *inputs: Any) -> tuple[Any, ...]:
 def _opaque_error(
     attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
 ) -> tuple[Error, ...]:
+    if "lengths" in attrs:
+        return fourier_error(attrs, lambda *xs: _opaque(attrs, *xs), inputs, errors, outputs, u)
     width = max((x.shape[-1] for x in inputs if isinstance(x, torch.Tensor) and x.dim()), default=1)
     return jitter_error(lambda *xs: _opaque(attrs, *xs), inputs, errors, outputs, u, width)
 

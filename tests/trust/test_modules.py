@@ -1,0 +1,253 @@
+"""Any module a person has gets an answer: odd signatures, odd outputs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from onnx import numpy_helper
+from torch import nn
+
+import twinnet
+from tests.onnx_edit import save
+from twinnet.job import Job
+from twinnet.network.torch_network import TorchNetwork
+from twinnet.onnx.export import onnx_artefact
+
+PICTURE = torch.linspace(-1, 1, 3 * 8 * 8).reshape(1, 3, 8, 8).sin()
+
+
+class _Base(nn.Module):
+    table: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.register_buffer("table", torch.arange(5.0))
+        self.scale = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+        self.eval()
+
+
+class StarArgs(_Base):
+    def forward(self, *images: torch.Tensor) -> torch.Tensor:
+        return self.conv(images[0]) - self.conv(images[-1] * 2)
+
+
+class StarKeywords(_Base):
+    def forward(self, **named: torch.Tensor) -> torch.Tensor:
+        return self.conv(named["image"])
+
+
+class Both(_Base):
+    def forward(self, x: torch.Tensor, *rest: torch.Tensor, **named: torch.Tensor) -> torch.Tensor:
+        return self.conv(x) + sum(self.conv(r) for r in rest) * 0.5 + named["mask"]
+
+
+class Returned(_Base):
+    """Its input, a parameter, a buffer, a made constant, one tensor twice, a number, nothing and text."""
+
+    def forward(self, x: torch.Tensor) -> tuple[Any, ...]:
+        y = self.conv(x)
+        return y, x, self.scale, self.table, torch.ones(3) * 2, y, 7, 0.5, None, "text"
+
+
+class Constant(_Base):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.table * 2
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs"),
+    [
+        (StarArgs(), PICTURE),
+        (StarArgs(), (PICTURE, PICTURE.flip(2))),
+        (StarKeywords(), {"image": PICTURE}),
+        (Both(), ((PICTURE, PICTURE.flip(3)), {"mask": PICTURE[:, :1, :6, :6]})),
+        (nn.Identity(), PICTURE),
+        (Returned(), PICTURE),
+        (Constant(), PICTURE),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("twin", ["onnxruntime", "onnx-reference"])
+def test_it_gets_an_answer(module: nn.Module, inputs: Any, twin: str) -> None:
+    found = twinnet.check(module.eval(), inputs, twin=twin)
+    assert found.verdict == "PASS", str(found)
+
+
+@pytest.mark.parametrize("output", ["clone", "clone_1", "clone_2", "mul", "clone_3", "full", "full_1"])
+def test_one_that_is_wrong_in_a_file_is_found(tmp_path: Path, output: str) -> None:
+    """The same outputs; the copy, the constant or the number is twice or minus what it is."""
+    network = TorchNetwork(Returned(), example=PICTURE)
+    model = onnx_artefact(network, None, Job({"x": PICTURE.numpy()})).model
+    weights = [t for t in model.graph.initializer if t.name == output]
+    for tensor in weights:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * 2, output))
+    for node in model.graph.node:
+        if output in node.output:
+            node.op_type = "Neg"
+    file = save(model, tmp_path / "twin.onnx")
+    found = twinnet.check(Returned(), PICTURE, twin=f"onnxruntime:{file}")
+    assert found.verdict == "FAIL", str(found)
+
+
+# ---- floors of operators that have none of their own ---------------------------------------------------------------
+
+
+class Call(nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+        self.eval()
+
+    def forward(self, *given: torch.Tensor) -> torch.Tensor:
+        return self.function(*given)
+
+
+def _noise(*shape: int, scale: float = 1.0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(5)) * scale
+
+
+_CLASSES, _SHARES = torch.arange(40) % 50, (torch.arange(2000) % 7 / 6).reshape(40, 50)
+
+
+@pytest.mark.parametrize("twin", ["torch?dtype=float64", "onnxruntime"])
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [
+        (F.logsigmoid, (_noise(4, 500),)),
+        (F.cross_entropy, (_noise(40, 50, scale=12), _CLASSES)),
+        (lambda x, t: F.cross_entropy(x, t, reduction="none"), (_noise(40, 50, scale=4), _CLASSES)),
+        (F.binary_cross_entropy_with_logits, (_noise(40, 50), _SHARES)),
+        (
+            lambda x, t: F.binary_cross_entropy_with_logits(
+                x, t, weight=t + 1, pos_weight=t[0] + 2, reduction="none"
+            ),
+            (_noise(40, 50), _SHARES),
+        ),
+        (lambda x: torch.view_as_real(torch.fft.fft(x)), (_noise(4, 7),)),
+        (lambda x: torch.fft.rfft(x).abs(), (_noise(4, 128),)),
+    ],
+    ids=["logsigmoid", "cross entropy", "cross entropies", "bce", "bce weighted", "fft 7", "rfft 128"],
+)
+def test_a_right_twin_passes(function: Any, inputs: tuple[torch.Tensor, ...], twin: str) -> None:
+    found = twinnet.check(Call(function), inputs, twin=twin, keep="none")
+    assert found.verdict == "PASS", str(found)
+
+
+def test_the_fast_path_of_an_encoder_layer_passes() -> None:
+    torch.manual_seed(4)
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval()
+    found = twinnet.check(layer, torch.randn(2, 10, 32), twin="onnxruntime", keep="none")
+    assert found.verdict == "PASS", str(found)
+
+
+@pytest.mark.parametrize("length", [127, 1009])
+def test_a_float64_twin_of_a_prime_transform_passes(length: int) -> None:
+    function = lambda x: torch.view_as_real(torch.fft.fft(x))  # noqa: E731
+    found = twinnet.check(Call(function), _noise(4, length), twin="torch?dtype=float64", keep="none")
+    assert found.verdict == "PASS", str(found)
+
+
+# ---- where engines differ by definition, the finding says so -------------------------------------------------------
+
+
+def _wrong(function: Any, inputs: tuple[torch.Tensor, ...], other: Any) -> str:
+    """What is said of a twin that computes `other`."""
+    found = twinnet.check(Call(function), inputs, twin=Call(other), keep="none")
+    assert isinstance(found, twinnet.Result)
+    assert found.verdict == "FAIL"
+    assert [f.cause for f in found.findings if f.cause] == []
+    return " ".join(str(found).split())
+
+
+def test_a_logarithm_of_a_rounded_sigmoid_is_named() -> None:
+    for function, inputs in (
+        (F.logsigmoid, (_noise(4, 500, scale=12),)),
+        (F.binary_cross_entropy_with_logits, (_noise(40, 50, scale=12), _SHARES)),
+    ):
+        found = twinnet.check(Call(function), inputs, twin="onnxruntime", keep="none")
+        said = " ".join(str(found).split())
+        assert found.verdict == "FAIL"
+        assert "logarithm of a rounded sigmoid" in said and "reduce prod" not in said
+
+
+def test_a_transform_of_prime_length_is_named() -> None:
+    function = lambda x: torch.fft.rfft(x).abs()  # noqa: E731
+    found = twinnet.check(Call(function), _noise(4, 1009), twin="onnxruntime", keep="none")
+    assert found.verdict == "FAIL"
+    assert "length 1009, which is not a power of 2" in " ".join(str(found).split())
+
+
+def test_division_by_zero_is_named() -> None:
+    x, by = _noise(4, 50), torch.arange(50.0) % 5
+
+    def other(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.where(b == 0, a * 3 + 7, a / torch.where(b == 0, 1.0, b))
+
+    assert "divides by 0" in _wrong(torch.div, (x, by), other)
+
+
+def test_the_edge_of_a_remainder_is_named() -> None:
+    x, by = torch.arange(60.0).reshape(4, 15) * 0.1, torch.tensor(0.1)
+
+    def other(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a - b * torch.floor((a.double() * 1.0000001 / b.double()).float())
+
+    assert "multiple of the divisor" in _wrong(torch.remainder, (x, by), other)
+
+
+def test_a_masked_row_is_named() -> None:
+    q, mask = _noise(1, 2, 5, 8), torch.ones(5, 5, dtype=torch.bool).tril(-1)
+    attention = F.scaled_dot_product_attention
+
+    def other(q: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+        found = attention(q, q, q, attn_mask=m)
+        return torch.where(m.any(-1, keepdim=True), found, q.mean(-2, keepdim=True))
+
+    assert "masked as a whole" in _wrong(lambda q, m: attention(q, q, q, attn_mask=m), (q, mask), other)
+
+
+def test_the_sign_of_nan_is_named() -> None:
+    x = _noise(4, 50)
+    x[1, 3:9] = math.nan
+
+    def other(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x.isnan(), -1.0, torch.sign(x.nan_to_num()))
+
+    assert "reads NaN" in _wrong(torch.sign, (x,), other)
+
+
+# ---- conversions that only gradients stop --------------------------------------------------------------------------
+
+
+class LearntBias(nn.Module):
+    """Attention with a learnt bias, as in T5, BEiT and SAM.
+
+    With gradients on, torch takes a kernel that lays its result out differently, and a view that was traced without
+    them fails.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(6)
+        self.bias = nn.Embedding(9, 4)
+        self.first, self.last = nn.Linear(32, 96), nn.Linear(32, 8)
+        self.eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.first(x).view(1, 12, 3, 4, 8).permute(2, 0, 3, 1, 4)
+        bias = self.bias(torch.arange(144).reshape(12, 12) % 9).permute(2, 0, 1).unsqueeze(0)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        return self.last(y.transpose(1, 2).contiguous().reshape(1, 12, -1).contiguous())
+
+
+def test_gradients_do_not_stop_the_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TWINNET_CACHE", str(tmp_path))
+    found = twinnet.check(LearntBias(), _noise(1, 12, 32), twin="onnxruntime", keep="none")
+    assert found.verdict == "PASS", str(found)
