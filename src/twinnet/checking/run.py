@@ -22,7 +22,7 @@ from twinnet.checking.sides import Sides
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Arrays
 from twinnet.judge import guards
-from twinnet.judge.again import against_baseline, restated
+from twinnet.judge.again import against_baseline, known_tensors, restated
 from twinnet.judge.aggregate import merge, verdict_of
 from twinnet.judge.conclusion import Outcome, conclude, null_baseline
 from twinnet.judge.deployed import Ends, OutputSeen, judge_ends, worse
@@ -122,7 +122,8 @@ class _Judging:
         self, case: Case, sides: Sides, opened: Opened, plan: Plan, listeners: Sequence[Listener]
     ) -> None:
         self.blamer, self.kept = _blamer(case, plan), Kept(plan, case.options.keep)
-        self.seeds = Seeds(plan, _source(case, sides), wanted=case.options.keep != "none")
+        known = frozenset() if case.options.baseline is None else known_tensors(case.options.baseline)
+        self.seeds = Seeds(plan, _source(case, sides), wanted=case.options.keep != "none", known=known)
         self.scores: list[TaskMetric] = []
         self.further = 0
         self._case, self._opened, self._listeners = case, opened, listeners

@@ -179,8 +179,10 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, Fact]]:
             )
         result, folder = loaded, Path(run) if Path(run).is_dir() else Path(run).parent
     if result.verdict == "PASS":
-        raise UsageError("this run passed: there is nothing to reproduce")
-    seeds = result.seeds or (load_seeds(folder) if folder is not None else ())
+        hint = "its known failures: make the repro from the baseline" if result.known else None
+        raise UsageError("this run passed: there is nothing to reproduce", hint=hint)
+    kept = result.seeds or (load_seeds(folder) if folder is not None else ())
+    seeds = tuple(s for s in kept if s.place.tensor not in result.known)
     if not seeds:
         why = (
             f"the ERROR came from {result.stage or 'elsewhere'}, before an engine had an ONNX network to refuse"
@@ -189,4 +191,4 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, Fact]]:
         )
         raise UsageError(f"nothing in this run can be made into a repro: {why}", hint="run the check again")
     causes = {f.site.tensor: f.cause.fact for f in result.findings if f.cause is not None}
-    return tuple(seeds), folder, causes
+    return seeds, folder, causes
