@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from twinnet.cache import cache_dir, cached_folder, content_key
-from twinnet.errors import UsageError
+from twinnet.errors import EngineError, UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -67,11 +67,11 @@ def test_a_build_that_fails_leaves_nothing_and_may_be_repeated() -> None:
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TWINNET_CACHE", str(tmp_path / "file"))
-    with pytest.raises(UsageError, match=r"cannot be written.*\n.*TWINNET_CACHE"):
+    with pytest.raises(UsageError, match=r"cannot write the cache.*\n.*TWINNET_CACHE"):
         cached_folder(content_key("k"), lambda folder: None)
     if os.geteuid() != 0:
         closed = tmp_path / "closed"
         closed.mkdir(mode=0o500)
         monkeypatch.setenv("TWINNET_CACHE", str(closed / "cache"))
-        with pytest.raises(UsageError, match="cannot be written"):
+        with pytest.raises(EngineError, match="cannot write the cache"):
             cached_folder(content_key("k"), lambda folder: None)

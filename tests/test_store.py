@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file
 
 from twinnet.errors import UsageError
-from twinnet.store import TensorFile, atomic_write, dtype_name, numpy_dtype, write_tensors
+from twinnet.store import TensorFile, dtype_name, numpy_dtype, write_tensors
 
 DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", ">f4", ">i8"]
 
@@ -112,18 +112,6 @@ def test_truncated_anywhere(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         TensorFile(tmp_path / "none.safetensors")
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = atomic_write(tmp_path / "a.bin", [b"old"])
-
-    def chunks() -> Any:
-        yield b"half"
-        raise RuntimeError("power cut")
-
-    with pytest.raises(RuntimeError):
-        atomic_write(path, chunks())
-    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["a.bin"]
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "bool", "int64", "uint8", "float16"])

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from twinnet.errors import UsageError
+from twinnet.errors import machine_error
 
 __all__ = ["CACHE_SCHEMA", "cache_dir", "cached_folder", "content_key"]
 
+_BUILDING = ".building-"
 CACHE_SCHEMA = "2"
 """Raised whenever the meaning of a cached artefact changes."""
 
@@ -45,21 +46,18 @@ def cached_folder(key: str, build: Callable[[Path], None]) -> Path:
     final = root / key[:2] / key
     if final.is_dir():
         return final
-    try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=".building-", dir=final.parent))
-    except OSError as error:
-        raise UsageError(
-            f"the cache {root} cannot be written: {error.strerror}",
-            hint="set TWINNET_CACHE to another folder",
-        ) from None
-    temporary.rmdir()
     from filelock import FileLock  # most runs find what they need
 
+    temporary = final.with_name(f"{_BUILDING}{key}")
+    with _writable(root):
+        final.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(root)
     with FileLock(str(final) + ".lock"):
         if final.is_dir():
             return final
-        temporary = Path(tempfile.mkdtemp(prefix=".building-", dir=final.parent))
+        with _writable(root):
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
         try:
             build(temporary)
             temporary.replace(final)
@@ -67,3 +65,22 @@ def cached_folder(key: str, build: Callable[[Path], None]) -> Path:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
     return final
+
+
+@contextmanager
+def _writable(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        hint = "set TWINNET_CACHE to another folder"
+        raise machine_error(error, f"the cache {root}", doing="write", hint=hint) from None
+
+
+def _sweep(root: Path) -> None:
+    """Remove what killed processes were building: nobody holds its lock."""
+    from filelock import FileLock, Timeout
+
+    for left in root.glob(f"*/{_BUILDING}*"):
+        key = left.name.removeprefix(_BUILDING)
+        with suppress(Timeout, OSError), FileLock(str(left.with_name(key)) + ".lock").acquire(timeout=0):
+            shutil.rmtree(left, ignore_errors=True)

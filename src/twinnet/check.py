@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,8 +115,9 @@ def check_with(
     """Like `check`, with the keywords in one object."""
     from twinnet.checking.case import Case, modes_kept, read_network, read_twins
     from twinnet.checking.run import check_case
+    from twinnet.report.files import run_written, write_run
 
-    with modes_kept(network, twin):
+    with modes_kept(network, twin), ExitStack() as stack:
         loaded, feed = read_network(network, inputs, options)
         twins = read_twins(twin, inputs)
         if options.baseline is not None:
@@ -124,19 +126,21 @@ def check_with(
         several = len(twins) > 1
         folders = _folders(out, twins)
         cases = [Case.of(loaded, feed, one, options, given=network) for one in twins]
+        outer = Path(out) if several and out is not None else None
+        stage = stack.enter_context(run_written(outer))
+        if outer is not None:
+            (outer / "result.json").unlink(missing_ok=True)  # the folders inside are about to change
         results = [
             check_case(case, folder=folder, argv=argv, lenient=several)
             for case, folder in zip(cases, folders, strict=True)
         ]
-    if not several:
-        return results[0]
-    if all(r.stage == "read" for r in results):
-        check_case(cases[0], argv=argv)  # raises the error
-    together = ResultSet(tuple(results))
-    if out is not None:
-        from twinnet.report.files import write_run
-
-        write_run(together, Path(out))
+        if not several:
+            return results[0]
+        if all(r.stage == "read" for r in results):
+            check_case(cases[0], argv=argv)  # raises the error
+        together = ResultSet(tuple(results))
+        if stage is not None:
+            write_run(together, stage, page=outer)
     return together
 
 

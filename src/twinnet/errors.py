@@ -1,12 +1,15 @@
 """The errors a person meets, and the exit codes they stand for.
 
 Two kinds only. A `UsageError` means the call or a file handed in is wrong (exit 2). An `EngineError` means that
-everything was understood but a side could not be converted, compiled or run (exit 3, verdict ERROR). Anything
-else that escapes is a bug in twinnet and shows its stack trace.
+everything was understood but a side could not be converted, compiled or run (exit 3, verdict ERROR), or the machine
+could not do it: a full disk, too little memory (`machine_error`). Anything else that escapes is a bug in twinnet:
+exit 4, with the report to send.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -21,6 +24,7 @@ __all__ = [
     "foreign",
     "foreign_as",
     "guarded",
+    "machine_error",
 ]
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -65,6 +69,39 @@ class EngineError(TwinnetError):
         super().__init__(what, hint=hint)
         self.stage = stage
         self.log = log
+
+
+_WRONG_PATH = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP)
+_HINTS = {
+    errno.ENOSPC: "free some disk space, or choose another folder",
+    errno.EDQUOT: "free some disk space, or choose another folder",
+    errno.EFBIG: "raise the limit on the size of files, or choose another folder",
+    errno.EROFS: "choose another folder",
+    errno.EACCES: "check its permissions, or choose another folder",
+    errno.EPERM: "check its permissions, or choose another folder",
+}
+
+
+def machine_error(
+    error: OSError | MemoryError,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    doing: str = "use",
+    hint: str | None = None,
+) -> TwinnetError:
+    """What the operating system refused, as an error for a person. A path that cannot be right is a `UsageError`.
+
+    >>> machine_error(OSError(errno.ENOSPC, "No space left on device"), "runs/a", doing="write").what
+    'cannot write runs/a: No space left on device'
+    """
+    if isinstance(error, MemoryError):
+        return EngineError("there is not enough memory", stage="memory", hint="use smaller inputs")
+    name = path if path is not None else error.filename
+    what = f"cannot {doing} {os.fspath(name)}: " if isinstance(name, (str, os.PathLike)) else ""
+    what += error.strerror or str(error) or type(error).__name__
+    if error.errno in _WRONG_PATH:
+        return UsageError(what, hint=hint or "choose another path")
+    return EngineError(what, stage=doing, hint=hint or _HINTS.get(error.errno or 0))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from twinnet.report.figures import grouped
+from twinnet.report.quoting import screen
 
 __all__ = ["Inspection", "Stage", "inspect", "render"]
 
@@ -160,4 +161,4 @@ def render(found: Inspection, *, ops: bool = False) -> str:
     elif found.operators:
         total = sum(found.operators.values())
         lines.append(f"\n{grouped(total)} operators of {len(found.operators)} kinds; --ops counts them")
-    return "\n".join(lines)
+    return screen("\n".join(lines))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from twinnet.progress import Report, silent
+from twinnet.time_limit import limited
 
 __all__ = ["Arrays", "Job"]
 
@@ -39,11 +40,12 @@ class Job:
         self.report(step, share)
 
     @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Time a named step (export, import, compile, load, run)."""
+    def step(self, name: str, *, ours: bool = False) -> Iterator[None]:
+        """Time a named step (export, import, compile, load, run). The time limit holds unless it is `ours`."""
         self.progress(name)
         start = time.perf_counter()
         try:
-            yield
+            with limited(None if ours else self.time_limit, name):
+                yield
         finally:
             self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - start

@@ -7,18 +7,17 @@ of names where they differ.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from twinnet.errors import UsageError
+from twinnet.files import checked, read_json, read_toml
 from twinnet.result import InputsInfo, SideInfo
 from twinnet.site import Site
-from twinnet.store import TensorFile
+from twinnet.store import TensorFile, read_npz
 from twinnet.trace import Trace
 
 __all__ = ["SCHEMA", "Recording", "Sample", "load_recording", "read_name_map"]
@@ -77,34 +76,38 @@ def load_recording(folder: str | Path) -> Recording:
     path = folder / "recording.json"
     if not path.exists():
         return _from_arrays(folder)
-    try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-        if index["schema"] > SCHEMA:
-            raise UsageError(f"{path} was written by a newer twinnet (schema {index['schema']})")
-        sites = tuple(
-            _fill(Site, {**s, "shape": tuple(s["shape"]) if s.get("shape") else None}) for s in index["sites"]
-        )
-        found = Recording(
-            folder=folder,
-            side=_fill(SideInfo, index["side"]),
-            sites=sites,
-            inputs=dict(index["inputs"]),
-            outputs=tuple(index["outputs"]),
-            level=str(index["level"]),
-            info=_fill(InputsInfo, index["info"]),
-            samples=tuple(folder / f"{i:04d}" for i in range(int(index["samples"]))),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path} is not a readable recording: {error}") from None
-    for sample in found.samples:
-        if not sample.is_dir():
-            raise UsageError(f"the recording {folder} is incomplete: {sample.name} is missing")
-    return found
+    data = read_json(path, "recording")
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise UsageError(f"{path} was written by a newer twinnet (schema {schema})")
+    index = checked(_Index, data, f"{path} is not a readable recording")
+    for number in range(index.samples):
+        if not (folder / f"{number:04d}").is_dir():
+            raise UsageError(f"the recording {folder} is incomplete: {number:04d} is missing")
+    return Recording(
+        folder,
+        index.side,
+        index.sites,
+        index.inputs,
+        index.outputs,
+        index.level,
+        index.info,
+        tuple(folder / f"{number:04d}" for number in range(index.samples)),
+    )
 
 
-def _fill(kind: Any, values: Mapping[str, Any]) -> Any:
-    known = {f.name for f in fields(kind)}
-    return kind(**{k: v for k, v in values.items() if k in known})
+@dataclass(frozen=True)
+class _Index:
+    """recording.json."""
+
+    schema: int
+    side: SideInfo
+    sites: tuple[Site, ...]
+    inputs: dict[str, str]
+    outputs: tuple[str, ...]
+    level: str
+    info: InputsInfo
+    samples: int
 
 
 def _from_arrays(folder: Path) -> Recording:
@@ -128,37 +131,27 @@ def _numpy_file(path: Path) -> dict[str, np.ndarray]:
     try:
         if path.suffix == ".npy":
             return {path.stem: np.load(path, mmap_mode="c", allow_pickle=False)}
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError) as error:
+    except (OSError, ValueError, EOFError, OverflowError) as error:
         raise UsageError(f"{path} is not a readable array file: {error}") from None
-    return {}
+    return read_npz(path) if path.suffix == ".npz" else {}
 
 
 def read_name_map(path: str | Path) -> dict[str, str]:
     """Read a map of tensor names, first side to second: a JSON object, a TOML table, or lines `ours = theirs`."""
-    import tomllib
-
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        table = (
-            json.loads(text)
-            if path.suffix == ".json"
-            else tomllib.loads(text)
-            if path.suffix == ".toml"
-            else None
-        )
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} is not a readable name map: {error}") from None
-    if table is None:
-        pairs = [
-            line.partition("=") for line in text.splitlines() if line.strip() and not line.startswith("#")
-        ]
-        table = {a.strip(): b.strip() for a, equals, b in pairs if equals}
+    parse = {".json": read_json, ".toml": read_toml}.get(path.suffix, _read_lines)
+    table = parse(path, "name map")
     if not isinstance(table, dict) or not table or not all(isinstance(v, str) for v in table.values()):
         raise UsageError(
             f"{path}: a name map must map names to names", hint='{"network tensor": "twin tensor"}'
         )
     return table
+
+
+def _read_lines(path: Path, what: str) -> dict[str, str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} is not a readable {what}: {error}") from None
+    pairs = [line.partition("=") for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return {a.strip(): b.strip() for a, equals, b in pairs if equals}

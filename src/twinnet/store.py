@@ -8,19 +8,24 @@ memory, without a second copy, and because bfloat16 has no numpy type of its own
 from __future__ import annotations
 
 import json
+import lzma
 import math
-import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
 from twinnet.errors import UsageError
+from twinnet.files import atomic_write
 
-__all__ = ["TensorFile", "atomic_write", "dtype_name", "numpy_dtype", "storable_dtype", "write_tensors"]
+if TYPE_CHECKING:
+    import zipfile
+
+__all__ = ["TensorFile", "dtype_name", "numpy_dtype", "read_npz", "storable_dtype", "write_tensors"]
 
 _CODES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -40,6 +45,8 @@ _CODES: dict[str, np.dtype[Any]] = {
 }
 _NAMES = {dtype: code for code, dtype in _CODES.items()}
 _LARGEST_HEADER = 100_000_000
+_ROOM = 1 << 30
+"""Bytes that a compressed file may unpack to in any case; beyond, it must not be packed suspiciously well."""
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -70,21 +77,6 @@ def storable_dtype(dtype: np.dtype[Any]) -> bool:
     return dtype.newbyteorder("=") in _NAMES
 
 
-def atomic_write(path: str | Path, chunks: Iterable[bytes | memoryview]) -> Path:
-    """Write `chunks` under a temporary name, then rename: a reader sees the whole file or none."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            for chunk in chunks:
-                file.write(chunk)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
-
-
 def write_tensors(
     path: str | Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None
 ) -> Path:
@@ -111,7 +103,42 @@ def write_tensors(
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     data = (a.reshape(-1).view(np.uint8).data for a in arrays if a.nbytes)
-    return atomic_write(path, [struct.pack("<Q", len(text)), text, *data])
+    return atomic_write(path, struct.pack("<Q", len(text)), text, *data)
+
+
+def read_npz(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a .npz file. Sizes are checked before memory is taken; nothing is unpickled."""
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            packed, whole = (sum(getattr(m, n) for m in members) for n in ("compress_size", "file_size"))
+            if whole > _ROOM + 16 * packed:
+                raise ValueError(f"its {packed} bytes would become {whole}")
+            return {m.filename.removesuffix(".npy"): _member(archive, m) for m in members}
+    except FileNotFoundError:
+        raise UsageError(f"no such file: {path}") from None
+    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError) as error:
+        raise UsageError(f"{path} is not a readable .npz file: {error}") from None
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
+        raise UsageError(f"{path} is not a readable .npz file: {error}") from None
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """One array, after its header is found to fit its size: numpy takes the memory that the header asks for."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        header = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = header(file)
+        if dtype.hasobject:
+            raise ValueError("it holds Python objects; only arrays of numbers are read")
+        if math.prod(shape) * dtype.itemsize > member.file_size:
+            raise ValueError(f"the header of {member.filename} promises more than the file holds")
+    with archive.open(member) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 class TensorFile:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
+from twinnet.scratch import new_scratch
 from twinnet.store import TensorFile, write_tensors
 
 __all__ = ["DEFAULT_MEMORY", "Trace", "TraceBuilder"]
@@ -109,7 +109,7 @@ class TraceBuilder:
         if not self._pending:
             return
         if self._folder is None and self._made is None:
-            self._made = Path(tempfile.mkdtemp(prefix="twinnet-trace-"))
+            self._made = new_scratch("trace")
         folder = self._folder or self._made
         assert folder is not None
         path = write_tensors(folder / f"{self._spilled:05d}.safetensors", self._pending)

@@ -56,7 +56,7 @@ def test_the_last_rule_that_fits_holds() -> None:
 
     def atol(site: Site, dtype: str = "float32") -> float | None:
         found = stated.find(site, dtype)
-        return found.atol if found else None
+        return found.tolerance.atol if found else None
 
     assert atol(Site("a", op="Softmax")) == 1.0
     assert atol(Site("a", op="Softmax", module="head.2")) == 2.0
@@ -64,7 +64,7 @@ def test_the_last_rule_that_fits_holds() -> None:
     assert atol(Site("a", op="conv2d"), "float16") == 4.0
     assert atol(Site("a", op="conv2d")) is None
     output = stated.find(Site("y", role="output"), "float32")
-    assert output is not None and output.rtol == 0.5
+    assert output is not None and output.tolerance.rtol == 0.5
 
 
 def test_nothing_stated_means_automatic() -> None:

@@ -11,7 +11,7 @@ from PIL import Image
 
 from tests.report import examples
 from tests.report.browser import Browser, open_browser
-from twinnet.report.files import write_text
+from twinnet.files import atomic_write
 from twinnet.report.html import FILE_NAME, render_report
 from twinnet.result import Result, ResultSet
 
@@ -29,7 +29,7 @@ FILTER = (
 
 
 def write_report(result: Result | ResultSet, folder: Path, tensors: Any = None) -> Path:
-    return write_text(folder / FILE_NAME, render_report(result, tensors, folder))
+    return atomic_write(folder / FILE_NAME, render_report(result, tensors, folder).encode())
 
 
 @pytest.fixture(scope="module")

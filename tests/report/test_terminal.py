@@ -173,7 +173,9 @@ def test_a_finding_without_a_floor_says_that_nothing_may_differ() -> None:
 
 def test_known_findings_are_counted_in_a_pass() -> None:
     known = replace(examples.passing(), known=("conv_1", "conv_2"))
-    assert words.verdict_words(known).endswith("; 2\u00a0known findings not counted")
+    text = "nothing new: 2\u00a0failures are known from the baseline and not counted"
+    assert words.verdict_words(known) == text
+    assert words.known_words(known) == "conv_1; conv_2"
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,10 @@ def test_a_name_does_nothing_wherever_it_goes(files: Path, tmp_path: Path) -> No
         said("judge", "run"),
         said("inspect", "net.onnx", "--ops"),
         said("diff", "net.onnx", "twin.onnx"),
-        said("check", "net.onnx", "--twin", "onnxruntime:twin.onnx", "-o", "run", "--unmatched", "-v"),
+        said("check", "net.onnx", "--twin", "onnxruntime:twin.onnx", "-o", "again", "--unmatched", "-v"),
     ]
     assert "FAIL" in screens[0]
+    screens += [repr(twinnet.diff("net.onnx", "twin.onnx")), repr(load_result(Path("run")))]
     for text in screens:
         assert not controls(text)
 

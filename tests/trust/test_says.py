@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import onnx
@@ -13,6 +14,9 @@ from onnx import numpy_helper
 
 import twinnet
 from tests.narrow import Files, weight_of
+from twinnet.errors import UsageError
+from twinnet.judge.again import judge_again
+from twinnet.judge.tolerance import read_tolerances
 from twinnet.result import Result
 from twinnet.shrink.folder import start
 
@@ -69,3 +73,106 @@ def test_a_repro_of_an_int8_fault_shows_it_and_passes_when_it_is_repaired(
         edited(healed / "twin.onnx", healed / "twin.onnx", **undo)
         exit_code, said = start(healed)
         assert exit_code == 0, said
+
+
+# -- baselines ---------------------------------------------------------------------------------------------------------
+
+
+def checked(files: Files, twin: Path, out: Path, **more: str) -> Result:
+    image = {"image": files.image.numpy()}
+    found = twinnet.check(str(files.network), image, f"onnxruntime:{twin}", out=out, **more)  # type: ignore[arg-type]
+    assert isinstance(found, Result)
+    return found
+
+
+@pytest.fixture(scope="module")
+def runs(narrow: Files, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Three checks: a fault, the same one against that as a baseline, and a new, smaller one besides."""
+    folder = tmp_path_factory.mktemp("baseline")
+    old = edited(narrow.network, folder / "old.onnx", left__weight=lambda a: a * 1.5)
+    new = edited(old, folder / "new.onnx", head__weight=lambda a: a * 1.001)
+    checked(narrow, old, folder / "before")
+    checked(narrow, old, folder / "same", baseline=str(folder / "before"))
+    checked(narrow, new, folder / "worse", baseline=str(folder / "before"))
+    return {name: folder / name for name in ("before", "same", "worse")}
+
+
+def test_a_known_failure_is_called_known(runs: dict[str, Path]) -> None:
+    known = Result.load(runs["same"])
+    assert isinstance(known, Result)
+    assert known.verdict == "PASS"
+    said = repr(known)
+    assert "PASS     nothing new: 1 failure is known" in said
+    assert "agrees" not in said
+    headline = next(line for line in said.splitlines() if line.startswith("PASS"))
+    assert " x " not in headline
+    assert known.known_findings[0].cause is not None
+    assert known.known_findings[0].cause.sentence in " ".join(said.split())
+
+
+def test_known_findings_are_skipped_tests_and_named_in_the_summary(runs: dict[str, Path]) -> None:
+    suite = ET.parse(runs["same"] / "junit.xml").getroot()
+    skipped = suite.findall("testsuite/testcase/skipped")
+    assert (len(skipped), suite.get("skipped"), suite.get("failures")) == (1, "1", "0")
+    assert skipped[0].get("message", "").startswith("known from the baseline: ")
+    text = (runs["same"] / "summary.md").read_text()
+    assert "Known from the baseline, not counted: " in text and "the weights" in text
+
+
+def test_a_repro_of_a_run_with_a_baseline_is_of_the_new_finding(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    worse = Result.load(runs["worse"])
+    assert isinstance(worse, Result)
+    assert [f.site.tensor for f in worse.findings] == ["linear"]
+    assert worse.known
+    made = twinnet.repro(runs["worse"], tmp_path / "repro")
+    assert made.place == worse.findings[0].site.label
+    assert made.confirmed
+    with pytest.raises(UsageError, match="nothing to reproduce"):
+        twinnet.repro(runs["same"], tmp_path / "none")
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+RULES = """
+[[rule]]
+op = "relu"
+atol = 1e-3
+
+[[rule]]
+op = "softmax"
+atol = 1e-3
+
+[[rule]]
+site = "linear"
+atol = 10.0
+"""
+
+
+def test_the_headline_is_the_rule_that_failed(runs: dict[str, Path], tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text(RULES)
+    before = Result.load(runs["before"])
+    assert isinstance(before, Result)
+    result = judge_again(before, read_tolerances(file))
+    lines = [" ".join(line.split()) for line in repr(result).splitlines()]
+    verdict = next(i for i, line in enumerate(lines) if line.startswith("FAIL"))
+    assert lines[verdict].startswith("FAIL the rule 'op relu: atol 0.001' is broken at 1 site: relu_2 Relu")
+    breaks = next(i for i, line in enumerate(lines) if line.startswith("breaks relu_2"))
+    born = next(i for i, line in enumerate(lines) if line.startswith("born in"))
+    assert verdict < breaks < born
+    text = " ".join(lines)
+    assert "because differs by" in text and "float32 rounding can explain" not in text
+    assert "the rule 'op softmax: atol 0.001' fits no site" in text
+    assert "op relu" not in " ".join(str(g.fact) for g in result.guards)
+
+
+def test_a_rule_for_nothing_weakens_a_pass(runs: dict[str, Path], tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text('[[rule]]\nmodule = "no.such*"\natol = 1.0\n')
+    before = Result.load(runs["before"])
+    assert isinstance(before, Result)
+    result = judge_again(before, read_tolerances(file))
+    assert (result.verdict, result.evidence) == ("PASS", "weak")
+    assert judge_again(result, read_tolerances(None)).guards == before.guards

@@ -44,7 +44,7 @@ def _recipe(values: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bool = False) -> Path:
     """Make one model; returns the file of its tables."""
     from twinnet.environment import environment
-    from twinnet.restore.experiment import write_whole
+    from twinnet.files import atomic_write
     from twinnet.restore.finetune import finetune
     from twinnet.restore.fit import fit
     from twinnet.restore.fit.run import held_out
@@ -86,8 +86,8 @@ def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bo
         "environment": environment(),
     }  # fmt: skip
     target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, path.read_bytes())
-    write_whole(log, json.dumps(facts, indent=1).encode())
+    atomic_write(target, path.read_bytes())
+    atomic_write(log, json.dumps(facts, indent=1).encode())
     return target
 
 

@@ -13,11 +13,11 @@ from tools.shipped_tables.docs_page import rendered
 from tools.shipped_tables.recipes import RECIPES
 from tools.shipped_tables.unusual_inputs import cases, measured
 from twinnet.errors import UsageError
+from twinnet.files import atomic_write
 from twinnet.models import available
 from twinnet.models.evaluate import board_of, task_of_board
 from twinnet.progress import progress
 from twinnet.restore.candidates import tables_candidate
-from twinnet.restore.experiment import write_whole
 
 __all__ = ["SCORES", "read_scores", "refresh", "write_cards"]
 
@@ -61,10 +61,10 @@ def refresh(
                 scores["models"][name] = _model(name, here, data, filled, scores["models"].get(name))
             _sort(scores, order)
             scores["environment"] = environment()
-            write_whole(kept, (json.dumps(scores, indent=1) + "\n").encode())
+            atomic_write(kept, (json.dumps(scores, indent=1) + "\n").encode())
             write_cards(here, scores, [name for name in order if board_of(name) == board])
     if page is not None and page.is_file() and len(scores["models"]) == len(found):
-        write_whole(page, rendered(page.read_text(), scores).encode())
+        atomic_write(page, rendered(page.read_text(), scores).encode())
     return scores
 
 
@@ -93,4 +93,4 @@ def write_cards(here: Path, scores: dict[str, Any], names: Sequence[str]) -> Non
     for name in names:
         log = json.loads((here / name / "log.json").read_text())
         text = card(log, scores["boards"][board_of(name)], scores["models"][name]["cases"])
-        write_whole(here / name / "card.md", text.encode())
+        atomic_write(here / name / "card.md", text.encode())

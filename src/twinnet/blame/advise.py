@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +12,11 @@ import numpy as np
 
 from twinnet.blame.context import Context
 from twinnet.errors import EngineError, UsageError
+from twinnet.files import atomic_write
 from twinnet.judge.metrics import compare
 from twinnet.precision import dtype_class
 from twinnet.result import Advice, AdviceStep, Difference
-from twinnet.store import atomic_write
+from twinnet.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,7 +200,7 @@ class Adviser:
             return
         from twinnet.engines import find_engine
 
-        with tempfile.TemporaryDirectory(prefix="twinnet-advise-") as folder:
+        with scratch_folder("advise") as folder:
             file = Path(folder) / "kept.onnx"
             file.write_bytes(self._model(kept).SerializeToString())
             engine = find_engine(self._spec.engine)
@@ -213,7 +213,7 @@ class Adviser:
     def _write(self, kept: Sequence[str], out: str | Path | None) -> str:
         if out is None:
             return ""
-        return str(atomic_write(Path(out), [self._model(kept).SerializeToString()]))
+        return str(atomic_write(Path(out), self._model(kept).SerializeToString()))
 
     # -- the ONNX twin ---------------------------------------------------------------------------------------------
 

@@ -182,7 +182,7 @@ class Blamer:
         self._job.progress("looking for the cause")
         by_tensor = {p.site.tensor: p for p in self._plan.pairing.pairs}
         together = self._found.together
-        with self._job.step("blame"):
+        with self._job.step("blame", ours=True):
             found = blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context)
             before = {t: known.get(t) for t in found}
             known.update(found)
@@ -195,7 +195,7 @@ class Blamer:
                 rest = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
                 together = merge_until_explained(tensors, rest, context, known)
         for number, (tensor, earlier) in enumerate(before.items()):
-            with self._job.step("confirm"):
+            with self._job.step("confirm", ours=True):
                 said = f"running the twin's segment alone, {number + 1} of {len(before)}"
                 self._job.progress(said, number / len(before))
                 yes, why = self._confirm(by_tensor[tensor], context, seen)
@@ -236,7 +236,7 @@ class Blamer:
         self._job.progress("ranking what contributes to the difference")
         by_tensor = {p.site.tensor: p for p in self._plan.pairing.pairs}
         begun = time.monotonic()
-        with self._job.step("rank contributors"):
+        with self._job.step("rank contributors", ours=True):
             most = _RANKED if self._adviser is None else _ADVISED
             pairs = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
             ranked = strongest(self._found.ranked, rank(pairs, context, most=most), most)
@@ -250,7 +250,7 @@ class Blamer:
         impacts = {t: b.impact for t, b in found.items() if b.impact}
         ranked = sorted(impacts, key=lambda t: impacts[t] or 0.0, reverse=True)
         self._job.progress("trying segments in float")
-        with self._job.step("advise"):
+        with self._job.step("advise", ours=True):
             advice = adviser.advise(ranked, self._job.samples, target=self._target, out=self._out)
         self._found = replace(self._found, advice=advice)
 

@@ -40,6 +40,7 @@ def compare(
     baseline: str | Path | None = None,
     keep: Keep = "worst",
     out: str | Path | None = None,
+    trust: bool = False,
     argv: Sequence[str] = (),
     progress: Report = silent,
 ) -> Result:
@@ -59,7 +60,7 @@ def compare(
             hint="record both on the same inputs",
         )
     _same_inputs(ours, theirs)
-    loaded, graph = _network(ours, network)
+    loaded, graph = _network(ours, network, trust)
     reference = RecordedSession(ours, graph=graph)
     twin = RecordedSession(theirs, second=True)
     case = Case.of(loaded, _feed(ours), twin, options, reference=reference, given=network or "")
@@ -90,14 +91,14 @@ def _feed(recording: Recording) -> Inputs:
     return Inputs(samples, recording.info, Signature(tuple(TensorSpec(n) for n in recording.inputs)))
 
 
-def _network(recording: Recording, network: Any) -> tuple[Network, Graph | None]:
+def _network(recording: Recording, network: Any, trust: bool) -> tuple[Network, Graph | None]:
     """The recorded network, with its canonical layers if the network itself is given."""
     signature = Signature(tuple(TensorSpec(n) for n in recording.inputs))
     if network is None:
         plain = Network(recording.side.name, signature, parameters=recording.side.parameters or 0)
         plain.format = recording.side.format  # type: ignore[misc]
         return plain, None
-    loaded = load_network(network)
+    loaded = load_network(network, trust=trust)
     sample: Sample = recording.sample(0)
     job = Job({n: np.asarray(v) for n, v in sample.items()})
     spec = reference_spec(loaded)

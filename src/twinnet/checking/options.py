@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from twinnet.errors import UsageError
 from twinnet.progress import Report, silent
 
 if TYPE_CHECKING:
@@ -25,12 +27,16 @@ class Limits:
     Args:
         threads: Threads for both engines; None leaves their default.
         memory: Bytes for the tensors of one run; the rest goes to disk.
-        time_limit: Seconds after which onnx-reference, and each program that an engine starts, is stopped.
+        time_limit: Seconds after which a step of an engine (export, load, run, a program it starts) is stopped.
     """
 
     threads: int | None = None
     memory: int | None = None
     time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.time_limit is not None and not 0 <= self.time_limit < math.inf:
+            raise UsageError(f"{self.time_limit:g} s is not a time limit", hint="a number of seconds")
 
 
 @dataclass(frozen=True, slots=True)

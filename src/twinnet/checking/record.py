@@ -15,12 +15,14 @@ from twinnet.checking.options import Level, Limits, Options
 from twinnet.engines import find_engine, parse_spec, reference_spec
 from twinnet.environment import environment
 from twinnet.errors import UsageError
+from twinnet.files import atomic_write, whole_folder
 from twinnet.job import Job
 from twinnet.progress import Report, silent
 from twinnet.recording import SCHEMA, Recording, load_recording
 from twinnet.result import SideInfo
-from twinnet.store import atomic_write, write_tensors
+from twinnet.store import write_tensors
 from twinnet.trace import DEFAULT_MEMORY, TraceBuilder
+from twinnet.trust import trusting
 
 __all__ = ["record", "record_with"]
 
@@ -37,6 +39,7 @@ def record(
     samples: int | None = None,
     seed: int = 0,
     limits: Limits | None = None,
+    trust: bool = False,
     progress: Report = silent,
 ) -> Recording:
     """Run one side and write its tensors to the folder `out`, which must be new or a recording already.
@@ -53,16 +56,20 @@ def record(
         limits=limits or Limits(),
         progress=progress,
     )
-    return record_with(options, network, inputs, out)
+    with trusting(trust):
+        return record_with(options, network, inputs, out)
 
 
 def record_with(options: Options, network: Any, inputs: Any, out: str | Path) -> Recording:
     """Like `record`, with the keywords in one object."""
     folder = Path(out)
-    if folder.exists() and any(folder.iterdir()) and not (folder / "recording.json").exists():
-        raise UsageError(f"{folder} exists and is not a recording", hint="choose another --out")
-    with modes_kept(network):
-        _record(network, inputs, folder, options)
+    if folder.is_dir() and not (folder / "recording.json").exists():
+        strange = [p for p in folder.iterdir() if not (p.name.isdigit() or p.name.startswith("."))]
+        if strange:
+            raise UsageError(f"{folder} exists and is not a recording", hint="choose another --out")
+    parts = ("recording.json", "[0-9][0-9][0-9][0-9]*")
+    with modes_kept(network), whole_folder(folder, last="recording.json", ours=parts) as stage:
+        _record(network, inputs, stage, options)
     return load_recording(folder)
 
 
@@ -85,14 +92,9 @@ def _record(network: Any, inputs: Any, folder: Path, options: Options) -> None:
         inner = options.level == "intermediates"
         sites = tuple(s for s in session.sites if inner or s.role == "output")
         watch = {s.tensor for s in sites} if inner else set(session.output_tensors)
-        # The old index is removed first and the new one written last: a folder without it is not a recording.
-        (folder / "recording.json").unlink(missing_ok=True)
         for number, sample in enumerate(feed.samples):
             options.progress(f"sample {number + 1} of {len(feed.samples)}", number / len(feed.samples))
             target = folder / f"{number:04d}"
-            target.mkdir(parents=True, exist_ok=True)
-            for stale in target.iterdir():
-                stale.unlink()
             write_tensors(target / "inputs.safetensors", {k: np.asarray(v) for k, v in sample.items()})
             session.trace(sample, watch, TraceBuilder(limits.memory or DEFAULT_MEMORY, target))
         side = SideInfo(
@@ -116,6 +118,6 @@ def _record(network: Any, inputs: Any, folder: Path, options: Options) -> None:
             "sites": [asdict(s) for s in sites],
             "environment": environment(),
         }
-        atomic_write(folder / "recording.json", [json.dumps(index, indent=1).encode()])
+        atomic_write(folder / "recording.json", json.dumps(index, indent=1).encode())
     finally:
         session.close()

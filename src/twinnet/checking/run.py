@@ -22,7 +22,7 @@ from twinnet.checking.sides import Sides
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Arrays
 from twinnet.judge import guards
-from twinnet.judge.again import against_baseline, restated
+from twinnet.judge.again import against_baseline, known_tensors, restated
 from twinnet.judge.aggregate import merge, verdict_of
 from twinnet.judge.conclusion import Outcome, conclude, null_baseline
 from twinnet.judge.deployed import Ends, OutputSeen, judge_ends, worse
@@ -61,7 +61,15 @@ def check_case(
 
     With `lenient`, so does a twin that cannot be read (stage "read").
     """
-    start = time.perf_counter()
+    from twinnet.report.files import run_written
+
+    with run_written(folder) as stage:
+        start = time.perf_counter()
+        checked = _checked(case, lenient=lenient)
+        return _report(case, checked, (folder, stage), argv, time.perf_counter() - start)
+
+
+def _checked(case: Case, *, lenient: bool) -> Checked:
     sides = Sides(case)
     try:
         checked = run_case(case, sides)
@@ -79,7 +87,7 @@ def check_case(
         raise
     finally:
         sides.close()
-    return _report(case, checked, folder, argv, time.perf_counter() - start)
+    return checked
 
 
 def run_case(case: Case, sides: Sides, listeners: Sequence[Listener] = ()) -> Checked:
@@ -98,7 +106,7 @@ def run_case(case: Case, sides: Sides, listeners: Sequence[Listener] = ()) -> Ch
         judging.add(_seen(case, plan, 1, None, other.sample))
     judging.reach()
     outcome = judging.outcome(cheap=cheap)
-    with job.step("judge"):
+    with job.step("judge", ours=True):
         result = conclude(plan, outcome, _said(case, sides, judging))
     if result.verdict == "PASS":
         result = null_baseline(plan, outcome, result, None if other is None else other.ours)
@@ -114,7 +122,8 @@ class _Judging:
         self, case: Case, sides: Sides, opened: Opened, plan: Plan, listeners: Sequence[Listener]
     ) -> None:
         self.blamer, self.kept = _blamer(case, plan), Kept(plan, case.options.keep)
-        self.seeds = Seeds(plan, _source(case, sides), wanted=case.options.keep != "none")
+        known = frozenset() if case.options.baseline is None else known_tensors(case.options.baseline)
+        self.seeds = Seeds(plan, _source(case, sides), wanted=case.options.keep != "none", known=known)
         self.scores: list[TaskMetric] = []
         self.further = 0
         self._case, self._opened, self._listeners = case, opened, listeners
@@ -134,7 +143,7 @@ class _Judging:
         self._outputs.append(ends.ours)
         self.scores += _scores(case, plan, ends)
         self._inputs = {**_other_inputs(case, plan, seen), **self._inputs}
-        with job.step("judge"):
+        with job.step("judge", ours=True):
             judged = judge_sample(plan, seen, job.report)
             outputs = judge_ends(plan, ends)
         for pair in judged:
@@ -322,12 +331,19 @@ def _error(case: Case, sides: Sides, error: EngineError, *, seeds: bool = True) 
     )
 
 
-def _report(case: Case, checked: Checked, folder: Path | None, argv: Sequence[str], seconds: float) -> Result:
-    """Complete the result, apply the baseline and write the run folder."""
+def _report(
+    case: Case,
+    checked: Checked,
+    place: tuple[Path | None, Path | None],
+    argv: Sequence[str],
+    seconds: float,
+) -> Result:
+    """Complete the result, apply the baseline and write the run: for the first folder, into the second."""
     import shlex
 
     from twinnet.environment import environment
 
+    folder, stage = place
     result = replace(
         checked.result,
         timings={**checked.result.timings, "total": seconds},
@@ -338,13 +354,13 @@ def _report(case: Case, checked: Checked, folder: Path | None, argv: Sequence[st
     )
     if case.options.baseline is not None:
         result = against_baseline(result, case.options.baseline)
-    if folder is not None:
+    if stage is not None:
         from twinnet.report.files import write_run
         from twinnet.report.show import save_tensors
         from twinnet.shrink.collect import save
 
         case.job.progress("writing the report")
-        write_run(result, folder, checked.tensors)
-        save_tensors(folder, checked.tensors)
-        save(folder, result.seeds)
+        save_tensors(stage, checked.tensors)
+        save(stage, result.seeds)
+        write_run(result, stage, checked.tensors)
     return result

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import os
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -61,7 +62,8 @@ app = typer.Typer(
     # Plain help: coloured panels would take longer than everything else together.
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 PASS, 1 FAIL, 2 wrong usage or unreadable input, 3 ERROR (it could not run).",
+    epilog="Exit codes: 0 PASS, 1 FAIL, 2 wrong usage or unreadable input, 3 ERROR (it could not run), "
+    "4 a bug in twinnet.",
 )
 
 for _verb in (check, debug, attach, repro, judge, record, compare, diff, show, inspect, engines, env, demo):
@@ -86,10 +88,11 @@ def _root(
     pass
 
 
+_CLOSED = 141
+
+
 def main() -> None:
     """Run the command line; errors meant for the user are printed without a stack trace."""
-    from twinnet.errors import TwinnetError
-
     # Importing PyTorch makes a million permanent objects: collecting garbage among them takes a fifth of the import,
     # and freeing them at the end as long again.
     gc.set_threshold(100_000, 50, 50)
@@ -101,17 +104,31 @@ def main() -> None:
         # Use the shell that is named, even if a package is installed that could guess it.
         os.environ.setdefault("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     try:
-        app(prog_name="twinnet")
-    except TwinnetError as error:
-        say(f"twinnet: {error}", err=True)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        say("twinnet: stopped", err=True)
-        sys.exit(130)
+        try:
+            app(prog_name="twinnet")
+        finally:
+            sys.stdout.flush()
+    except SystemExit as ended:
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        # The reader of our output closed it (`| head`). That is no verdict: end as if stopped by SIGPIPE.
+        _forget(sys.stdout)
+        sys.exit(_CLOSED)
     except BrokenPipeError:
-        # The reader of our output closed it (`| head`); this is not an error.
-        sys.stderr.close()
-        sys.exit(0)
+        _forget(sys.stdout)
+        sys.exit(_CLOSED)
+    except (Exception, KeyboardInterrupt) as error:
+        from twinnet.cli._ending import end
+
+        code = end(error)
+        _forget(sys.stdout)
+        sys.exit(code)
+
+
+def _forget(stream: TextIO) -> None:
+    """Give up what is not written yet: Python would fail on it once more at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ class Running:
     samples: Annotated[
         int | None, typer.Option("--samples", min=1, help="Number of samples to read or to make (2).")
     ] = None
-    seed: Annotated[int, typer.Option("--seed", help="Seed of synthetic inputs.")] = 0
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of synthetic inputs.")] = 0
     as_spec: Annotated[
         str | None,
         typer.Option(
@@ -120,7 +120,8 @@ class Running:
         ),
     ] = None
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Threads of both engines (default: their own).")
+        int | None,
+        typer.Option("--threads", min=1, max=4096, help="Threads of both engines (default: their own)."),
     ] = None
     max_memory: Annotated[
         str | None,
@@ -135,7 +136,7 @@ class Running:
         typer.Option(
             "--time-limit",
             metavar="SECONDS",
-            help="Stop onnx-reference, and each program that an engine starts, after this time.",
+            help="Stop each step of an engine (export, load, run, a program it starts) after this time.",
         ),
     ] = None
 
@@ -159,6 +160,11 @@ class Running:
         """Threads, memory and time."""
         from twinnet.checking.options import Limits
 
+        if self.time_limit is not None:
+            from twinnet.cli._ending import end_now
+            from twinnet.time_limit import when_stuck
+
+            when_stuck(end_now)
         return Limits(self.threads, parse_memory(self.max_memory), self.time_limit)
 
 
@@ -331,7 +337,7 @@ def parse_memory(text: str | None) -> int | None:
     factor = factors.get(body[-1:], 1)
     try:
         value = int(float(body[:-1] if factor > 1 else body) * factor)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise UsageError(f"--max-memory {text!r} is not a size", hint="for example 512M or 2G") from None
     if value < 1 << 20:
         raise UsageError(f"--max-memory {text} is too small", hint="at least 1M")

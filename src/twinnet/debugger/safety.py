@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import secrets
 import socket
 import threading
@@ -84,8 +85,8 @@ class Doorkeeper:
         Numeric addresses cannot be redirected that way. The port may be that of a tunnel.
         """
         name = _bare(host)
-        if name in self._names:
-            return True
+        if name is None or name in self._names:
+            return name is not None
         try:
             ipaddress.ip_address(name)
         except ValueError:
@@ -99,9 +100,16 @@ class Doorkeeper:
         return origin.lower() == f"{self._scheme}://{host.lower()}"
 
 
-def _bare(host: str) -> str:
-    """A Host header without its port."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
+_HOST = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[\w.-]+))(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
+
+
+def _bare(host: str) -> str | None:
+    """A Host header without its port; None if it is anything else than a name or an address, and a port.
+
+    >>> _bare("LocalHost:8765"), _bare("[::1]:80"), _bare("[::1].example"), _bare("localhost:80:x")
+    ('localhost', '::1', None, None)
+    """
+    found = _HOST.fullmatch(host.lower())
+    if found is None or int(found["port"] or 0) > 65535:
+        return None
+    return found["v6"] or found["name"]

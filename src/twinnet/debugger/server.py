@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import ssl
@@ -26,6 +27,8 @@ __all__ = ["Server"]
 
 _TRIES = 200
 _CONNECTIONS = 64
+_STRANGERS = 64
+"""Connections that have not shown a token; a further one ends the oldest."""
 _IDLE = 30.0
 _FAREWELL = 10.0
 _SECURITY = {
@@ -42,6 +45,7 @@ class Server(ThreadingHTTPServer):
     """Listens on its own thread and passes requests to a desk."""
 
     daemon_threads = True
+    request_queue_size = 128
     # Windows would let two servers share a port; elsewhere this only shortens the wait after a restart.
     allow_reuse_address = sys.platform != "win32"
 
@@ -51,6 +55,9 @@ class Server(ThreadingHTTPServer):
         self.keeper = Doorkeeper(settings)
         self.hint = ""
         self._room = threading.BoundedSemaphore(_CONNECTIONS)
+        self._strangers: dict[Any, None] = {}
+        self._admitted: set[Any] = set()
+        self._lock = threading.Lock()
         self._answering = 0
         self._answered = threading.Condition()
         self.address_family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -129,16 +136,32 @@ class Server(ThreadingHTTPServer):
     # -- connections ---------------------------------------------------------------------------------------------
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._room.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+        with self._lock:
+            self._strangers[request] = None
+            oldest = next(iter(self._strangers)) if len(self._strangers) > _STRANGERS else None
+            self._strangers.pop(oldest, None)
+        if oldest is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(oldest, socket.SHUT_RDWR)  # its thread reads the end, and ends
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            with self._lock:
+                self._strangers.pop(request, None)
+                if request in self._admitted:
+                    self._admitted.remove(request)
+                    self._room.release()
+
+    def admit(self, request: Any) -> bool:
+        """Give a connection that has shown its token one of the places; False if all are taken."""
+        with self._lock:
+            if request not in self._admitted and self._room.acquire(blocking=False):
+                self._admitted.add(request)
+                self._strangers.pop(request, None)
+            return request in self._admitted
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore clients that disconnect or do not speak HTTP."""
@@ -206,8 +229,7 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 self._refuse(401, "this link is invalid or was already used")
             return
-        if not (self._cookie() or self._header()):
-            self._refuse(401, "a token is needed")
+        if not self._known():
             return
         found = asset(parts.path)
         if found is None:
@@ -220,8 +242,7 @@ class Handler(BaseHTTPRequestHandler):
         header = self._header()
         if not self._called_rightly(changes=not header):
             return
-        if not (header or self._cookie()):
-            self._refuse(401, "a token is needed")
+        if not self._known():
             return
         if urlsplit(self.path).path != "/":
             self._refuse(404, "send commands with POST to /")
@@ -271,12 +292,28 @@ class Handler(BaseHTTPRequestHandler):
     def _called_rightly(self, *, changes: bool) -> bool:
         """Check host and origin. A request authorised only by a cookie must state its origin."""
         host = self.headers.get("Host", "")
+        if any(len(self.headers.get_all(name, ())) > 1 for name in ("Host", "Content-Length", "Origin")):
+            self._refuse(400, "a header is given twice")
+            return False
+        if "Transfer-Encoding" in self.headers:
+            self._refuse(411, "send the command with its length, in one piece")
+            return False
         if not self.server.keeper.host_allowed(host):
             self._refuse(403, "this machine does not have that name")
             return False
         vouched = changes and self._cookie()
         if not self.server.keeper.origin_allowed(self.headers.get("Origin"), host, required=vouched):
             self._refuse(403, "requests from other pages are refused")
+            return False
+        return True
+
+    def _known(self) -> bool:
+        """Whether the request has a token, and the connection a place; refused if not."""
+        if not (self._cookie() or self._header()):
+            self._refuse(401, "a token is needed")
+            return False
+        if not self.server.admit(self.request):
+            self._refuse(503, f"all {_CONNECTIONS} connections are in use")
             return False
         return True
 

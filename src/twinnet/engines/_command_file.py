@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,6 +18,7 @@ from pydantic import (
 )
 
 from twinnet.errors import UsageError
+from twinnet.files import read_toml
 
 __all__ = ["Description", "find_description", "read_description", "ready_files"]
 
@@ -225,11 +225,8 @@ def find_description(name: str) -> Path:
 
 def read_description(path: Path) -> Description:
     """Read and check a description; errors name line and key, and what is allowed."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise UsageError(f"{path} is not a readable TOML file: {error}") from None
+    table = read_toml(path, "TOML file")
+    text = path.read_text(encoding="utf-8")
     try:
         found = Description.model_validate(table)
     except ValidationError as error:

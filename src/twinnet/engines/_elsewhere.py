@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from twinnet.engines import _ort_session
 from twinnet.engines._worker import Worker
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Job
+from twinnet.scratch import new_scratch
 
 __all__ = ["Elsewhere", "find_python"]
 
@@ -44,7 +46,7 @@ class Elsewhere:
     def __init__(self, python: Path, job: Job) -> None:
         self._job = job
         self._python = python
-        self._folder = tempfile.TemporaryDirectory(prefix="twinnet-elsewhere-")
+        self._folder = new_scratch("elsewhere")
         self._worker = Worker(
             [str(python), "-I", str(Path(_ort_session.__file__))], f"onnxruntime in {python}"
         )
@@ -79,14 +81,14 @@ class Elsewhere:
         return _There(self, said)
 
     def _write(self, data: bytes) -> Path:
-        handle, name = tempfile.mkstemp(suffix=".onnx", dir=self._folder.name)
+        handle, name = tempfile.mkstemp(suffix=".onnx", dir=self._folder)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         return Path(name)
 
     def run(self, session: int, names: Sequence[str], feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         """The outputs of a session; anything but tensors of numbers is returned as an empty object array."""
-        given, made = (Path(self._folder.name) / f"{part}.npz" for part in ("feeds", "results"))
+        given, made = (self._folder / f"{part}.npz" for part in ("feeds", "results"))
         np.savez(given, allow_pickle=False, **{str(i): np.asarray(a) for i, a in enumerate(feeds.values())})
         self.ask(
             {
@@ -106,7 +108,7 @@ class Elsewhere:
     def close(self) -> None:
         """End the child."""
         self._worker.close()
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class _There:

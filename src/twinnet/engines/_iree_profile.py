@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from twinnet.engines._process import Task, start_program
 from twinnet.engines.base import LayerTime
 from twinnet.errors import EngineError
 from twinnet.job import Job
+from twinnet.scratch import scratch_folder
 
 __all__ = ["dispatch_times", "dispatched_nodes"]
 
@@ -78,7 +78,7 @@ def dispatch_times(
 ) -> tuple[LayerTime, ...]:
     """The median time of each dispatch over `repeats` runs, after one that is not counted."""
     runs = repeats + 1
-    with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch, job.step("profile"):
+    with scratch_folder("iree") as scratch, job.step("profile"):
         home = Path(scratch)
         record = home / "profile.ireeprof"
         flags = [

@@ -22,6 +22,7 @@ from twinnet.engines._iree_alone import iree_problem
 from twinnet.engines._process import Task, start_program
 from twinnet.errors import EngineError, MissingExtra, UsageError
 from twinnet.job import Job
+from twinnet.scratch import scratch_folder
 
 __all__ = ["Compiler", "Module", "Node", "iree_version", "run_module", "tool", "write_inputs"]
 
@@ -106,7 +107,7 @@ class Compiler:
         folder = cached_folder(key, build)
         if show is not None and not compiled:
             # The cached module was compiled without writing its IR.
-            with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch:
+            with scratch_folder("iree") as scratch:
                 self._build(model, Path(scratch) / "module.vmfb", show)
         return Module(folder, tuple(inputs), tuple(outputs), tensor_types(model.graph.output))
 
@@ -147,7 +148,7 @@ class Compiler:
     @contextmanager
     def imported(self, model: onnx.ModelProto) -> Iterator[tuple[Path, dict[int, Node]]]:
         """The model as MLIR in a temporary folder, and the ONNX node of each line."""
-        with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch:
+        with scratch_folder("iree") as scratch:
             file, source = Path(scratch) / "network.onnx", Path(scratch) / "network.mlir"
             big = model.ByteSize() > _INLINE
             onnx.save(model, str(file), save_as_external_data=big, location="weights.bin" if big else None)
@@ -204,7 +205,7 @@ def run_module(
     keep: Callable[[str, np.ndarray], None],
 ) -> None:
     """Run a module once; each output is passed to `keep` and then freed."""
-    with tempfile.TemporaryDirectory(prefix="twinnet-iree-") as scratch, job.step("run"):
+    with scratch_folder("iree") as scratch, job.step("run"):
         home = Path(scratch)
         flags = [*device, *write_inputs(module, feeds, home)]
         files = [

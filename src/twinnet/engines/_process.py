@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from twinnet.children import ended, start_child, stop_child
 from twinnet.errors import EngineError
 
 __all__ = ["Finished", "Task", "last_words", "start_program"]
@@ -60,14 +61,13 @@ def start_program(
     name, stage, limit = task.name, task.stage, task.limit
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
-            child = subprocess.Popen(
-                list(arguments),
+            child = start_child(
+                arguments,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 cwd=folder,
                 env=None if environment is None else {**os.environ, **environment},
-                start_new_session=True,
             )
         except OSError as error:
             raise EngineError(
@@ -77,8 +77,9 @@ def start_program(
             ) from None
         try:
             code = child.wait(limit)
+            ended(child)
         except subprocess.TimeoutExpired:
-            _stop(child)
+            stop_child(child)
             raise EngineError(
                 f"{name} could not {stage} within the time limit of {limit:g} s",
                 stage=stage,
@@ -86,7 +87,7 @@ def start_program(
                 hint="give it more time (--time-limit)",
             ) from None
         except BaseException:
-            _stop(child)
+            stop_child(child)
             raise
         texts = _text(out), _text(err)
     if code == 0:
@@ -134,12 +135,3 @@ def _first_problem(text: str) -> str:
 def _text(file: object) -> str:
     file.seek(0)  # type: ignore[attr-defined]
     return file.read().decode(errors="replace")  # type: ignore[attr-defined]
-
-
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    """Kill the program and the processes it started, which share a session."""
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        child.kill()
-    child.wait()

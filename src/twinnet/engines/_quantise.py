@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ import numpy as np
 from twinnet.engines._ort_session import make_session
 from twinnet.errors import UsageError, foreign
 from twinnet.job import Job
+from twinnet.scratch import scratch_folder
 
 if TYPE_CHECKING:
     import onnx
@@ -94,7 +94,7 @@ def quantised(artefact: OnnxArtefact, way: Quantise, job: Job) -> OnnxArtefact:
     with (
         job.step("quantise"),
         _quiet(),
-        tempfile.TemporaryDirectory(prefix="twinnet-quantise-") as folder,
+        scratch_folder("quantise") as folder,
     ):
         made = _MAKERS[way.how](model, way, artefact, job, Path(folder))
     return replace(artefact, network=OnnxNetwork(made, name=artefact.network.name))

@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 import selectors
-import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from twinnet.children import ended, start_child, stop_child
 from twinnet.engines._process import ending, last_words
 from twinnet.errors import EngineError
 
@@ -35,12 +35,8 @@ class Worker:
         self._rest = b""
         self._words = ""
         try:
-            self._child = subprocess.Popen(
-                list(arguments),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                start_new_session=True,
+            self._child = start_child(
+                arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
             )
         except OSError as error:
             self._log.close()
@@ -76,7 +72,7 @@ class Worker:
             while b"\n" not in self._rest:
                 left = None if deadline is None else deadline - time.monotonic()
                 if (left is not None and left <= 0) or not ready.select(left):
-                    self.close()
+                    self.close(stuck=True)
                     raise EngineError(
                         f"{self._name} could not {stage} within the time limit of {limit:g} s",
                         stage=stage,
@@ -106,18 +102,17 @@ class Worker:
             log=log or how,
         )
 
-    def close(self) -> None:
-        """End the child and the processes it started."""
+    def close(self, *, stuck: bool = False) -> None:
+        """End the child and the processes it started; at once if it is `stuck`."""
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
         try:
-            self._child.wait(2)
+            self._child.wait(0 if stuck else 2)
+            ended(self._child)
         except subprocess.TimeoutExpired:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._child.pid, signal.SIGKILL)
-            self._child.wait()
+            stop_child(self._child)
         self._log.close()
 
     def __enter__(self) -> Worker:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from twinnet.engines._process import last_words
 from twinnet.engines.base import Abilities, Engine, Session, Standalone
 from twinnet.errors import EngineError, MissingExtra, UsageError
 from twinnet.job import Arrays, Job
+from twinnet.scratch import scratch_folder
 from twinnet.site import Site
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class CommandSession(CompiledSession["_Built"]):
         """Run the programs once in a temporary folder and return the tensors they wrote."""
         found, form = self._tools.found, self._tools.found.tensors
         written = sorted(watch) if found.intermediates.how == "files" else []
-        with tempfile.TemporaryDirectory(prefix="twinnet-command-") as scratch, self._job.step("run"):
+        with scratch_folder("command") as scratch, self._job.step("run"):
             home = Path(scratch)
             for part in ("inputs", "outputs"):
                 (home / part).mkdir()
@@ -193,7 +193,7 @@ class CommandSession(CompiledSession["_Built"]):
             commands = found.run.plain(found.run.watch if written else ())
             files = {name: part.model_dump() for name, part in found.run.files.items()}
             try:
-                write_files(files, scratch, values, ins, outs)
+                write_files(files, str(scratch), values, ins, outs)
                 for line in command_lines(commands, values, ins, outs):
                     log += self._tools.start(line, "run the network", found.run.time_limit, home)
                 results = read_results(outs, dict(module.types), form.outputs, form.raw_dtype)

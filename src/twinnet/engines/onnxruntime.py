@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import statistics
-import tempfile
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +31,7 @@ from twinnet.engines.base import (
 from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.errors import EngineError, MissingExtra, foreign
 from twinnet.job import Arrays, Job
+from twinnet.scratch import scratch_folder
 from twinnet.site import Site
 
 if TYPE_CHECKING:
@@ -104,8 +105,11 @@ class OnnxRuntimeEngine(Engine):
         threads = chosen.pop("threads", job.threads)
         settled = _settled(chosen)
         entries = {k.partition(".")[2]: v for k, v in settled.items() if k.startswith("config.")}
-        elsewhere = Elsewhere(chosen["python"], job) if "python" in chosen else None
-        version = self.version() if elsewhere is None else elsewhere.version
+        python = chosen.get("python")
+        if python is None and job.time_limit is not None and sys.executable and not _narrow(artefact):
+            python = Path(sys.executable)  # only another process can be stopped whatever it does
+        elsewhere = None if python is None else Elsewhere(python, job)
+        version = elsewhere.version if elsewhere is not None and "python" in chosen else self.version()
         settings = Settings(chosen.get("opt", "all"), threads, entries, elsewhere)
         session = OnnxRuntimeSession(artefact, settings, job, version)
         if way is not None:
@@ -132,6 +136,13 @@ class OnnxRuntimeEngine(Engine):
         session.save_optimised(target)
         session.close()
         return f"as ONNX Runtime optimises it (level {'extended' if level == 'all' else level})"
+
+
+def _narrow(artefact: OnnxArtefact) -> bool:
+    """Whether a model may show bfloat16 values, which do not travel between processes."""
+    graph = artefact.model.graph
+    kinds = {v.type.tensor_type.elem_type for part in (graph.input, graph.output) for v in part}
+    return _BFLOAT16_NUMBER in kinds | {t.data_type for t in graph.initializer}
 
 
 def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,7 +226,7 @@ class OnnxRuntimeSession(TappedSession):
         """The graph that is left after optimisation, at most at level "extended"; without large weights."""
         import onnx
 
-        with tempfile.TemporaryDirectory(prefix="twinnet-ort-") as folder:
+        with scratch_folder("ort") as folder:
             saved = Path(folder) / "optimised.onnx"
             self.save_optimised(saved)
             return onnx.load(str(saved), load_external_data=False).graph
@@ -228,7 +239,7 @@ class OnnxRuntimeSession(TappedSession):
                 hint="leave out python=",
             )
         feeds = self._artefact.feeds(inputs)
-        with tempfile.TemporaryDirectory(prefix="twinnet-ort-") as folder:
+        with scratch_folder("ort") as folder:
             model = self._artefact.path or self._artefact.model
             timed = self._load(model, profile_to=Path(folder) / "times")
             run = _Loaded(timed, self._job)

@@ -22,6 +22,7 @@ from twinnet.signature import Signature, dims
 
 __all__ = ["Inputs", "load_inputs"]
 
+_MOST = 1_000_000
 Preprocess = str | Callable[[Any], Any]
 
 
@@ -63,6 +64,10 @@ def load_inputs(
     """
     if samples is not None and samples < 1:
         raise UsageError(f"{samples} samples are not enough for a check", hint="at least 1 is needed")
+    if samples is not None and samples > _MOST:
+        raise UsageError(f"{samples} samples are too many for a check", hint=f"at most {_MOST}")
+    if seed < 0:
+        raise UsageError(f"the seed {seed} is negative", hint="a seed is 0 or more")
     if shapes:
         signature = apply_shapes(signature, shapes)
     function = _preprocess(preprocess)

@@ -16,6 +16,7 @@ from twinnet.errors import UsageError, foreign_as
 from twinnet.inputs.fit import as_array
 from twinnet.pyfile import call_user
 from twinnet.signature import Signature, TensorSpec, dims
+from twinnet.store import read_npz
 
 __all__ = [
     "ARRAY_SUFFIXES",
@@ -69,8 +70,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         if path.suffix == ".npy":
             return {"": np.load(path, mmap_mode="r", allow_pickle=False)}
         if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
+            return read_npz(path)
         with safe_open(path, framework="np") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
 

@@ -26,6 +26,7 @@ Kind = Literal["image", "audio", "tokens", "mask", "rate", "state", "features"]
 
 _RATES = ("sr", "sample_rate", "sampling_rate", "samplerate")
 _STATES = ("state", "hidden", "cell", "cache", "past", "memory", "h0", "c0", "hx", "cx", "h", "c")
+_LARGEST = 1 << 31
 _LONG = 1000  # a last axis of this length on a tensor of one or two axes is taken for sound
 
 
@@ -83,8 +84,13 @@ _PIXELS = ("float16", "float32", "float64", "bfloat16", "uint8")
 
 
 def require_shapes(signature: Signature) -> None:
-    """Raise a `UsageError` for dynamic dimensions: they must be given or come from data."""
+    """Raise a `UsageError` for shapes to make that are dynamic, or too large."""
     for spec in signature.inputs:
+        if not spec.optional and not spec.dynamic and math.prod(map(int, spec.shape or ())) > _LARGEST:
+            raise UsageError(
+                f"input {spec.name} ({dims(spec.shape)}) has more than {_LARGEST} elements",
+                hint="state a smaller shape with --shape, or give --inputs",
+            )
         if spec.optional or not spec.dynamic:
             continue
         flag = f"--shape {spec.name}={dims(suggest_shape(spec))}"

@@ -9,9 +9,9 @@ from pathlib import Path
 from twinnet.errors import UsageError
 from twinnet.judge.aggregate import evidence_of, findings_of, verdict_of
 from twinnet.judge.tolerance import Tolerances, by_tolerance
-from twinnet.result import Judged, PairResult, Result, ResultSet, StagedResult, Step
+from twinnet.result import Fact, Finding, Judged, PairResult, Result, ResultSet, StagedResult, Step
 
-__all__ = ["against_baseline", "judge_again", "restated", "stages_again"]
+__all__ = ["against_baseline", "judge_again", "known_tensors", "restated", "stages_again"]
 
 _WORSE = 1.25
 """A known failure may vary by this factor from run to run before it counts as new."""
@@ -29,11 +29,15 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
     outputs = tuple(_output(p, judged.get(p.site.tensor), tolerances) for p in result.outputs)
     failing = "FAIL" if any(p.status == "fail" for p in outputs) else verdict_of(pairs)
     # What was found out about a finding (cause, impact, what inherits it) still holds.
-    known = {f.site.tensor: f for f in result.findings}
+    known = {f.site.tensor: f for f in (*result.findings, *result.known_findings)}
     found = findings_of(pairs, None, ())
     failing_sites = {f.site.tensor for f in found}
-    tied = {s.tensor for f in result.findings if f.site.tensor in failing_sites for s in f.also}
-    findings = tuple(known.get(f.site.tensor, f) for f in found if f.site.tensor not in tied)
+    tied = {s.tensor for f in known.values() if f.site.tensor in failing_sites for s in f.also}
+    findings = tuple(
+        _restated_finding(known.get(f.site.tensor, f), f.reason) for f in found if f.site.tensor not in tied
+    )
+    others = (g for g in result.guards if g.fact.code != "tolerance.unused")
+    guards = (*others, *tolerances.idle([p.site for p in (*pairs, *outputs)]))
     counted = sum(p.status in ("pass", "fail", "excused") for p in pairs)
     return replace(
         result,
@@ -42,10 +46,18 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
         outputs=outputs,
         findings=findings,
         coverage=replace(result.coverage, judged=counted),
-        evidence=evidence_of(failing, result.guards),
+        guards=guards,
+        evidence=evidence_of(failing, guards),
         tolerance=str(tolerances),
         known=(),
+        known_findings=(),
     )
+
+
+def _restated_finding(finding: Finding, reason: Fact | None) -> Finding:
+    """The finding with the rule that it breaks as its reason, or without a rule that is no longer stated."""
+    by_rule = any(r is not None and r.code.startswith("tolerance.") for r in (finding.reason, reason))
+    return replace(finding, reason=reason) if by_rule else finding
 
 
 def stages_again(staged: StagedResult, again: Callable[[Result], Result]) -> StagedResult:
@@ -78,7 +90,7 @@ def _output(output: PairResult, judged: PairResult | None, tolerances: Tolerance
     stated = tolerances.find(output.site, output.site.dtype)
     status = judged.status if judged else "pass"
     if stated is not None:
-        status = "fail" if stated.complaint(output.difference, output.site.tensor) else "pass"
+        status = "fail" if stated.tolerance.complaint(output.difference, output.site.tensor) else "pass"
     return replace(output, status=status, reason=judged.reason if judged else None)
 
 
@@ -109,8 +121,21 @@ def against_baseline(result: Result, baseline: str | Path) -> Result:
         return result
     fresh_outputs = [p for p in result.outputs if p.status == "fail" and p.rule == "structure"]
     verdict = "FAIL" if fresh_outputs else verdict_of(result.pairs, known)
-    findings = tuple(f for f in result.findings if f.site.tensor not in known)
-    return replace(result, verdict=verdict, known=tuple(sorted(known)), findings=findings)
+    old, new = ([f for f in result.findings if (f.site.tensor in known) is w] for w in (True, False))
+    return replace(
+        result,
+        verdict=verdict,
+        known=tuple(sorted(known)),
+        findings=tuple(new),
+        known_findings=tuple(old),
+    )
+
+
+def known_tensors(baseline: str | Path) -> frozenset[str]:
+    """The tensors that fail in the baseline run, for any twin."""
+    before = Result.load(baseline)
+    runs = before.results if isinstance(before, ResultSet) else (before,)
+    return frozenset(p.site.tensor for run in runs for p in run.pairs if p.status == "fail")
 
 
 def _require_same(result: Result, before: Result, baseline: str | Path) -> None:

@@ -102,6 +102,7 @@ class _Conclusion:
             *guards.changed_by_watching(pairs),
             *guards.constant_inputs([outcome.first.sample]),
             *guards.coverage_guard(coverage),
+            *plan.tolerances.idle([p.site for p in (*pairs, *outputs)]),
         ]
         found_at = findings_of(pairs, plan.lineage, [p.site.tensor for p in visibly])
         return replace(
@@ -198,9 +199,9 @@ class _Conclusion:
             )
             known = tensor in noise and math.isfinite(floor) and floor > 0
             status = judged.status if judged else "pass"
-            tolerance = self.plan.tolerances.find(site, dtype_name(self.outcome.first.ours[row.name].dtype))
-            if tolerance is not None:
-                status = "fail" if tolerance.complaint(difference, tensor) else "pass"
+            rule = self.plan.tolerances.find(site, dtype_name(self.outcome.first.ours[row.name].dtype))
+            if rule is not None:
+                status = "fail" if rule.tolerance.complaint(difference, tensor) else "pass"
             found.append(
                 replace(
                     base,

@@ -15,7 +15,6 @@ sites; the last rule that matches a site applies::
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
@@ -23,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
-from twinnet.result import Difference, Fact, Judged, fact
+from twinnet.files import read_toml
+from twinnet.result import Difference, Fact, Guard, Judged, fact
 from twinnet.site import Site
 
 __all__ = ["Rule", "Tolerance", "Tolerances", "by_tolerance", "read_rules", "read_tolerances"]
@@ -117,6 +117,11 @@ class Rule:
     op: str = ""
     dtype: str = ""
 
+    def __str__(self) -> str:
+        asked = {"site": self.site, "module": self.module, "op": self.op, "dtype": self.dtype}
+        where = " ".join(f"{name} {pattern}" for name, pattern in asked.items() if pattern)
+        return f"{where}: {self.tolerance}" if where else str(self.tolerance)
+
     def fits(self, site: Site, dtype: str) -> bool:
         if not (self.site or self.module or self.op or self.dtype):
             return site.role == "output"
@@ -144,12 +149,17 @@ class Tolerances:
     def __bool__(self) -> bool:
         return bool(self.rules)
 
-    def find(self, site: Site, dtype: str) -> Tolerance | None:
-        """The tolerance of a site, or None where the noise floor decides."""
-        return next((r.tolerance for r in reversed(self.rules) if r.fits(site, dtype)), None)
+    def find(self, site: Site, dtype: str) -> Rule | None:
+        """The rule of a site, or None where there is none."""
+        return next((r for r in reversed(self.rules) if r.fits(site, dtype)), None)
+
+    def idle(self, sites: Sequence[Site]) -> tuple[Guard, ...]:
+        """A guard for each rule that fits none of the sites: it checks nothing."""
+        unused = [r for r in self.rules if not any(r.fits(s, s.dtype) for s in sites)]
+        return tuple(Guard("note", fact("tolerance.unused", rule=str(r)), weakens=True) for r in unused)
 
     def __str__(self) -> str:
-        return "; ".join(dict.fromkeys(str(r.tolerance) for r in self.rules)) or "automatic"
+        return "; ".join(dict.fromkeys(map(str, self.rules))) or "automatic"
 
 
 def by_tolerance(tolerances: Tolerances, site: Site, difference: Difference) -> Judged:
@@ -158,11 +168,11 @@ def by_tolerance(tolerances: Tolerances, site: Site, difference: Difference) -> 
     >>> by_tolerance(Tolerances.of(Tolerance(atol=1.0)), Site("y", role="output"), Difference()).status
     'pass'
     """
-    tolerance = tolerances.find(site, site.dtype)
-    if tolerance is None:
+    rule = tolerances.find(site, site.dtype)
+    if rule is None:
         return Judged("not judged", fact("tolerance.none"), "")
-    complaint = tolerance.complaint(difference, site.tensor)
-    return Judged("fail" if complaint else "pass", complaint, str(tolerance))
+    complaint = rule.tolerance.complaint(difference, site.tensor)
+    return Judged("fail" if complaint else "pass", complaint, str(rule))
 
 
 def read_tolerances(stated: Tolerance | Tolerances | str | Path | None) -> Tolerances:
@@ -179,14 +189,9 @@ def read_tolerances(stated: Tolerance | Tolerances | str | Path | None) -> Toler
 def read_rules(path: str | Path) -> tuple[Rule, ...]:
     """Read a tolerance file."""
     path = Path(path)
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"no such tolerance file: {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise UsageError(f"{path} is not a readable TOML file: {error}") from None
+    table = read_toml(path, "tolerance file")
     entries = table.pop("rule", [])
-    if table or not isinstance(entries, list) or not entries:
+    if table or not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries) or not entries:
         extra = f" (found {', '.join(table)})" if table else ""
         raise UsageError(f"{path}: a tolerance file is a list of [[rule]] tables{extra}")
     return tuple(_rule(path, number, entry) for number, entry in enumerate(entries, 1))
@@ -202,7 +207,7 @@ def _rule(path: Path, number: int, entry: dict[str, Any]) -> Rule:
         right = (
             isinstance(value, str)
             if key in patterns
-            else isinstance(value, int | float) and not isinstance(value, bool)
+            else isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _HUGE
         )
         if not right:
             raise UsageError(

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from twinnet.errors import TwinnetError, UsageError
+from twinnet.files import sweep
 from twinnet.lut.model import LutModel
 from twinnet.lut.pictures import is_picture, read_picture, upscale_file
 from twinnet.progress import progress
@@ -40,7 +41,7 @@ def jobs(source: Path, target: Path) -> list[tuple[Path, Path]]:
         files = [
             p
             for p in sorted(source.iterdir())
-            if p.is_file() and (is_picture(p) or p.suffix.lower() in VIDEOS)
+            if p.is_file() and not p.name.startswith(".") and (is_picture(p) or p.suffix.lower() in VIDEOS)
         ]
         if not files:
             raise UsageError(
@@ -67,9 +68,10 @@ def run_files(
 ) -> Outcome:
     """Run every file of `source` into `target`. In a folder, a damaged file does not stop the others."""
     pairs = jobs(Path(source), Path(target))
+    for folder in {result.parent for _, result in pairs}:
+        sweep(folder)
     outcome = Outcome()
     for number, (path, result) in enumerate(pairs):
-        result.parent.mkdir(parents=True, exist_ok=True)
 
         def step(share: float, path: Path = path, number: int = number) -> None:
             if progress is not None:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.errors import UsageError
+from twinnet.files import atomic_write
 from twinnet.lut.plan import Plan
 from twinnet.lut.serial import plan_from_dict, plan_to_dict
-from twinnet.store import atomic_write
 
 if TYPE_CHECKING:
     from twinnet.lut.net import LutNet
@@ -121,10 +121,7 @@ def write(content: LutFile, path: str | Path) -> Path:
         metadata["tuned"] = "yes"
     if not target.parent.is_dir():
         raise UsageError(f"no such folder: {target.parent}")
-    try:
-        return atomic_write(target, [save(arrays, metadata)])
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error}") from error
+    return atomic_write(target, save(arrays, metadata))
 
 
 def read(path: str | Path) -> LutFile:
@@ -160,7 +157,7 @@ def _content(metadata: dict[str, str], arrays: dict[str, np.ndarray]) -> LutFile
         data: Any = json.loads(metadata["plan"])
         notes = tuple(str(note) for note in json.loads(metadata.get("notes", "[]")))
         known = {k for name in data["tables"] for k in (name, f"{name}.coarse", f"{name}.index")}
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise UsageError(f"its description is damaged: {error!r}") from error
     floats = {}
     for name, array in arrays.items():

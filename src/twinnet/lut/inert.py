@@ -32,6 +32,7 @@ _DTYPES = {
 }  # fmt: skip
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _MAX_DEPTH = 100
+_ROOM = 1 << 30
 
 
 class _Ghost:
@@ -123,6 +124,11 @@ def read_pth(path: str | Path) -> dict[str, np.ndarray]:
 def _zipped(path: Path) -> tuple[Any, dict[str, bytes]]:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
+        packed, whole = (
+            sum(getattr(m, n) for m in archive.infolist()) for n in ("compress_size", "file_size")
+        )
+        if whole > _ROOM + 16 * packed:
+            raise UsageError(f"{path}: its {packed} bytes would become {whole}")
         pickled = next((n for n in names if n.endswith("/data.pkl") or n == "data.pkl"), None)
         if pickled is None:
             raise UsageError(f"{path} is a zip file, but not one of PyTorch")

@@ -14,12 +14,13 @@ __all__ = ["read_array", "read_floats", "read_int8"]
 def read_array(path: Path) -> np.ndarray:
     """One array, never unpickled; anything unreadable is a `UsageError`."""
     try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        # Mapped, so that a header cannot ask for more memory than there is file.
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError, OverflowError) as error:
         raise UsageError(f"{path} is not a readable .npy file: {error}") from error
     if not isinstance(array, np.ndarray):
         raise UsageError(f"{path} holds several arrays, not one table")
-    return array
+    return np.array(array)
 
 
 def read_int8(path: Path) -> np.ndarray:

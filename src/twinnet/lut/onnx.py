@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.errors import MissingExtra, UsageError
+from twinnet.files import atomic_write
 from twinnet.lut._onnx_graph import GraphWriter
 from twinnet.lut._onnx_lookup import lookup
 from twinnet.lut.plan import INPUT, Plan, Plane, Stage, Term, turn
-from twinnet.store import atomic_write
 
 if TYPE_CHECKING:
     from twinnet.lut.net import LutNet
@@ -58,7 +58,7 @@ def to_onnx(network: LutNet | Plan, path: str | Path | None = None, record: bool
     if path is not None:
         if not Path(path).parent.is_dir():
             raise UsageError(f"no such folder: {Path(path).parent}")
-        atomic_write(path, [model.SerializeToString()])
+        atomic_write(path, model.SerializeToString())
     return model
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from twinnet.errors import UsageError
+from twinnet.files import whole_file
 from twinnet.lut.model import LutModel
 from twinnet.lut.png import write_png
 
@@ -51,8 +50,8 @@ class Picture:
 
 
 def is_picture(path: Path) -> bool:
-    """Whether the name looks like an image file."""
-    return path.suffix.lower() in SUFFIXES
+    """Whether the name looks like an image file that is meant to be seen."""
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
 def _depth(image: Any, path: Path) -> int:
@@ -142,24 +141,15 @@ def upscale_file(
     rows, columns = (side * model.scale for side in picture.pixels.shape[:2])
     channels = (1 if picture.pixels.ndim == 2 else 3) + (picture.alpha is not None)
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}.", suffix=target.suffix)
-    except OSError as error:
-        raise UsageError(f"cannot write to {target.parent}: {error}") from error
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with whole_file(target) as file:
             strips = _strips(model, picture, progress)
             if target.suffix.lower() == ".png":
                 write_png(file, rows, columns, channels, strips)
             else:
                 whole = np.concatenate(list(strips))
                 Image.fromarray(whole[..., 0] if channels == 1 else whole).save(file, _format(target))
-        temporary.chmod(0o644)
-        temporary.replace(target)
-    except (OSError, KeyError, ValueError) as error:
+    except (KeyError, ValueError) as error:
         raise UsageError(f"cannot write {target}: {error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _format(target: Path) -> str:

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from twinnet.errors import MissingExtra, UsageError
+from twinnet.files import whole_file
 from twinnet.lut.model import LutModel
 
 __all__ = ["upscale_video"]
+
+_MUXERS = {".mkv": "matroska", ".mov": "mov", ".avi": "avi", ".webm": "webm"}
 
 
 def _pyav() -> Any:
@@ -25,22 +28,18 @@ def _pyav() -> Any:
 def upscale_video(
     model: LutModel, source: Path, target: Path, progress: Callable[[float], None] | None = None
 ) -> None:
-    """Run every frame of the first video stream; sound is not carried over. Written under a temporary name
-    first."""
+    """Run every frame of the first video stream; sound is not carried over."""
     av = _pyav()
     if target.exists() and target.samefile(source):
         raise UsageError(f"{target} is the input itself", hint="choose another output")
-    temporary = target.with_name(f".{target.stem}.part{target.suffix}")
+    kind = _MUXERS.get(target.suffix.lower(), "mp4")
     try:
-        with av.open(str(source)) as reader, av.open(str(temporary), "w") as writer:
+        with whole_file(target) as file, av.open(str(source)) as reader, av.open(file, "w", kind) as writer:
             if not reader.streams.video:
                 raise UsageError(f"{source} has no video stream")
             _frames(model, reader, writer, progress)
-        temporary.replace(target)
-    except (av.FFmpegError, OSError, ValueError) as error:
+    except (av.FFmpegError, ValueError) as error:
         raise UsageError(f"cannot run {source}: {error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _frames(model: LutModel, reader: Any, writer: Any, progress: Callable[[float], None] | None) -> None:

@@ -14,7 +14,7 @@ from onnx import helper
 
 from twinnet.onnx.shapes import infer
 
-__all__ = ["OnnxGraph", "Piece", "bodies", "captured", "holds_steps", "model_nodes", "reads"]
+__all__ = ["OnnxGraph", "Piece", "bodies", "captured", "holds_steps", "model_nodes", "reads", "walk_nodes"]
 
 _RANDOM = frozenset(
     ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli")
@@ -31,7 +31,12 @@ def bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 def model_nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """All nodes of a model, including those of its functions and subgraphs."""
-    stack = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    yield from walk_nodes([*model.graph.node, *(node for f in model.functions for node in f.node)])
+
+
+def walk_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """These nodes and those of their subgraphs."""
+    stack = list(nodes)
     while stack:
         node = stack.pop()
         yield node

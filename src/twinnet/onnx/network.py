@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import onnx
@@ -14,7 +14,7 @@ from twinnet.errors import UsageError
 from twinnet.network.base import Network
 from twinnet.network.sniff import describe_file
 from twinnet.onnx.external import Weights, all_tensors, element_dtype, external_slice
-from twinnet.onnx.graph import model_nodes
+from twinnet.onnx.graph import model_nodes, walk_nodes
 from twinnet.signature import Signature, TensorSpec
 
 __all__ = ["OnnxNetwork"]
@@ -26,6 +26,7 @@ _ENGINE_DOMAINS = {
     "com.microsoft.experimental",
     "com.ms.internal.nhwc",
 }
+_DEEPEST, _MOST_NODES = 100, 1_000_000
 _PASS_ON = {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose"}
 
 
@@ -157,6 +158,7 @@ def _check_versions(model: onnx.ModelProto, where: str) -> None:
                 f"onnx {onnx.__version__} knows up to {known[domain]}",
                 hint="upgrade onnx, or export with an older opset",
             )
+    _check_expansion(model, where)
     local = {(f.domain, f.name) for f in model.functions}
     for node in model_nodes(model):
         standard = node.domain in ("", "ai.onnx") or node.domain in known or node.domain in _ENGINE_DOMAINS
@@ -166,6 +168,29 @@ def _check_versions(model: onnx.ModelProto, where: str) -> None:
                 f"which this installation does not know (node {(node.name or node.op_type)!r})",
                 hint=f"known: {', '.join(sorted(d or 'ai.onnx' for d in known.keys() | _ENGINE_DOMAINS))}",
             )
+
+
+def _check_expansion(model: onnx.ModelProto, where: str) -> None:
+    """Refuse functions that would become too many nodes where they are called, or that never end."""
+    made = {(f.domain, f.name): f for f in model.functions}
+    sizes: dict[tuple[str, str], int] = {}
+
+    def size(nodes: Iterable[onnx.NodeProto], within: tuple[tuple[str, str], ...]) -> int:
+        return sum(one(node, within) for node in walk_nodes(nodes))
+
+    def one(node: onnx.NodeProto, within: tuple[tuple[str, str], ...]) -> int:
+        key = (node.domain, node.op_type)
+        if key not in made:
+            return 1
+        if key in within or len(within) > _DEEPEST:
+            raise UsageError(f"{where}: the function {node.op_type} calls itself, or is nested too deeply")
+        if key not in sizes:
+            sizes[key] = size(made[key].node, (*within, key))
+        return sizes[key]
+
+    total = size(model.graph.node, ()) if made else 0
+    if total > _MOST_NODES:
+        raise UsageError(f"{where}: its functions become {total} nodes where they are called")
 
 
 def _supported() -> dict[str, int]:

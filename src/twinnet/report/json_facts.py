@@ -76,6 +76,7 @@ def with_facts(data: Any) -> Any:
         ("pairs", _pair),
         ("outputs", _pair),
         ("findings", _finding),
+        ("known_findings", _finding),
         ("contributors", _finding),
     ):
         if isinstance(several := made.get(name), list):

@@ -33,6 +33,7 @@ _FIRST = (
     "failing",
     "first_failing",
     "findings",
+    "known_findings",
     "contributors",
     "timings",
     "environment",

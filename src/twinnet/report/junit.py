@@ -1,6 +1,7 @@
 """junit.xml: a check as a test, for the CI servers that read nothing else.
 
-One test per check and one per finding. A check that could not run is an error, never a failure.
+One test per check and one per finding; findings that a baseline knows are skipped. A check that could not run is an
+error, never a failure.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def render_junit(result: Result | ResultSet) -> str:
     root = ET.Element("testsuites", name="twinnet")
     for one in result.results if isinstance(result, ResultSet) else (result,):
         root.append(_suite(one))
-    for key in ("tests", "failures", "errors"):
+    for key in ("tests", "failures", "errors", "skipped"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
@@ -46,16 +47,29 @@ def _suite(result: Result) -> ET.Element:
         ET.SubElement(check, "system-out").text = _text("\n".join(remarks))
     for finding in result.findings:
         suite.append(_case(network, twin, finding))
+    for finding in result.known_findings:
+        suite.append(_known(network, twin, finding))
     suite.set("tests", str(len(suite)))
     suite.set("failures", str(len(suite.findall("testcase/failure"))))
     suite.set("errors", str(len(suite.findall("testcase/error"))))
-    suite.set("skipped", "0")
+    suite.set("skipped", str(len(suite.findall("testcase/skipped"))))
     return suite
 
 
-def _case(network: str, twin: str, finding: Finding) -> ET.Element:
+def _known(network: str, twin: str, finding: Finding) -> ET.Element:
+    case = _named(network, twin, finding)
+    why = finding.cause.sentence if finding.cause else words.share_words(finding)
+    ET.SubElement(case, "skipped", message=_text(f"known from the baseline: {why}"))
+    return case
+
+
+def _named(network: str, twin: str, finding: Finding) -> ET.Element:
     name = _text(figures.clean(finding.place.label))
-    case = ET.Element("testcase", classname=f"{network} / {twin}", name=name, time="0.000")
+    return ET.Element("testcase", classname=f"{network} / {twin}", name=name, time="0.000")
+
+
+def _case(network: str, twin: str, finding: Finding) -> ET.Element:
+    case = _named(network, twin, finding)
     kind = _text(finding.cause.kind) if finding.cause else "unknown cause"
     message = _text(finding.cause.sentence if finding.cause else words.share_words(finding))
     lines = [

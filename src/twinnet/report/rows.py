@@ -78,9 +78,17 @@ def _result_rows(result: Result, verbose: bool) -> list[Row]:
         rows.append(Row("evidence", (weak,), "bold yellow"))
     if result.verdict == "ERROR":
         rows += _error_rows(result, verbose)
+    for rule, pairs in words.broken_rules(result).items():
+        for pair in pairs[:_FINDINGS_SHOWN]:
+            where = figures.clean(pair.site.label), figures.clean(f"{said(pair.reason)} (rule {rule})")
+            rows.append(Row("breaks", where, "bold"))
+        if (rest := len(pairs) - _FINDINGS_SHOWN) > 0:
+            rows.append(Row("", (f"{' ' * LABEL}+ {rest} more in pairs.csv",)))
     rows += _finding_rows(result, verbose)
     if inherited := words.inherited_words(result):
         rows.append(Row("", (inherited,)))
+    if known := words.known_words(result):
+        rows.append(Row("known", (known,), "yellow"))
     rows += [Row("guard", (words.guard_words(g),), "yellow" if g.weakens else "dim") for g in result.guards]
     rows += [Row("metric", (words.metric_words(m),)) for m in result.metrics]
     if result.advice is not None:
@@ -135,7 +143,8 @@ def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[Row]:
     if finding.cause is not None:
         explains = f"[explains{figures.NBSP}{figures.percent(finding.cause.explains, 2)}]"
         rows.append(Row("cause", (f"{figures.clean(finding.cause.sentence)}   {explains}",), "bold"))
-    elif reason := words.reason_words(result, finding):
+    broken = finding.reason is not None and finding.reason.code.startswith("tolerance.")
+    if (finding.cause is None or broken) and (reason := words.reason_words(result, finding)):
         rows.append(Row("because", (reason,)))
     if finding.confirmed is False or (verbose and finding.confirmation is not None):
         rows.append(Row("alone", (figures.clean(said(finding.confirmation)),)))
@@ -165,8 +174,6 @@ def _verbose_rows(result: Result) -> list[Row]:
     for finding in result.contributors[:5]:
         parts = _present(figures.clean(finding.site.label), words.share_words(finding))
         rows.append(Row("adds", parts))
-    if result.known:
-        rows.append(Row("known", (figures.clean(", ".join(result.known)),)))
     if result.timings:
         rows.append(
             Row("time", (", ".join(f"{figures.clean(k)} {v:.2f} s" for k, v in result.timings.items()),))

@@ -8,6 +8,7 @@ from dataclasses import fields
 
 from twinnet.report.figures import grouped
 from twinnet.report.json_file import plain
+from twinnet.report.quoting import screen
 from twinnet.report.sentences import counted, words
 from twinnet.structure import Change, StructureDiff
 
@@ -38,7 +39,7 @@ def render_diff(found: StructureDiff) -> str:
     ]
     if found.same:
         lines.append(f"SAME     {counted(found.matched, 'layer')}, attributes, weights, inputs and outputs")
-        return "\n".join([*lines, *(f"note     {words(note)}" for note in found.notes)])
+        return screen("\n".join([*lines, *(f"note     {words(note)}" for note in found.notes)]))
     lines.append(
         f"DIFFERENT  {counted(len(found.changes), 'difference')}; {counted(found.matched, 'layer')} in the same place"
     )
@@ -48,7 +49,7 @@ def render_diff(found: StructureDiff) -> str:
         some = [c for c in found.changes if c.kind == kind]
         if some:
             lines += ["", *_listed(kind, some, shown)]
-    return "\n".join([*lines, *(f"\nnote     {words(note)}" for note in found.notes)])
+    return screen("\n".join([*lines, *(f"\nnote     {words(note)}" for note in found.notes)]))
 
 
 def _listed(kind: str, changes: Sequence[Change], shown: int) -> Iterable[str]:

@@ -15,10 +15,12 @@ from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideI
 
 __all__ = [
     "also_words",
+    "broken_rules",
     "differs",
     "guard_words",
     "inherited_words",
     "inputs_words",
+    "known_words",
     "metric_words",
     "next_command",
     "pairs_words",
@@ -141,7 +143,10 @@ def _rank(value: float | None) -> float:
 
 def worst_ratio(result: Result) -> float | None:
     """The largest error of any finding, output or pair, in units of what may be there."""
-    ratios = [x.ratio for x in (*result.findings, *result.outputs, *result.pairs) if x.ratio is not None]
+    shown = (*result.findings, *result.outputs, *result.pairs)
+    if result.known and result.verdict == "PASS":  # what is known is no part of a PASS
+        shown = tuple(p for p in result.pairs if p.status != "fail")
+    ratios = [x.ratio for x in shown if x.ratio is not None]
     return max(ratios, key=_rank) if ratios else None
 
 
@@ -153,12 +158,54 @@ def verdict_words(result: Result) -> str:
     output = worst_output(result)
     if result.verdict == "PASS":
         return _pass_words(result, output)
+    if broken := broken_rules(result):
+        return _rule_words(broken)
     if output is not None and differs(result, output):
         return _output_words(result, output)
     return _inner_words(result, output)
 
 
+def broken_rules(result: Result) -> dict[str, list[PairResult]]:
+    """The rules of a tolerance file that are broken, and where; empty if a site or an output has no other reason."""
+    failing = [p for p in result.pairs if p.status == "fail"]
+    if result.tolerance in ("", "automatic") or any(
+        p.rule == "structure" for p in (*failing, *result.outputs)
+    ):
+        return {}
+    found: dict[str, list[PairResult]] = {}
+    for pair in failing:
+        if pair.reason is not None and pair.reason.code.startswith("tolerance."):
+            found.setdefault(pair.rule, []).append(pair)
+    return found if any(": " in rule for rule in found) else {}
+
+
+def _rule_words(broken: dict[str, list[PairResult]]) -> str:
+    rule, pairs = next(iter(broken.items()))
+    more = f"; {count(len(broken) - 1, 'more rule')} broken" if len(broken) > 1 else ""
+    first = f"{clean(pairs[0].site.label)} {clean(words(pairs[0].reason))}"
+    where = f", first at {first}" if len(pairs) > 1 else f": {first}"
+    return f"the rule '{clean(rule)}' is broken at {count(len(pairs), 'site')}{where}{more}"
+
+
+def known_words(result: Result) -> str:
+    """The failures that the baseline had, each with its size and cause; empty without any."""
+    named = {f.site.tensor: f for f in result.known_findings}
+    said = [
+        f"{place_words(f)}, {times(f.ratio)} its noise floor{f': {clean(f.cause.sentence)}' if f.cause else ''}"
+        for f in named.values()
+    ]
+    also = {site.tensor for f in named.values() for site in f.also}
+    said += [clean(name) for name in result.known if name not in named and name not in also]
+    return "; ".join(said)
+
+
 def _pass_words(result: Result, output: PairResult | None) -> str:
+    if result.known:
+        failures = count(len(result.known), "failure is known", "failures are known")
+        text = f"nothing new: {failures} from the baseline and not counted"
+        if output is not None and differs(result, output):
+            text += f"; the output still differs by {figure(output.difference.max_abs)} because of that"
+        return text
     if output is None:
         text = f"{count(len(result.pairs), 'pair')} agree" if result.pairs else "no difference was found"
     else:
@@ -170,7 +217,7 @@ def _pass_words(result: Result, output: PairResult | None) -> str:
             if same
             else f"{noun}: largest difference {size}{_small(result, output)}"
         )
-    return text + (f"; {count(len(result.known), 'known finding')} not counted" if result.known else "")
+    return text
 
 
 def _small(result: Result, output: PairResult) -> str:
@@ -269,7 +316,14 @@ def finding_notes(finding: Finding) -> list[str]:
 
 def reason_words(result: Result, finding: Finding) -> str:
     """Why a finding fails, where its size alone does not say it."""
-    automatic = result.tolerance in ("", "automatic") and math.isfinite(finding.ratio)
+    stated = result.tolerance not in ("", "automatic")
+    if stated and (finding.reason is None or not finding.reason.code.startswith("tolerance.")):
+        return (
+            ""
+            if finding.cause is not None
+            else "it creates more error than rounding can explain; no rule is for it"
+        )
+    automatic = not stated and math.isfinite(finding.ratio)
     return "" if automatic and coded(finding.reason, "born.too_large") else clean(words(finding.reason))
 
 

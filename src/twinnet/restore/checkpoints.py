@@ -14,6 +14,7 @@ from twinnet.lut.bodies import DenseBody, PlainBody
 from twinnet.lut.inert import read_pth
 from twinnet.lut.net import LutNet
 from twinnet.restore.nets import mulut, srlut
+from twinnet.store import read_npz
 
 __all__ = ["from_checkpoint", "from_state"]
 
@@ -25,14 +26,7 @@ def from_checkpoint(path: str | Path) -> LutNet:
     source = Path(path)
     if source.suffix != ".npz":
         return from_state(read_pth(source), str(source))
-    if not source.is_file():
-        raise UsageError(f"no such file: {source}")
-    try:
-        with np.load(source, allow_pickle=False) as arrays:
-            state = {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{source} is not a readable .npz file: {error}") from error
-    return from_state(state, str(source))
+    return from_state(read_npz(source), str(source))
 
 
 def from_state(state: Mapping[str, np.ndarray], where: str = "the checkpoint") -> LutNet:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from twinnet.files import atomic_write
 from twinnet.restore.evaluate import Evaluation
-from twinnet.restore.experiment import write_whole
 
 __all__ = ["interesting", "side_by_side", "write_gallery"]
 
@@ -84,7 +84,7 @@ def write_gallery(result: Evaluation, folder: Path) -> None:
     for name, images in result.shown.items():
         buffer = io.BytesIO()
         Image.fromarray(side_by_side(images)).save(buffer, "PNG")
-        write_whole(folder / f"crops-{name.replace('/', '-')}.png", buffer.getvalue())
+        atomic_write(folder / f"crops-{name.replace('/', '-')}.png", buffer.getvalue())
         encoded = base64.b64encode(buffer.getvalue()).decode()
         pictures.setdefault(name.partition("/")[0], []).append({"name": name, "data": encoded})
     benches = []
@@ -93,4 +93,4 @@ def write_gallery(result: Evaluation, folder: Path) -> None:
         benches.append({"name": name, "header": header, "rows": rows, "pictures": pictures.get(name, [])})
     page = Environment(autoescape=True).from_string(_PAGE)
     html = page.render(title=f"Evaluation: {result.task}", benches=benches, missing=result.missing)
-    write_whole(folder / "index.html", html.encode())
+    atomic_write(folder / "index.html", html.encode())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinnet.errors import EngineError, MissingExtra
-from twinnet.restore.experiment import write_whole
+from twinnet.files import atomic_write
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,7 +119,7 @@ class Journal(Silence):
     def _write(self) -> None:
         names = list(dict.fromkeys(name for row in self._rows for name in row))
         lines = [",".join(names), *(",".join(row.get(name, "") for name in names) for row in self._rows)]
-        write_whole(self._path, ("\n".join(lines) + "\n").encode())
+        atomic_write(self._path, ("\n".join(lines) + "\n").encode(), durable=True)
 
     def images(self, iteration: int, images: Mapping[str, np.ndarray]) -> None:
         if self._writer is not None:

@@ -15,12 +15,13 @@ import torch
 from torch import nn
 
 from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.files import atomic_write
 from twinnet.lut.net import LutNet
 from twinnet.restore import state
 from twinnet.restore.config import parse
 from twinnet.restore.config.sections import FinetuneSection, TrainSection
 from twinnet.restore.data import Crops, batches
-from twinnet.restore.experiment import Experiment, write_whole
+from twinnet.restore.experiment import Experiment
 from twinnet.restore.journal import Journal, Silence
 from twinnet.restore.predict import predict
 from twinnet.restore.state import Checkpoint
@@ -207,7 +208,9 @@ class _Run:
             from safetensors.numpy import save
 
             low, high = self.work.crops.batch(self.iteration, 0, self.work.batch_size)
-            write_whole(path, save({"low": low, "high": high}, {"iteration": str(self.iteration)}))
+            atomic_write(
+                path, save({"low": low, "high": high}, {"iteration": str(self.iteration)}), durable=True
+            )
         raise EngineError(
             f"the loss became {value} at iteration {self.iteration}",
             stage=self.work.name,

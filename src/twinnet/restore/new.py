@@ -10,8 +10,8 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from twinnet.errors import UsageError
+from twinnet.files import atomic_write
 from twinnet.restore.config import CONFIG_NAME, SECTIONS, parse, template
-from twinnet.restore.experiment import write_whole
 from twinnet.restore.tasks import find_task
 
 __all__ = ["RECIPES", "new", "settings"]
@@ -82,5 +82,5 @@ def new(folder: str | Path, values: Mapping[str, Mapping[str, Any]] | None = Non
         merged.setdefault(section, {}).update(entries)
     text = template(merged)
     parse(text, str(target))
-    write_whole(target, text.encode())
+    atomic_write(target, text.encode())
     return target

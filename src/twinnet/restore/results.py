@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.environment import environment
+from twinnet.files import atomic_write
 from twinnet.restore.evaluate import Evaluation
-from twinnet.restore.experiment import write_whole
 
 __all__ = ["count", "lines", "markdown", "ratio", "size", "table", "write_results"]
 
@@ -155,7 +155,9 @@ def write_results(result: Evaluation, folder: Path) -> None:
         "config": result.config,
         "environment": environment(),
     }
-    write_whole(folder / "results.json", json.dumps(_plain(data), indent=1, allow_nan=False).encode())
-    write_whole(folder / "results.csv", _csv(result).encode())
-    write_whole(folder / "results.md", markdown(result).encode())
+    atomic_write(
+        folder / "results.json", json.dumps(_plain(data), indent=1, allow_nan=False).encode(), durable=True
+    )
+    atomic_write(folder / "results.csv", _csv(result).encode(), durable=True)
+    atomic_write(folder / "results.md", markdown(result).encode(), durable=True)
     write_gallery(result, folder)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from twinnet.errors import UsageError, foreign_as
-from twinnet.restore.experiment import write_whole
+from twinnet.files import atomic_write
 
 __all__ = ["Checkpoint", "checkpoints", "newest", "prune", "random_state", "read", "restore_random", "write"]
 
@@ -64,7 +64,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
     path = folder / f"iter_{checkpoint.iteration:08d}.pt"
     buffer = io.BytesIO()
     torch.save({"format": _FORMAT, "version": _VERSION, **vars(checkpoint)}, buffer)
-    write_whole(path, buffer.getvalue())
+    atomic_write(path, buffer.getvalue(), durable=True)
     return path
 
 

@@ -36,7 +36,8 @@ class Result:
 
     `evidence` is "weak" when the data could not have shown a fault (the guard says why). `error` is set for the
     verdict ERROR only: what could not run, in the engine's words, and at which `stage`. `argv` are the words of
-    the command line that started the check, `command` the same as one string.
+    the command line that started the check, `command` the same as one string. `known` are the tensors whose failure the
+    baseline had, `known_findings` what was found out about them; neither counts.
     """
 
     verdict: Verdict
@@ -55,6 +56,7 @@ class Result:
     metrics: tuple[TaskMetric, ...] = ()
     tolerance: str = "automatic"
     known: tuple[str, ...] = ()
+    known_findings: tuple[Finding, ...] = ()
     error: str = ""
     stage: str = ""
     log: str = ""

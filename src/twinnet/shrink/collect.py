@@ -37,10 +37,13 @@ class Source:
 
 
 class Seeds:
-    """The seeds of one check; a worse sample replaces an earlier one."""
+    """The seeds of one check; a worse sample replaces an earlier one. `known` are tensors that a baseline knows."""
 
-    def __init__(self, plan: Plan, source: Source, *, wanted: bool = True) -> None:
+    def __init__(
+        self, plan: Plan, source: Source, *, wanted: bool = True, known: frozenset[str] = frozenset()
+    ) -> None:
         self._plan = plan
+        self._known = known
         self._source = source
         self._wanted = wanted
         self._found: dict[str, Seed] = {}
@@ -54,8 +57,11 @@ class Seeds:
         except ImportError:  # two recordings are compared without onnx and torch
             return
         self._source.job.progress("keeping the findings for a repro")
-        with self._source.job.step("repro"):
-            Gatherer(self._plan, self._source, seen).add(judged, self._found)
+        with self._source.job.step("repro", ours=True):
+            gatherer = Gatherer(self._plan, self._source, seen)
+            # Those that a baseline knows come last: room for the new ones first.
+            for old in (False, True):
+                gatherer.add([p for p in judged if (p.site.tensor in self._known) is old], self._found)
 
     def of(self, result: Result) -> tuple[Seed, ...]:
         """All seeds, in the order of their findings."""
@@ -74,8 +80,8 @@ def seeds_of_error(source: Source, error: EngineError, *, opened: bool) -> tuple
 
 
 def save(folder: Path, seeds: Sequence[Seed]) -> None:
-    """Save seeds in a run folder and remove those of an earlier run."""
-    from twinnet.shrink.seed import FOLDER, save_seeds
+    """Save seeds in a run folder."""
+    if seeds:
+        from twinnet.shrink.seed import save_seeds
 
-    if seeds or (folder / FOLDER).exists():
         save_seeds(folder, seeds)

@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 import onnx
 
+from twinnet.children import start_child, stop_child
 from twinnet.engines import known_engine, standalone_of
 from twinnet.environment import version_of
 from twinnet.errors import UsageError
+from twinnet.files import atomic_write
 from twinnet.report.figures import clean
 from twinnet.report.quoting import docstring
 from twinnet.shrink import script
 from twinnet.shrink.seed import Runner
-from twinnet.store import atomic_write
 
 __all__ = ["Contents", "check_target", "describe", "start", "write_folder"]
 
@@ -70,12 +71,12 @@ def write_folder(folder: Path, contents: Contents) -> list[Path]:
     written = []
     for name, model in (("network.onnx", contents.network), ("twin.onnx", contents.twin)):
         if model is not None:
-            written.append(atomic_write(folder / name, [model.SerializeToString()]))
+            written.append(atomic_write(folder / name, model.SerializeToString()))
     written.append(_npz(folder / "inputs.npz", contents.inputs))
     for name, arrays in contents.arrays.items():
         written.append(_npz(folder / name, arrays))
-    written.append(atomic_write(folder / "ISSUE.md", [contents.issue.encode()]))
-    written.append(atomic_write(folder / "repro.py", [_program(contents).encode()]))
+    written.append(atomic_write(folder / "ISSUE.md", contents.issue.encode()))
+    written.append(atomic_write(folder / "repro.py", _program(contents).encode()))
     return written
 
 
@@ -85,7 +86,7 @@ def _npz(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
             raise UsageError(f"{name} has dtype {array.dtype}, which a .npz file cannot hold")
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)  # type: ignore[arg-type]
-    return atomic_write(path, [buffer.getvalue()])
+    return atomic_write(path, buffer.getvalue())
 
 
 def _program(contents: Contents) -> str:
@@ -142,10 +143,16 @@ def _program(contents: Contents) -> str:
 def start(folder: Path) -> tuple[int, str]:
     """Run the `repro.py` of a folder in a fresh Python; return its exit code and its output."""
     command = [sys.executable, "-I", str(folder / "repro.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    child = start_child(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        out, err = child.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        return 3, "it did not end within 300 s"
+    finally:
+        stop_child(child)
     # A file that fails to load also exits with 1, but shows no fault.
-    broken = done.returncode == 1 and "Traceback (most recent call last)" in done.stderr
-    return 3 if broken else done.returncode, (done.stdout + done.stderr).strip()
+    broken = child.returncode == 1 and "Traceback (most recent call last)" in err
+    return 3 if broken else child.returncode, (out + err).strip()
 
 
 def describe(model: onnx.ModelProto, limit: int = 12) -> str:

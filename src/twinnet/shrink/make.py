@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
@@ -12,7 +11,9 @@ from typing import Any
 
 from twinnet.errors import UsageError
 from twinnet.report.figures import clean
+from twinnet.report.quoting import screen
 from twinnet.result import Fact, Result, ResultSet, StagedResult
+from twinnet.scratch import scratch_folder
 from twinnet.shrink.folder import Contents, check_target, start, write_folder
 from twinnet.shrink.seed import Seed, load_seeds
 from twinnet.trust import is_trusted
@@ -74,7 +75,7 @@ class Repro:
         else:
             lines.append(f"repair   with {self.repair} it is NOT gone ({last}): it has another cause as well")
         lines.append(f"files    {self.folder}/repro.py, {self.folder}/ISSUE.md")
-        return "\n".join(lines)
+        return screen("\n".join(lines))
 
     def to_json(self) -> str:
         """Machine-readable form."""
@@ -136,7 +137,7 @@ def repro(
 
 def _without_cause(contents: Contents) -> tuple[bool, str]:
     """Run the repro with its cause repaired: the fault must be gone."""
-    with tempfile.TemporaryDirectory(prefix="twinnet-repro-") as folder:
+    with scratch_folder("repro") as folder:
         write_folder(Path(folder), contents.repaired or contents)
         code, said = start(Path(folder))
     return code == 0 and "the fault is gone" in said, said
@@ -178,8 +179,10 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, Fact]]:
             )
         result, folder = loaded, Path(run) if Path(run).is_dir() else Path(run).parent
     if result.verdict == "PASS":
-        raise UsageError("this run passed: there is nothing to reproduce")
-    seeds = result.seeds or (load_seeds(folder) if folder is not None else ())
+        hint = "its known failures: make the repro from the baseline" if result.known else None
+        raise UsageError("this run passed: there is nothing to reproduce", hint=hint)
+    kept = result.seeds or (load_seeds(folder) if folder is not None else ())
+    seeds = tuple(s for s in kept if s.place.tensor not in result.known)
     if not seeds:
         why = (
             f"the ERROR came from {result.stage or 'elsewhere'}, before an engine had an ONNX network to refuse"
@@ -188,4 +191,4 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, Fact]]:
         )
         raise UsageError(f"nothing in this run can be made into a repro: {why}", hint="run the check again")
     causes = {f.site.tensor: f.cause.fact for f in result.findings if f.cause is not None}
-    return tuple(seeds), folder, causes
+    return seeds, folder, causes

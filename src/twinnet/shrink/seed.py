@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,8 +14,9 @@ import numpy as np
 
 from twinnet.engines import known_engine
 from twinnet.errors import UsageError
+from twinnet.files import atomic_write, checked, read_json
 from twinnet.pairing import IDENTITY, Transform
-from twinnet.store import TensorFile, atomic_write, storable_dtype, write_tensors
+from twinnet.store import TensorFile, storable_dtype, write_tensors
 from twinnet.trust import made_here, signature
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ __all__ = ["Link", "Place", "Runner", "Seed", "load_seeds", "save_seeds"]
 
 SCHEMA = 1
 FOLDER = "seeds"
-_KEYS = {"schema", "kind", "output", "unit", "limit", "ratio", "error", "note", "same_file", "place"}
-_KEYS |= {"network_side", "twin_side", "links"}
 LARGEST = 128 << 20
 """Limit for all seeds of a run together, in bytes; a finding that would exceed it gets no seed."""
 
@@ -111,16 +111,12 @@ class Seed:
 
 
 def save_seeds(folder: Path, seeds: Sequence[Seed]) -> None:
-    """Save seeds in a run folder, after removing those of an earlier run.
+    """Save seeds in a run folder.
 
     A seed with tensors that cannot be stored (complex numbers in double precision) is left out: a check must not fail
     for lack of a repro.
     """
     home = folder / FOLDER
-    if home.is_dir():
-        for old in sorted(home.glob("*/*")):
-            if old.name in ("seed.json", "network.onnx", "twin.onnx", "tensors.safetensors"):
-                old.unlink()
     storable = [s for s in seeds if all(storable_dtype(a.dtype) for a in _tensors(s).values())]
     for number, seed in enumerate(storable):
         _save(home / str(number), seed)
@@ -139,9 +135,9 @@ def _tensors(seed: Seed) -> dict[str, np.ndarray]:
 def _save(folder: Path, seed: Seed) -> None:
     write_tensors(folder / "tensors.safetensors", _tensors(seed))
     if seed.network is not None:
-        atomic_write(folder / "network.onnx", [seed.network.SerializeToString()])
+        atomic_write(folder / "network.onnx", seed.network.SerializeToString())
     if seed.twin is not None and seed.twin is not seed.network:
-        atomic_write(folder / "twin.onnx", [seed.twin.SerializeToString()])
+        atomic_write(folder / "twin.onnx", seed.twin.SerializeToString())
     plain = {
         name: getattr(seed, name)
         for name in ("kind", "output", "unit", "limit", "ratio", "error", "note", "steps", "quantised")
@@ -159,7 +155,7 @@ def _save(folder: Path, seed: Seed) -> None:
     if _started(index):
         index["signature"] = signature(_content(folder, index))
     # Written last: its presence means the seed is complete.
-    atomic_write(folder / "seed.json", [json.dumps(index, indent=1).encode()])
+    atomic_write(folder / "seed.json", json.dumps(index, indent=1).encode())
 
 
 def load_seeds(folder: str | Path) -> tuple[Seed, ...]:
@@ -173,46 +169,71 @@ def load_seeds(folder: str | Path) -> tuple[Seed, ...]:
 
 def _load(path: Path) -> Seed:
     folder = path.parent
-    index, models = _read(path)
+    data, index, models = _read(path)
     tensors = TensorFile(folder / "tensors.safetensors")
     arrays = {name: np.array(tensors[name]) for name in tensors.keys()}  # noqa: SIM118 - not a mapping
-    starts = _started(index)
-    if starts and made_here(_content(folder, index), index.get("signature")):
+    starts = _started(data)
+    if starts and made_here(_content(folder, data), data.get("signature")):
         starts = ()
     return Seed(
         starts=starts,
-        kind=index["kind"],
-        place=Place(**{**index["place"], "layers": tuple(index["place"]["layers"])}),
-        network_side=Runner(**index["network_side"]),
-        twin_side=Runner(**index["twin_side"]),
+        kind=index.kind,
+        place=index.place,
+        network_side=index.network_side,
+        twin_side=index.twin_side,
         network=models["network"],
-        twin=models["network"] if index["same_file"] else models["twin"],
-        links=tuple(Link(k["network"], k["twin"], _transform(k["transform"])) for k in index["links"]),
+        twin=models["network"] if index.same_file else models["twin"],
+        links=index.links,
         inputs={n.removeprefix("input:"): a for n, a in arrays.items() if n.startswith("input:")},
-        output=index["output"],
+        output=index.output,
         observed=arrays.get("observed"),
         expected=arrays.get("expected"),
         allowed=arrays.get("allowed"),
-        unit=float(index["unit"]),
-        limit=float(index["limit"]),
-        ratio=float(index["ratio"]),
-        error=index["error"],
-        note=index["note"],
-        steps=index.get("steps", {}),
-        quantised=bool(index.get("quantised", False)),
+        unit=index.unit,
+        limit=index.limit,
+        ratio=index.ratio,
+        error=index.error,
+        note=index.note,
+        steps=index.steps,
+        quantised=index.quantised,
         arrays={n.removeprefix("array:"): a for n, a in arrays.items() if n.startswith("array:")},
     )
+
+
+@dataclass(frozen=True)
+class _Index:
+    """seed.json."""
+
+    schema: int
+    kind: Literal["live", "expected", "stored", "table", "error"]
+    place: Place
+    network_side: Runner
+    twin_side: Runner
+    links: tuple[Link, ...]
+    output: str
+    unit: float
+    limit: float
+    ratio: float
+    error: str
+    note: str
+    same_file: bool
+    steps: dict[str, Any] = field(default_factory=dict)
+    quantised: bool = False
 
 
 def _started(index: Mapping[str, Any]) -> tuple[str, ...]:
     """What the sides of a seed start besides their engines."""
     steps = index.get("steps")
-    twin = steps.get("twin") if isinstance(steps, dict) else None
+    sides = [index["network_side"], index["twin_side"]]
+    sides += [steps.get("twin")] if isinstance(steps, dict) else []
     found: list[str] = []
-    for side in (index["network_side"], index["twin_side"], twin):
-        engine = known_engine(str(side["engine"])) if isinstance(side, dict) and side.get("engine") else None
-        if engine is not None:
-            found += engine().starts(side.get("options") or {})
+    for side in sides:
+        if isinstance(side, dict) and side.get("engine"):
+            engine = known_engine(str(side["engine"]))
+            options = side.get("options")
+            found += (
+                engine().starts(options if isinstance(options, dict) else {}) if engine is not None else ()
+            )
     return tuple(dict.fromkeys(found))
 
 
@@ -229,27 +250,24 @@ def _content(folder: Path, index: Mapping[str, Any]) -> bytes:
     return digest.digest()
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, onnx.ModelProto | None]]:
+def _read(path: Path) -> tuple[dict[str, Any], _Index, dict[str, onnx.ModelProto | None]]:
     """The index of a seed and the models beside it."""
     import onnx
     from google.protobuf.message import DecodeError
 
+    what = f"cannot read the seed of a repro in {path.parent}"
+    data = read_json(path, "seed of a repro")
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise UsageError(f"{path} was written by a newer twinnet (schema {schema})")
+    index = checked(_Index, data, what)
+    if not (0 < index.unit < math.inf and 0 <= index.limit < math.inf):
+        raise UsageError(f"{what}: unit and limit are not sizes")
     try:
-        index = json.loads(path.read_text(encoding="utf-8"))
         files = {name: path.parent / f"{name}.onnx" for name in ("network", "twin")}
         models = {
             n: onnx.load(str(f), load_external_data=False) if f.exists() else None for n, f in files.items()
         }
     except (OSError, ValueError, DecodeError) as error:
-        raise UsageError(f"cannot read the seed of a repro in {path.parent}: {error}") from None
-    if not isinstance(index, dict) or not set(index) >= _KEYS:
-        raise UsageError(f"cannot read the seed of a repro in {path.parent}: {path.name} is incomplete")
-    if index["schema"] > SCHEMA:
-        raise UsageError(f"{path} was written by a newer twinnet (schema {index['schema']})")
-    return index, models
-
-
-def _transform(fields: Mapping[str, Any]) -> Transform:
-    # JSON has no tuples.
-    known: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
-    return Transform(**known)
+        raise UsageError(f"{what}: {error}") from None
+    return data, index, models

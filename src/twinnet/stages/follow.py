@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,8 @@ from twinnet.engines import Spec, engine_for_format, find_engine, parse_specs
 from twinnet.errors import EngineError, UsageError
 from twinnet.progress import Report, silent
 from twinnet.result import Result, ResultSet, SideInfo, Stage, StagedResult, Step
+from twinnet.scratch import scratch_folder
+from twinnet.trust import trusting
 
 if TYPE_CHECKING:
     from twinnet.judge.tolerance import Tolerance, Tolerances
@@ -62,6 +63,7 @@ def stages(
     keep: Keep = "worst",
     limits: Limits | None = None,
     debug_ir: str | Path | None = None,
+    trust: bool = False,
     argv: Sequence[str] = (),
     progress: Report = silent,
 ) -> StagedResult:
@@ -92,7 +94,8 @@ def stages(
         debug_ir=debug_ir,
         progress=progress,
     )
-    return stages_with(options, Route(network, inputs, twin, files or {}), out=out, argv=argv)
+    with trusting(trust):
+        return stages_with(options, Route(network, inputs, twin, files or {}), out=out, argv=argv)
 
 
 @dataclass(frozen=True)
@@ -110,18 +113,20 @@ def stages_with(
 ) -> StagedResult:
     """Do what `stages` does, with the options as one object. Options of a single check are refused."""
     from twinnet.checking.case import modes_kept
+    from twinnet.report.files import run_written, write_run
 
     for name in _ONE_STEP:
         if getattr(options, name):
             raise UsageError(f"--stages takes no --{name}", hint="it belongs to a single check")
     with modes_kept(route.network), ExitStack() as stack:
         folder = Path(out) if out is not None else None
-        held = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="twinnet-stages-")))
+        stage = stack.enter_context(run_written(folder))
+        held = folder or stack.enter_context(scratch_folder("stages"))
+        if folder is not None:
+            (folder / "result.json").unlink(missing_ok=True)  # the folders inside are about to change
         result = _Walk(route, options, folder, held / "files", tuple(argv)).result()
-    if folder is not None:
-        from twinnet.report.files import write_run
-
-        write_run(result, folder)
+        if stage is not None:
+            write_run(result, stage, page=folder)
     return result
 
 
@@ -340,9 +345,10 @@ class _Walk:
             folder=folder,
         )
         if folder:
-            from twinnet.report.files import write_run
+            from twinnet.report.files import run_written, write_run
 
-            write_run(result, folder)
+            with run_written(Path(folder)) as stage:
+                write_run(result, stage or folder)
         self._results.append(result)
         step = Step(self._last.stage, "ERROR", result=len(self._results) - 1)
         self._stages.append(Stage(name, "", "error", error.what, before=step))

@@ -10,7 +10,8 @@ from twinnet.debugger.commands.registry import command
 from twinnet.debugger.picture import picture
 from twinnet.debugger.stopped import Stopped
 from twinnet.errors import UsageError
-from twinnet.store import atomic_write, write_tensors
+from twinnet.files import atomic_write
+from twinnet.store import write_tensors
 
 __all__ = ["png", "repro", "save"]
 
@@ -26,7 +27,7 @@ def save(stopped: Stopped, site: str, path: str | None = None) -> Answer:
     ours, theirs = stopped.both(row)
     target = Path(path) if path else _file(stopped, row.site.tensor, ".safetensors")
     if target.suffix == ".png":
-        atomic_write(target, [picture(*stopped.same_shape(row))])
+        atomic_write(target, picture(*stopped.same_shape(row)))
         return Answer(f"saved    {target}", {"path": str(target)})
     if target.suffix != ".safetensors":
         raise UsageError(f"{target} is neither a .safetensors nor a .png file")

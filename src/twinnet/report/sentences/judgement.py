@@ -26,6 +26,7 @@ sayings(
         "nonfinite.nan": "{twin} NaN where the network has {network}",
         "nonfinite.places": "NaN or Inf in other places than in the network ({count} elements)",
         "tolerance.none": "no tolerance is stated for it",
+        "tolerance.unused": "the rule '{rule}' fits no site that is compared: it checks nothing",
         "tolerance.nonfinite": "NaN or Inf in other places ({count} elements)",
         "alone.shows": "the twin's segment alone shows it",
         "alone.context": "only in context: the twin's segment alone does not show it",
