@@ -17,6 +17,7 @@ from tests.onnx_edit import save
 from twinnet.job import Job
 from twinnet.network.torch_network import TorchNetwork
 from twinnet.onnx.export import onnx_artefact
+from twinnet.torch_versions import pytree
 
 PICTURE = torch.linspace(-1, 1, 3 * 8 * 8).reshape(1, 3, 8, 8).sin()
 
@@ -361,7 +362,7 @@ def _listed(values: Any, kind: Any) -> Listed:
     return made
 
 
-torch.utils._pytree.register_pytree_node(
+pytree.register_pytree_node(
     Listed,
     lambda c: ([c.layers[0].keys, c.layers[0].values], None),
     _listed,
