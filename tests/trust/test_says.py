@@ -176,3 +176,17 @@ def test_a_rule_for_nothing_weakens_a_pass(runs: dict[str, Path], tmp_path: Path
     result = judge_again(before, read_tolerances(file))
     assert (result.verdict, result.evidence) == ("PASS", "weak")
     assert judge_again(result, read_tolerances(None)).guards == before.guards
+
+
+# -- stages ------------------------------------------------------------------------------------------------------------
+
+
+def test_one_error_has_one_judgement_in_every_column(narrow: Files, tmp_path: Path) -> None:
+    file = edited(narrow.int8, tmp_path / "int8.onnx", relu_1_scale=lambda a: a * 0.4)
+    found = twinnet.stages(narrow.module, narrow.image, f"onnxruntime:{file}")
+    stage = next(s for s in found.stages if s.name == "quantised")
+    assert stage.before is not None and stage.network is not None
+    assert (stage.before.verdict, stage.network.verdict) == ("FAIL", "FAIL")
+    assert stage.before.ratio == pytest.approx(stage.network.ratio, rel=0.01)
+    last = found.stages[-1].network
+    assert last is not None and last.ratio == pytest.approx(stage.network.ratio, rel=0.01)
