@@ -98,7 +98,7 @@ def _torch(network: Any) -> Inspection:
         sample = load_inputs(network.signature, (), samples=1, bounds=network.bounds()).samples[0]
         program = network.exported(sample)
         if program is None:
-            notes.append(f"torch.export failed: {network.export_error.splitlines()[0]}")
+            notes.append(f"torch.export failed {network.failure.what}")
     else:
         notes.append(
             "shapes are unknown: give --shape, or return example inputs from the factory, to see operators"

@@ -26,7 +26,7 @@ def test_names_agree_between_eager_export_and_file(name, tmp_path):
     inputs = named(module, args, kwargs)
     outputs = net.call(inputs)
     program = net.exported(inputs)
-    assert program is not None, net.export_error
+    assert program is not None, net.failure
     assert list(input_placeholders(program)) == list(inputs)
     assert list(output_nodes(program)) == list(outputs)
     after = net.call(inputs)  # exporting must leave the module as it was
@@ -91,7 +91,7 @@ def test_dataclasses_that_torch_does_not_know_yet_are_taken_apart():
     inputs = {"batch.image": np.full((1, 2), 3, "float32")}
     assert {k: v.tolist() for k, v in net.call(inputs).items()} == {"image": [[6, 6]], "extra": [[4, 4]]}
     program = net.exported(inputs)
-    assert program is not None, net.export_error
+    assert program is not None, net.failure
     assert list(output_nodes(program)) == ["image", "extra"]
 
 
@@ -122,7 +122,8 @@ class Branches(torch.nn.Module):
 def test_a_failing_export_is_kept_as_text_and_eager_still_runs():
     net = TorchNetwork(Branches(), example=torch.ones(2))
     assert net.exported({"x": torch.ones(2)}) is None
-    assert "data-dependent" in net.export_error.lower() or "guard" in net.export_error.lower()
+    assert net.failure is not None
+    assert "data-dependent" in net.failure.log.lower() or "guard" in net.failure.log.lower()
     assert net.call({"x": torch.ones(2)})["output"].tolist() == [2.0, 2.0]
 
 

@@ -17,6 +17,7 @@ from tests.onnx_edit import save
 from twinnet.job import Job
 from twinnet.network.torch_network import TorchNetwork
 from twinnet.onnx.export import onnx_artefact
+from twinnet.torch_versions import pytree
 
 PICTURE = torch.linspace(-1, 1, 3 * 8 * 8).reshape(1, 3, 8, 8).sin()
 
@@ -250,4 +251,156 @@ class LearntBias(nn.Module):
 def test_gradients_do_not_stop_the_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWINNET_CACHE", str(tmp_path))
     found = twinnet.check(LearntBias(), _noise(1, 12, 32), twin="onnxruntime", keep="none")
+    assert found.verdict == "PASS", str(found)
+
+
+# ---- networks that cannot be converted -----------------------------------------------------------------------------
+
+
+class Branch(nn.Module):
+    """A Python branch on a value, which no trace can follow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        if y.sum() > -1e9:
+            return y * 2
+        return y
+
+
+class Always(Branch):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x) * 2
+
+
+class Never(Branch):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x)
+
+
+class Outer(nn.Module):
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        torch.manual_seed(7)
+        self.stem, self.head = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 2, 1)
+        self.body = body
+        for p in self.parameters():
+            nn.init.normal_(p)
+        self.eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.body(self.stem(x)))
+
+
+def test_an_export_error_names_module_and_line_and_what_to_try(capfd: pytest.CaptureFixture[str]) -> None:
+    found = twinnet.check(Outer(Branch()), PICTURE, twin="onnxruntime", keep="none")
+    said = " ".join(str(found).split())
+    assert found.verdict == "ERROR"
+    assert "in body (Branch), trust/test_modules.py:" in said and "`if y.sum() > -1e9:`" in said
+    assert "torch.where or torch.cond" in said and "--twin FILE.onnx" in said
+    assert "def forward" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("body", "verdict"), [(Always, "PASS"), (Never, "FAIL")])
+def test_it_is_checked_eagerly_against_a_given_file(body: Any, verdict: str, tmp_path: Path) -> None:
+    twin = Outer(body())
+    model = onnx_artefact(TorchNetwork(twin, example=PICTURE), None, Job({"x": PICTURE.numpy()})).model
+    file = save(model, tmp_path / "her.onnx")
+    found = twinnet.check(Outer(Branch()), PICTURE, twin=str(file), keep="none")
+    assert found.verdict == verdict, str(found)
+    assert "eager mode" in str(found)
+
+
+@torch.library.custom_op("twinnet_tests::halved", mutates_args=())
+def _halved(x: torch.Tensor) -> torch.Tensor:
+    return x / 2
+
+
+@_halved.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+class Custom(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _halved(x)
+
+
+def test_an_operator_without_onnx_is_named_with_its_module_and_line() -> None:
+    found = twinnet.check(Outer(Custom()), PICTURE, twin="onnxruntime", keep="none")
+    said = " ".join(str(found).split())
+    assert found.verdict == "ERROR"
+    assert "halved" in said and "in body, tests/trust/test_modules.py:" in said, said
+
+
+# ---- caches and attention of any rank ------------------------------------------------------------------------------
+
+
+class Layer:
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        self.keys, self.values = keys, values
+
+
+class Cache:
+    """Keys and values by layer, as transformers' caches hold them: torch knows nothing of the class."""
+
+    def __init__(self) -> None:
+        self.layers: list[Layer] = []
+        self.seen = 3
+
+
+class Listed(Cache):
+    """The same, registered by hand and without names."""
+
+
+def _listed(values: Any, kind: Any) -> Listed:
+    made = Listed()
+    made.layers = [Layer(*values)]
+    return made
+
+
+pytree.register_pytree_node(
+    Listed,
+    lambda c: ([c.layers[0].keys, c.layers[0].values], None),
+    _listed,
+    serialized_type_name="tests.Listed",
+)
+
+
+class Cached(nn.Module):
+    def __init__(self, cache: type[Cache]) -> None:
+        super().__init__()
+        torch.manual_seed(8)
+        self.first = nn.Linear(8, 16)
+        self.cache = cache
+        self.eval()
+
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        k, v = self.first(x).chunk(2, -1)
+        cache = self.cache()
+        cache.layers.append(Layer(k, v))
+        return {"last": F.scaled_dot_product_attention(x, k, v), "cache": cache}
+
+
+@pytest.mark.parametrize("cache", [Cache, Listed])
+def test_a_cache_is_an_output_like_others(cache: type[Cache]) -> None:
+    net, x = Cached(cache), _noise(1, 2, 5, 8)
+    found = twinnet.check(net, x, twin="onnxruntime", keep="none")
+    assert isinstance(found, twinnet.Result)
+    assert found.verdict == "PASS", str(found)
+    assert len(TorchNetwork(net, example=x).call({"x": x})) == 3
+    wrong = Cached(cache)
+    wrong.first.weight.data[9:] *= 1.01  # a part of the values only
+    assert twinnet.check(net, x, twin=wrong, keep="none").verdict == "FAIL"
+
+
+@pytest.mark.parametrize("shape", [(5, 8), (2, 5, 8), (2, 3, 4, 5, 8), (2, 2, 2, 3, 5, 8)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_of_any_rank(shape: tuple[int, ...], masked: bool) -> None:
+    mask = torch.ones(5, 5, dtype=torch.bool).tril() if masked else None
+    function = lambda x: F.scaled_dot_product_attention(x, x * 0.5, x + 1, attn_mask=mask)  # noqa: E731
+    found = twinnet.check(Call(function), _noise(*shape), twin="onnxruntime", keep="none")
     assert found.verdict == "PASS", str(found)

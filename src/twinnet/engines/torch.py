@@ -115,9 +115,7 @@ class TorchSession(Session):
         with job.step("export"):
             self._program = network.exported(job.inputs)
         if self._program is None:
-            self.notes = (
-                f"torch.export failed ({_first_line(network.export_error)}); tensors observed in eager mode",
-            )
+            self.notes = (f"torch.export failed {network.failure.what}; tensors observed in eager mode",)
         self._module = network.module if self._dtype is None else _converted(network, self._dtype)
         self._callable = torch.compile(self._module, dynamic=False) if compiled else self._module
 
@@ -305,10 +303,6 @@ def _converted(network: Any, dtype: torch.dtype) -> Any:
 
     # Not `module.to(dtype)`: of complex parameters that keeps the real part only.
     return copy.deepcopy(network.module)._apply(lambda tensor: cast(tensor, dtype))
-
-
-def _first_line(text: str | None) -> str:
-    return next((line.strip() for line in (text or "").splitlines() if line.strip()), "no reason given")[:160]
 
 
 def _static_values(graph: Graph) -> set[str]:

@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from twinnet.errors import UsageError, foreign_as
 from twinnet.network.arrays import dtype_name, to_tensor
 from twinnet.network.base import Network
-from twinnet.network.outputs import computed_outputs
+from twinnet.network.outputs import functional
 from twinnet.network.pt2 import load_pt2
 from twinnet.network.torch_network import Example, input_placeholders, leaf_names, name_tensors, output_nodes
 from twinnet.signature import Signature, TensorSpec
@@ -32,7 +32,7 @@ class ExportedNetwork(Network):
 
     format = "exported program"
     was_training = False
-    export_error = ""
+    failure = None
 
     def __init__(self, program: ExportedProgram, *, name: str = "program", path: Path | None = None) -> None:
         self.program = program
@@ -89,7 +89,7 @@ class ExportedNetwork(Network):
         """The program as a graph of functional ATen operators."""
         if self._decomposed is None:
             with torch.no_grad():
-                self._decomposed = computed_outputs(self.program.run_decompositions({}))
+                self._decomposed = functional(self.program.run_decompositions({}))
         return self._decomposed
 
     def placeholders(self, program: ExportedProgram | None = None) -> dict[str, str]:

@@ -9,7 +9,14 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, TensorArgument
 from torch.fx import Graph, Node
 
-__all__ = ["computed_outputs"]
+from twinnet.network.attention import four_dimensional
+
+__all__ = ["computed_outputs", "functional"]
+
+
+def functional(program: ExportedProgram) -> ExportedProgram:
+    """A decomposed program as all engines take it: an operator for each output, attention of four dimensions."""
+    return computed_outputs(four_dimensional(program))
 
 
 def computed_outputs(program: ExportedProgram) -> ExportedProgram:

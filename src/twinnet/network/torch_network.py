@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +18,15 @@ from torch.export import ExportedProgram
 from twinnet.errors import TwinnetError, UsageError, foreign
 from twinnet.network.arrays import dtype_name, to_tensor
 from twinnet.network.base import Network
-from twinnet.network.outputs import computed_outputs
+from twinnet.network.export_failure import ExportFailure, export_failure
+from twinnet.network.outputs import functional
 from twinnet.network.tree import (
     forward_parameters,
     name_inputs,
     name_outputs,
     name_tree,
     normalise_example,
+    register_containers,
     takes_keywords,
 )
 from twinnet.progress import quiet
@@ -29,6 +34,8 @@ from twinnet.signature import Signature, TensorSpec
 from twinnet.torch_versions import export, pytree
 
 __all__ = ["TorchNetwork", "input_placeholders", "leaf_names", "name_tensors", "output_nodes"]
+
+_LOUD = "torch.fx.experimental.symbolic_shapes"
 
 Example = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -60,7 +67,7 @@ class TorchNetwork(Network):
         self.module = module
         self.was_training = module.training
         self.example: Example | None = None if example is None else normalise_example(example)
-        self.export_error = ""
+        self.failure: ExportFailure | None = None
         self._exported: dict[tuple[Any, ...], ExportedProgram | None] = {}
         self._tree: pytree.TreeSpec | None = None
         self._leaves: dict[str, Any] = {}
@@ -149,7 +156,7 @@ class TorchNetwork(Network):
     def exported(self, inputs: Mapping[str, np.ndarray | torch.Tensor]) -> ExportedProgram | None:
         """The module as a graph of functional ATen operators at the shapes of `inputs`, cached by shape.
 
-        None if torch cannot export it; `export_error` then holds torch's message.
+        None if torch cannot export it; `failure` then says where and why.
         """
         key = tuple((name, tuple(v.shape), str(v.dtype).removeprefix("torch.")) for name, v in inputs.items())
         if key not in self._exported:
@@ -159,13 +166,27 @@ class TorchNetwork(Network):
 
     def _export(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram | None:
         try:
-            # Its warnings are advice on how to write modules, not on what is computed.
-            with torch.no_grad(), quiet(), foreign("export the network", "torch.export"):
-                return computed_outputs(export(self.module, args, kwargs).run_decompositions({}))
+            return functional(self._traced(args, kwargs))
         except TwinnetError as error:
-            said = error.__cause__ or error
-            self.export_error = f"{type(said).__name__}: {said}"
+            self.failure = export_failure(self.module, error.__cause__ or error)
             return None
+
+    def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
+        # Its warnings are advice on how to write modules, not on what is computed.
+        def trace() -> ExportedProgram:
+            with torch.no_grad(), quiet(_LOUD), _unprinted(), foreign("export the network", "torch.export"):
+                return export(self.module, *copy.deepcopy((args, kwargs))).run_decompositions({})
+
+        try:
+            return trace()
+        except TwinnetError as error:
+            if "register a pytree" not in str(error.__cause__):
+                raise
+        # It returns objects of its own; one run shows which.
+        with torch.no_grad(), foreign("run the network", "torch"):
+            result = self.module(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+        register_containers(result)
+        return trace()
 
     def placeholders(self, program: ExportedProgram) -> dict[str, str]:
         """Placeholder of each input in `exported(...)`, in the order of the arguments."""
@@ -222,7 +243,7 @@ def leaf_names(program: ExportedProgram) -> list[str]:
     parameters = list((signature.forward_arg_names if signature else None) or [])
     spec = program.call_spec.in_spec
     assert spec is not None
-    args, kwargs = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
+    args, kwargs = _filled(spec)
     # forward(self, *args): not every version of torch names the rest
     parameters += [f"args_{i}" for i in range(len(args) - len(parameters))]
     return name_tree({**dict(zip(parameters, args)), **kwargs})[0]
@@ -240,14 +261,24 @@ def output_nodes(program: ExportedProgram) -> dict[str, str]:
     """Our name of each tensor output -> the node of the graph of `program` that makes it."""
     spec = program.call_spec.out_spec
     assert spec is not None
-    names, _ = name_outputs(pytree.tree_unflatten(list(range(spec.num_leaves)), spec))
+    names, _ = name_outputs(_filled(spec))
     user = [s for s in program.graph_signature.output_specs if s.kind.name == "USER_OUTPUT"]
     return {n: s.arg.name for n, s in zip(names, user) if type(s.arg).__name__ == "TensorArgument"}
+
+
+def _filled(spec: pytree.TreeSpec) -> Any:
+    """A tree of this structure, with tensors for leaves: classes may look into what they hold."""
+    return pytree.tree_unflatten([torch.empty(0) for _ in range(spec.num_leaves)], spec)
 
 
 def _fresh(inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """Copies: a network with in-place operators must not change the caller's sample."""
     return {name: to_tensor(value).clone() for name, value in inputs.items()}
+
+
+def _unprinted() -> AbstractContextManager[Any]:
+    """torch.export prints the graph up to where it stopped, which says less than the line."""
+    return contextlib.redirect_stderr(io.StringIO())
 
 
 def _materialise(module: torch.nn.Module, example: Example | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ __all__ = [
     "name_outputs",
     "name_tree",
     "normalise_example",
+    "register_containers",
     "register_dataclasses",
     "takes_keywords",
 ]
@@ -89,6 +90,78 @@ def register_dataclasses(tree: Any) -> None:
                 torch.export.register_dataclass(kind, serialized_type_name=f"{kind.__module__}.{name}")
 
 
+@dataclasses.dataclass(frozen=True)
+class _Kept:
+    """What a container holds beside its tensors; two are the same structure if their fields are."""
+
+    names: tuple[str, ...]
+    rest: dict[str, Any] = dataclasses.field(compare=False)
+
+
+def register_containers(tree: Any) -> None:
+    """Register the objects inside `tree` that hold tensors in their attributes, such as caches of keys and values."""
+    while True:
+        new = {type(leaf) for leaf in pytree.tree_leaves(tree) if _holds_tensors(leaf)}
+        if not new:
+            return
+        for kind in new:
+            _register(kind)
+
+
+def _holds_tensors(value: Any, depth: int = 4) -> bool:
+    """Whether an object of an unregistered class has tensors in its attributes, or in containers there."""
+    if (
+        isinstance(value, (torch.Tensor, torch.nn.Module, type))
+        or not hasattr(value, "__dict__")
+        or not depth
+    ):
+        return False
+    leaves = pytree.tree_leaves(list(vars(value).values()))
+    return any(isinstance(leaf, torch.Tensor) or _holds_tensors(leaf, depth - 1) for leaf in leaves)
+
+
+def _register(kind: type) -> None:
+    def parts(value: Any) -> tuple[list[tuple[str, Any]], _Kept]:
+        held = {
+            name: inner
+            for name, inner in vars(value).items()
+            if any(isinstance(v, torch.Tensor) or _holds_tensors(v) for v in pytree.tree_leaves(inner))
+        }
+        rest = {name: inner for name, inner in vars(value).items() if name not in held}
+        return list(held.items()), _Kept(tuple(held), rest)
+
+    def flatten(value: Any) -> tuple[list[Any], _Kept]:
+        found, kept = parts(value)
+        return [inner for _, inner in found], kept
+
+    def with_keys(value: Any) -> tuple[list[tuple[Any, Any]], _Kept]:
+        found, kept = parts(value)
+        return [(pytree.GetAttrKey(name), inner) for name, inner in found], kept
+
+    def unflatten(values: Iterable[Any], kept: _Kept) -> Any:
+        made = object.__new__(kind)
+        made.__dict__.update({**kept.rest, **dict(zip(kept.names, values))})
+        return made
+
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    pytree.register_pytree_node(
+        kind, flatten, unflatten, serialized_type_name=name, flatten_with_keys_fn=with_keys
+    )
+
+
+def _paths(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """The leaves of a tree with their paths; a node that was registered without keys is counted through."""
+    node = pytree.SUPPORTED_NODES.get(pytree._get_node_type(tree))
+    if node is None:
+        yield path, tree
+    elif node.flatten_with_keys_fn is not None:
+        for key, inner in node.flatten_with_keys_fn(tree)[0]:
+            yield from _paths(inner, (*path, key))
+    else:
+        for i, inner in enumerate(node.flatten_fn(tree)[0]):
+            yield from _paths(inner, (*path, pytree.SequenceKey(i)))
+
+
 def name_inputs(
     module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[str], list[Any], pytree.TreeSpec]:
@@ -117,7 +190,7 @@ def name_tree(combined: Mapping[str, Any]) -> tuple[list[str], list[Any], pytree
     ['x', 'state.h', 'state.c.0']
     """
     register_dataclasses(combined)
-    flat, spec = pytree.tree_flatten_with_path(combined)
+    flat, spec = list(_paths(combined)), pytree.tree_structure(combined)
     return _unique([".".join(_key(k) for k in path) for path, _ in flat]), [leaf for _, leaf in flat], spec
 
 
@@ -130,8 +203,8 @@ def name_outputs(tree: Any) -> tuple[list[str], list[Any]]:
     (['output_0', 'output_1.h'], [1, 2])
     """
     register_dataclasses(tree)
-    flat, _ = pytree.tree_flatten_with_path(tree)
-    names = []
+    register_containers(tree)
+    flat, names = list(_paths(tree)), []
     for path, _ in flat:
         parts = [_key(k) for k in path]
         if not parts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.cache import cached_folder, content_key
-from twinnet.errors import EngineError, MissingExtra, UsageError, foreign
+from twinnet.errors import EngineError, MissingExtra, UsageError, failed, foreign_as
 from twinnet.job import Job
 from twinnet.precision import UNITS
 from twinnet.progress import quiet
@@ -187,10 +188,10 @@ def _exported(network: Any, job: Job) -> OnnxArtefact:
         program = network.exported(job.inputs)
     if program is None:
         raise EngineError(
-            f"torch.export could not export the network: {network.export_error}",
+            f"torch.export could not export the network: {network.failure.what}",
             stage="export",
-            log=network.export_error or "",
-            hint="give the twin as a file (onnxruntime:FILE.onnx), or make the network exportable",
+            log=network.failure.log,
+            hint=f"{network.failure.hint}; or give the twin as a file: --twin FILE.onnx",
         )
     key = content_key("onnx", torch.__version__, _onnxscript_version(), *_content(program))
 
@@ -235,7 +236,7 @@ def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Pat
 
     # The exporter traces the program again. With gradients on, views and in-place changes of parameters stop it.
     silent = quiet("torch.onnx", "onnxscript", "onnx_ir")
-    with torch.no_grad(), silent, foreign("convert the network to ONNX", "torch.onnx"):
+    with torch.no_grad(), silent, foreign_as(lambda error: _not_converted(program, error)):
         exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
     assert exported is not None
     size = sum(
@@ -256,6 +257,29 @@ def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Pat
     inputs = dict(network.placeholders(program))
     text = json.dumps({"values": {k: asdict(v) for k, v in values.items()}, "inputs": inputs})
     (folder / "origin.json").write_text(text)
+
+
+def _not_converted(program: torch.export.ExportedProgram, error: BaseException) -> EngineError:
+    """The error of a conversion, with the module and the line that made the operator it stopped at."""
+    from twinnet.layers.fx import place, spoken
+
+    told = failed("convert the network to ONNX", "torch.onnx", error)
+    messages, chain = "", error
+    while chain is not None:
+        messages += f"{chain}\n"
+        chain = chain.__cause__
+    named = re.findall(r"(?:node|executing) [(]?%?(\w+)", messages)
+    node = next((n for name in named for n in program.graph.nodes if n.name == name), None)
+    if node is None or node.op != "call_function":
+        return told
+    where = place(node)
+    at = ", ".join(part for part in (where.module, where.source) if part) or node.name
+    return EngineError(
+        f"{told.what} (at {spoken(node)}, in {at})",
+        stage=told.stage,
+        log=told.log,
+        hint=f"write {spoken(node)} there with other operators, or give the twin as a file: --twin FILE.onnx",
+    )
 
 
 def _from_metadata(model: onnx.ModelProto, layers: Mapping[str, Origin]) -> dict[str, Origin]:

@@ -126,9 +126,10 @@ class Forge:
         program: ExportedProgram | None = network.exported(self.sample)
         if program is None:
             raise EngineError(
-                f"torch.export could not export the network: {network.export_error}",
+                f"torch.export could not export the network: {network.failure.what}",
                 stage="export",
-                log=network.export_error,
+                log=network.failure.log,
+                hint=network.failure.hint,
             )
         return program
 

@@ -76,8 +76,9 @@ def _load(loaded: Network) -> tuple[str, Graph, Signature, int]:
     program = loaded.exported(sample)  # type: ignore[attr-defined]
     if program is None:
         raise EngineError(
-            f"torch.export could not export {loaded.name}: {loaded.export_error}",  # type: ignore[attr-defined]
+            f"torch.export could not export {loaded.name}: {loaded.failure.what}",  # type: ignore[attr-defined]
             stage="export",
+            hint=loaded.failure.hint,  # type: ignore[attr-defined]
         )
     return loaded.name, read_fx(program), loaded.signature, loaded.parameters
 
