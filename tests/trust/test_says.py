@@ -176,3 +176,34 @@ def test_a_rule_for_nothing_weakens_a_pass(runs: dict[str, Path], tmp_path: Path
     result = judge_again(before, read_tolerances(file))
     assert (result.verdict, result.evidence) == ("PASS", "weak")
     assert judge_again(result, read_tolerances(None)).guards == before.guards
+
+
+# -- stages ------------------------------------------------------------------------------------------------------------
+
+
+def test_one_error_has_one_judgement_in_every_column(narrow: Files, tmp_path: Path) -> None:
+    file = edited(narrow.int8, tmp_path / "int8.onnx", relu_1_scale=lambda a: a * 0.4)
+    found = twinnet.stages(narrow.module, narrow.image, f"onnxruntime:{file}")
+    stage = next(s for s in found.stages if s.name == "quantised")
+    assert stage.before is not None and stage.network is not None
+    assert (stage.before.verdict, stage.network.verdict) == ("FAIL", "FAIL")
+    assert stage.before.ratio == pytest.approx(stage.network.ratio, rel=0.01)
+    last = found.stages[-1].network
+    assert last is not None and last.ratio == pytest.approx(stage.network.ratio, rel=0.01)
+
+
+# -- calibration -------------------------------------------------------------------------------------------------------
+
+
+def test_several_ranges_that_are_too_small_are_one_answer(narrow: Files, tmp_path: Path) -> None:
+    small: dict[str, Edit] = {f"{name}_scale": lambda a: a * 0.4 for name in ("relu", "relu_1", "relu_2", "add")}
+    file = edited(narrow.int8, tmp_path / "int8.onnx", **small)
+    found = checked(narrow, file, tmp_path / "run")
+    ranges = [f for f in found.findings if f.cause is not None and f.cause.fact.code == "steps.range"]
+    assert len(ranges) >= 2
+    said = " ".join(repr(found).split())
+    assert said.count("recalibrate: these ranges clip up to") == 1
+    assert all(f.site.label in said.partition("recalibrate: ")[2] for f in ranges)
+    assert "recalibrate: these ranges clip" in (tmp_path / "run/summary.md").read_text()
+    one = edited(narrow.int8, tmp_path / "one.onnx", relu_1_scale=lambda a: a * 0.4)
+    assert "recalibrate" not in repr(checked(narrow, one, tmp_path / "other"))

@@ -79,6 +79,8 @@ def _one(result: Result) -> str:
         lines += [_row(result, finding) for finding in result.findings[:_MOST_FINDINGS]]
         if (rest := len(result.findings) - _MOST_FINDINGS) > 0:
             lines += ["", f"+ {rest} more in the report"]
+    if recalibrate := words.recalibrate_words(result):
+        lines += ["", f"**{prose(recalibrate)}**"]
     if known := words.known_words(result):
         lines += ["", f"Known from the baseline, not counted: {prose(known)}"]
     if inherited := words.inherited_words(result):

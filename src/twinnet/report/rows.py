@@ -87,6 +87,8 @@ def _result_rows(result: Result, verbose: bool) -> list[Row]:
     rows += _finding_rows(result, verbose)
     if inherited := words.inherited_words(result):
         rows.append(Row("", (inherited,)))
+    if recalibrate := words.recalibrate_words(result):
+        rows.append(Row("so", (recalibrate,), "bold"))
     if known := words.known_words(result):
         rows.append(Row("known", (known,), "yellow"))
     rows += [Row("guard", (words.guard_words(g),), "yellow" if g.weakens else "dim") for g in result.guards]

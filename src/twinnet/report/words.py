@@ -26,6 +26,7 @@ __all__ = [
     "pairs_words",
     "place_words",
     "reason_words",
+    "recalibrate_words",
     "share_words",
     "side_words",
     "takes_network",
@@ -185,6 +186,24 @@ def _rule_words(broken: dict[str, list[PairResult]]) -> str:
     first = f"{clean(pairs[0].site.label)} {clean(words(pairs[0].reason))}"
     where = f", first at {first}" if len(pairs) > 1 else f": {first}"
     return f"the rule '{clean(rule)}' is broken at {count(len(pairs), 'site')}{where}{more}"
+
+
+def recalibrate_words(result: Result) -> str:
+    """What to do about several ranges that are too small: one mistake of calibration; empty for fewer than two."""
+    shares = {
+        clean(f.site.label): float(f.reason.params.get("clipped") or 0.0)
+        for f in result.findings
+        if coded(f.reason, "born.beyond_steps") and f.reason is not None
+        if (f.cause is not None and coded(f.cause.fact, "steps.range")) or f.reason.params.get("clipped")
+    }
+    shares = {name: share for name, share in shares.items() if share > 0}
+    if len(shares) < 2:
+        return ""
+    worst = sorted(shares, key=lambda name: -shares[name])
+    named = ", ".join(f"{name} {percent(shares[name])}" for name in worst[:5])
+    more = f" and {len(worst) - 5} more" if len(worst) > 5 else ""
+    most = percent(shares[worst[0]])
+    return f"recalibrate: these ranges clip up to {most} of the network's values: {named}{more}"
 
 
 def known_words(result: Result) -> str:

@@ -306,10 +306,14 @@ class _Walk:
         return replace(_step(before.stage, result), result=len(self._results) - 1)
 
     def _against_start(self, form: Form) -> Step:
-        """How far a stage is from the network, at the outputs."""
+        """How far a stage is from the network: at the outputs, or by the steps of its layers if it is quantised.
+
+        Outputs alone cannot show what the steps do not explain, and would pass what the step into the stage fails.
+        """
         from twinnet.check import check_with
 
-        options = replace(self._step_options(form.stage, True), level="outputs", keep="none")
+        options = replace(self._step_options(form.stage, True), keep="none")
+        options = options if form.stage == "quantised" else replace(options, level="outputs")
         result = check_with(options, self._start.network, self._samples, form.twin)
         assert not isinstance(result, ResultSet)
         return _step(self._start.stage, result)
