@@ -174,10 +174,10 @@ def _alike(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def _rolled(noun: str, a: torch.Tensor, b: torch.Tensor) -> Fact | None:
-    """The same values, rolled along an axis."""
+    """The same values, rolled along an axis of more than two: two are exchanged."""
     for axis, length in enumerate(a.shape):
         first = b.select(axis, 0)
-        for shift in range(1, min(length, 4096)):
+        for shift in range(1, min(length, 4096) if length > 2 else 1):
             if torch.equal(first, a.select(axis, -shift)) and torch.equal(b, a.roll(shift, axis)):
                 return fact("constant.rolled", of=noun, axis=axis, shift=shift, length=length)
     return None
