@@ -10,10 +10,12 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import numpy_helper
+from torch import nn
 
 import twinnet
-from tests.narrow import Files, weight_of
+from tests.narrow import Files, export, weight_of
 from twinnet.errors import UsageError
 from twinnet.judge.again import judge_again
 from twinnet.judge.tolerance import read_tolerances
@@ -196,7 +198,9 @@ def test_one_error_has_one_judgement_in_every_column(narrow: Files, tmp_path: Pa
 
 
 def test_several_ranges_that_are_too_small_are_one_answer(narrow: Files, tmp_path: Path) -> None:
-    small: dict[str, Edit] = {f"{name}_scale": lambda a: a * 0.4 for name in ("relu", "relu_1", "relu_2", "add")}
+    small: dict[str, Edit] = {
+        f"{name}_scale": lambda a: a * 0.4 for name in ("relu", "relu_1", "relu_2", "add")
+    }
     file = edited(narrow.int8, tmp_path / "int8.onnx", **small)
     found = checked(narrow, file, tmp_path / "run")
     ranges = [f for f in found.findings if f.cause is not None and f.cause.fact.code == "steps.range"]
@@ -207,3 +211,36 @@ def test_several_ranges_that_are_too_small_are_one_answer(narrow: Files, tmp_pat
     assert "recalibrate: these ranges clip" in (tmp_path / "run/summary.md").read_text()
     one = edited(narrow.int8, tmp_path / "one.onnx", relu_1_scale=lambda a: a * 0.4)
     assert "recalibrate" not in repr(checked(narrow, one, tmp_path / "other"))
+
+
+# -- int8 by the book --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_a_softmax_quantised_by_the_book_passes(tmp_path: Path, per_channel: bool) -> None:
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(20, 40), nn.GELU(), nn.Linear(40, 10), nn.Softmax(-1)).eval()
+    x = torch.randn(4, 20, generator=torch.Generator().manual_seed(1))
+    export(net, x, tmp_path / "network.onnx")
+
+    class Once(CalibrationDataReader):
+        left = iter([{"image": x.numpy()}])
+
+        def get_next(self) -> dict[str, np.ndarray] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return next(self.left, None)
+
+    quantize_static(
+        tmp_path / "network.onnx",
+        tmp_path / "int8.onnx",
+        Once(),
+        quant_format=QuantFormat.QDQ,
+        per_channel=per_channel,
+        weight_type=QuantType.QInt8,
+        activation_type=QuantType.QUInt8,
+        reduce_range=True,
+    )
+    image = {"image": x.numpy()}
+    found = twinnet.check(str(tmp_path / "network.onnx"), image, f"onnxruntime:{tmp_path / 'int8.onnx'}")
+    assert found.verdict == "PASS", repr(found)

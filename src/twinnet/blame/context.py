@@ -14,6 +14,7 @@ from twinnet.blame.impact import impact_of, output_error
 from twinnet.blame.problem import Patch, Problem
 from twinnet.blame.search import Explanation, solve
 from twinnet.errors import EngineError
+from twinnet.judge.verdicts import LIMIT
 from twinnet.layers.graph import Graph, Layer
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from twinnet.judge.declared import Declared
 
 __all__ = ["Blame", "Context", "blame", "impact_and_share", "outside", "problem_of"]
+
+_FEW_STEPS = 2.0
+"""An error up to this many times what the steps of a quantised twin allow has no cause that could be told apart."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,8 @@ def blame(pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int
             if problem is None:
                 continue
             explanation = _unsteady(pair, problem, context) or solve(problem)
+            if context.declared is not None and ratio <= _FEW_STEPS * LIMIT:
+                explanation = _certain(explanation)
             impact, share = _impact(pair, problem, context) if number < impacts else (None, None)
         except EngineError:
             continue
@@ -176,6 +182,13 @@ def blame(pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int
             ratio, explanation.cause, explanation.reason, impact, share, patch=explanation.patch
         )
     return found
+
+
+def _certain(explanation: Explanation) -> Explanation:
+    """Without a cause that only fits the numbers: within a few steps of a quantised twin many do by chance."""
+    cause = explanation.cause
+    seen = cause is not None and cause.fact.code.startswith("steps.") and cause.fact.code != "steps.range"
+    return explanation if seen else replace(explanation, cause=None, patch=None)
 
 
 def _unsteady(pair: Pair, problem: Problem, context: Context) -> Explanation | None:

@@ -329,12 +329,15 @@ class Declared:
         constants = {n: v for n, v in self._twin.constants.items() if n not in weights}
         layers = tuple(_unrounded(layer, self._quantisers) for layer in part)
         graph = Graph(layers, tuple(known), (target,), constants)
+        kinds_of = {name: layer.kind for layer in layers for name in layer.outputs}
         for layer in layers:
             step = self._quantisers.get(layer.outputs[0])
             if step is None:
                 continue
             value, off = self._at(graph, layer.outputs[0], known, errors, unit)
             half = torch.as_tensor(step.along(step.scale or (0.0,), value.dim()) / 2, dtype=torch.float32)
+            if kinds_of.get(layer.inputs[0]) == "softmax":
+                half = 2 * half  # integers go through a rounded table of exp: off by up to a whole step
             known[layer.outputs[0]] = value
             if layer.outputs[0] != self._integers.get(target, target) and layer.inputs[0] is not None:
                 half = half + self._cut_off(self._at(graph, layer.inputs[0], known, errors, unit)[0], step)
@@ -399,7 +402,14 @@ class Declared:
         if own is not None and own.size:
             margin = BEYOND * (high - low)
             share = float(np.mean((own < low - margin) | (own > high + margin)))
-            expected = replace(expected, used=float(own.max() - own.min()) / (high - low))
+            made_by = self._graph.producer.get(pair.site.tensor)
+            # Tools give these the range [0, 1] whatever the data.
+            if (
+                made_by is None
+                or self._graph.layers[made_by].kind not in ("softmax", "sigmoid")
+                or high > 1.01
+            ):
+                expected = replace(expected, used=float(own.max() - own.min()) / (high - low))
         if share > CLIPPED:
             return replace(expected, clipped=share)
         return replace(expected, value=expected.value.clamp(low, high), clipped=share)
