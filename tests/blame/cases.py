@@ -245,7 +245,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case("one bit", "weights", "bit 31", one("matmul", "x", "m"), {"x": ROWS}, lambda x: x @ changed(M, (3, 7), lambda v: -v), {"m": M}),
     Case(
-        "another checkpoint", "weights", "checkpoint", one("matmul", "x", "m"), {"x": seeded(64, 16, seed=20)}, lambda x: x @ (M + seeded(16, 16, seed=30, scale=0.02)), {"m": M},
+        "another checkpoint", "weights", "other weights", one("matmul", "x", "m"), {"x": seeded(64, 16, seed=20)}, lambda x: x @ (M + seeded(16, 16, seed=30, scale=0.02)), {"m": M},
         (renamed(one("matmul", "x", "m")[0]), {"m": M + seeded(16, 16, seed=30, scale=0.02)}),
     ),
     Case(

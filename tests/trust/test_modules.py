@@ -404,3 +404,48 @@ def test_attention_of_any_rank(shape: tuple[int, ...], masked: bool) -> None:
     function = lambda x: F.scaled_dot_product_attention(x, x * 0.5, x + 1, attn_mask=mask)  # noqa: E731
     found = twinnet.check(Call(function), _noise(*shape), twin="onnxruntime", keep="none")
     assert found.verdict == "PASS", str(found)
+
+
+# ---- a cause is a claim --------------------------------------------------------------------------------------------
+
+
+class Attends(nn.Module):
+    def __init__(self, scale: float | None = None) -> None:
+        super().__init__()
+        torch.manual_seed(9)
+        self.table = nn.Parameter(torch.randn(1, 10, 16))
+        self.first, self.last = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.scale = scale
+        self.eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q = self.first(x + self.table).view(1, 10, 4, 4).transpose(1, 2)
+        y = F.scaled_dot_product_attention(q, q, q, scale=self.scale)
+        return self.last(y.transpose(1, 2).reshape(1, 10, 16))
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (lambda m: m.table.copy_(m.table.roll(1, 1)), "rolled by 1 along axis 1"),
+        (lambda m: m.first.weight.copy_(m.first.weight.roll(4, 0)), "rolled by 4 along axis 0"),
+        (lambda m: m.last.weight.copy_(m.last.weight.roll(-4, 1)), "rolled by -4 along axis 1"),
+        (
+            lambda m: m.last.weight.copy_((m.last.weight * 256).trunc() / 256),
+            "truncated to multiples of 1/256",
+        ),
+        (lambda m: m.last.weight.add_(_noise(16, 16, scale=0.01)), "apart from the network's"),
+        (lambda m: m.last.weight.copy_(_noise(16, 16, scale=0.1)), "as from another checkpoint"),
+        (lambda m: setattr(m, "scale", 0.25), "by 0.25 where the network scales by 0.5"),
+    ],
+    ids=["rolled table", "rolled heads", "rolled inputs", "truncated", "near", "checkpoint", "scale"],
+)
+def test_how_weights_are_related_is_said(what: Any, said: str, tmp_path: Path) -> None:
+    twin, x = Attends(), _noise(1, 10, 16)
+    with torch.no_grad():
+        what(twin)
+    model = onnx_artefact(TorchNetwork(twin, example=x), None, Job({"x": x.numpy()})).model
+    found = twinnet.check(Attends(), x, twin=str(save(model, tmp_path / "twin.onnx")), keep="none")
+    assert isinstance(found, twinnet.Result)
+    causes = [f.cause.sentence for f in found.findings if f.cause]
+    assert len(causes) == 1 and said in causes[0], str(found)

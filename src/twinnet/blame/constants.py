@@ -55,6 +55,8 @@ def other_constant(kind: str, place: int, old: torch.Tensor | None, new: torch.T
         return cause, fact("constant.another", of=noun, network=float(a), twin=float(b), factor=ratio)
     if cause == "weights":
         return _weights(kind, a, b)
+    if a.dim() > 1 and (rolled := _rolled(noun, a, b)) is not None:
+        return cause, rolled
     return cause, other_vector(noun, a, b)
 
 
@@ -110,7 +112,7 @@ def _weights(kind: str, a: torch.Tensor, b: torch.Tensor) -> tuple[str, Fact]:
         where = tuple(int(v) for v in off.nonzero()[0])
         found = fact("weights.one", index=where, network=float(a[where]), twin=float(b[where]), bit=None)
         return "weights", found
-    if (moved := _moved(a, b)) is not None:
+    if (moved := _moved(a, b) or _rolled("weights", a, b)) is not None:
         return "weights", moved
     axis = 1 if kind in ("matmul", "conv_transpose") else 0
     hit = off.movedim(axis, 0).reshape(a.shape[axis], -1).any(1).nonzero().reshape(-1).tolist()
@@ -141,8 +143,44 @@ def _weights(kind: str, a: torch.Tensor, b: torch.Tensor) -> tuple[str, Fact]:
         return "weights", fact("weights.other_channel", channel=hit[0], count=a.shape[axis])
     if len(hit) < a.shape[axis]:
         return "weights", fact("weights.other", channels=len(hit), count=a.shape[axis])
+    if (step := _grid(a, b)) is not None:
+        truncated = bool((b.abs() <= a.abs()).all())
+        return "weights", fact("weights.grid", step=step, truncated=truncated)
+    if abs(_alike(a, b)) > _RELATED:
+        apart = float((b - a).norm() / a.norm())
+        return "weights", fact("weights.apart", differing=count, elements=a.numel(), share=apart)
     found = fact("weights.checkpoint", differing=count, elements=a.numel())
     return "weights", found
+
+
+_RELATED = 0.5
+"""Weights whose correlation with ours is less have little to do with them."""
+
+
+def _grid(a: torch.Tensor, b: torch.Tensor) -> float | None:
+    """The power of 2 whose multiples the twin's weights are, each within one step of ours."""
+    for bits in range(2, 17):
+        step = 2.0**-bits
+        if bool(((b / step) == (b / step).round()).all()):
+            return step if float((a - b).abs().max()) <= step else None
+    return None
+
+
+def _alike(a: torch.Tensor, b: torch.Tensor) -> float:
+    """The correlation of two tensors."""
+    x, y = a - a.mean(), b - b.mean()
+    size = float(x.norm() * y.norm())
+    return float((x * y).sum()) / size if size else 0.0
+
+
+def _rolled(noun: str, a: torch.Tensor, b: torch.Tensor) -> Fact | None:
+    """The same values, rolled along an axis of more than two: two are exchanged."""
+    for axis, length in enumerate(a.shape):
+        first = b.select(axis, 0)
+        for shift in range(1, min(length, 4096) if length > 2 else 1):
+            if torch.equal(first, a.select(axis, -shift)) and torch.equal(b, a.roll(shift, axis)):
+                return fact("constant.rolled", of=noun, axis=axis, shift=shift, length=length)
+    return None
 
 
 def _moved(a: torch.Tensor, b: torch.Tensor) -> Fact | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -45,6 +46,9 @@ _ACTIVATIONS = {
     "softplus",
 }  # fmt: skip
 _ROUND = {"round", "floor", "ceil", "trunc"}
+
+
+_COMMUTES = {"add", "mul", "max", "min", "and", "or", "xor", "equal", "not_equal"}
 
 
 @family
@@ -109,6 +113,11 @@ def _compare(
     assert problem.twin is not None
     constants = problem.twin.constants
     inputs = tuple(None if n is None else names.get(n, n) for n in their.inputs)
+    if our.kind == their.kind in _COMMUTES and len(inputs) == len(our.inputs) == 2:
+        # Another order of these operands changes nothing: they are compared as ours are written.
+        fixed = our.inputs[0] in problem.constants, inputs[0] in constants
+        if fixed[0] != fixed[1] or inputs == our.inputs[::-1]:
+            inputs = inputs[::-1]
     if our.kind != their.kind and their.kind == "identity":
         yield _dropped(problem, i)
         return
@@ -137,6 +146,11 @@ def _compare(
         if name == "axis" and isinstance(a, int) and isinstance(b, int):  # counted from the same end
             rank = problem.values[our.inputs[0]].dim() if our.inputs[0] is not None else 0
             a, b = (v % rank if rank else v for v in (a, b))
+        if name == "scale" and our.kind == "attention":
+            width = problem.tensor(i, 0).shape[-1]
+            a, b = (width**-0.5 if v is None else v for v in (a, b))
+            if math.isclose(a, b, rel_tol=1e-6):
+                continue
         yield _stated(kind, _attribute(our, name, a, b), lambda p, n=name, v=b: p.set(i, n, v), 0.5)
     varying = [n for n in our.inputs if n is not None and n not in problem.constants]
     theirs = [n for n in inputs if n is not None and n not in constants]

@@ -9,6 +9,7 @@ sayings(
         "weights.by_column": "the weights are read in the other order (column by column)",
         "weights.other_channel": "other weights in channel {channel} of {count}",
         "weights.checkpoint": "other weights throughout, as from another checkpoint ({differing} of {elements} differ)",
+        "weights.apart": "other weights, {share:.2%} apart from the network's ({differing} of {elements} differ)",
         "weights.axes_exchanged": "axes {axes[0]} and {axes[1]} of the weights are exchanged",
     }
 )
@@ -24,6 +25,17 @@ _TRANSPOSED = {
 @sentence("weights.of_another_layer")
 def _(network: None, twin: str, bias: bool) -> str:
     return f"the twin has the weights of {twin}{', and its bias' if bias else ''}"
+
+
+@sentence("weights.grid")
+def _(step: float, truncated: bool) -> str:
+    return f"the weights are {'truncated' if truncated else 'rounded'} to multiples of 1/{round(1 / step)}"
+
+
+@sentence("constant.rolled")
+def _(of: str, axis: int, shift: int, length: int) -> str:
+    by = shift if shift <= length // 2 else shift - length
+    return f"the {of} of the twin {'are' if of == 'weights' else 'is'} rolled by {by} along axis {axis}"
 
 
 @sentence("weights.mirrored")
@@ -46,5 +58,5 @@ def _(index: tuple[int, ...], network: float, twin: float, bit: int | None) -> s
 @sentence("weights.other")
 def _(channels: int, count: int) -> str:
     if channels == count:
-        return "other weights throughout, as from another checkpoint"
+        return "other weights throughout"
     return f"other weights in {channels} of {count} channels"
