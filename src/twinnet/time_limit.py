@@ -62,14 +62,26 @@ def limited(seconds: float | None, what: str) -> Iterator[None]:
 
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
+    armed = late = False
+
     def stop(*_: object) -> None:
-        raise _TimeUp
+        nonlocal late
+        late = True
+        if armed:
+            raise _TimeUp
 
     before, begun = signal.signal(signal.SIGALRM, stop), time.monotonic()
     # Again and again, for code that catches even that.
     left, _ = signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6), _AGAIN)
     try:
-        yield
+        # The alarm may go off at any instruction: only between these two lines does it raise, and what follows runs.
+        try:
+            armed = True
+            if late:
+                raise _TimeUp
+            yield
+        finally:
+            armed = False
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

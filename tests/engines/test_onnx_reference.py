@@ -47,9 +47,8 @@ def test_it_agrees_with_onnxruntime_at_every_site(file: Path) -> None:
 
 def test_the_time_limit_is_an_engine_error(file: Path) -> None:
     job = Job(X, time_limit=0.0)
-    session = find_engine("onnx-reference").open(load_network(str(file)), {}, None, job)
-    with pytest.raises(EngineError, match=r"exceeded the time limit of 0 s after 0 of 4 nodes"):
-        session.run(X)
+    with pytest.raises(EngineError, match="exceeded the time limit of 0 s"):
+        find_engine("onnx-reference").open(load_network(str(file)), {}, None, job)
     found = twinnet.check(str(file), X, "onnx-reference", limits=twinnet.Limits(time_limit=0.0))
     assert isinstance(found, Result) and found.verdict == "ERROR" and "time limit" in found.error
 
