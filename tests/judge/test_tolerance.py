@@ -92,7 +92,7 @@ def test_rules_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[[rule]\n", "not a readable TOML file"),
+        ("[[rule]\n", "not a readable tolerance file"),
         ("", r"list of \[\[rule\]\] tables"),
         ("rtol = 1e-3\n", r"\[\[rule\]\] tables \(found rtol\)"),
         ('[[rule]]\nop = "conv"\n', "rule 1 states no limit"),
