@@ -101,4 +101,5 @@ def _entry_points() -> EntryPoints:
     """The entry points of all packages: reading one group takes as long as reading all."""
     from importlib.metadata import entry_points  # not needed by most commands
 
-    return entry_points()
+    found: Any = entry_points()  # Python 3.11 gives another class with the same methods
+    return found

@@ -336,7 +336,7 @@ class Declared:
                 continue
             value, off = self._at(graph, layer.outputs[0], known, errors, unit)
             half = torch.as_tensor(step.along(step.scale or (0.0,), value.dim()) / 2, dtype=torch.float32)
-            if kinds_of.get(layer.inputs[0]) == "softmax":
+            if kinds_of.get(layer.inputs[0] or "") == "softmax":
                 half = 2 * half  # integers go through a rounded table of exp: off by up to a whole step
             known[layer.outputs[0]] = value
             if layer.outputs[0] != self._integers.get(target, target) and layer.inputs[0] is not None:

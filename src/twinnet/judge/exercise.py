@@ -104,7 +104,7 @@ def _table(layer: Layer, graph: Graph) -> _Rows | None:
     if layer.kind != "gather" or len(layer.inputs) < 2:
         return None
     table, indices = layer.inputs[:2]
-    if table not in graph.constants or indices is None or indices in graph.constants:
+    if table is None or table not in graph.constants or indices is None or indices in graph.constants:
         return None
     shape = tuple(graph.constants[table].shape)
     axis = int(layer.attrs.get("axis", 0))
