@@ -137,12 +137,13 @@ ATTRIBUTES = {
     "testcase": {"name", "classname", "time"},
     "failure": {"message", "type"},
     "error": {"message", "type"},
+    "skipped": {"message"},
     "system-out": set(),
 }
 CHILDREN = {
     "testsuites": {"testsuite"},
     "testsuite": {"testcase"},
-    "testcase": {"failure", "error", "system-out"},
+    "testcase": {"failure", "error", "skipped", "system-out"},
 }
 
 

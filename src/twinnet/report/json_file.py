@@ -33,7 +33,6 @@ _FIRST = (
     "failing",
     "first_failing",
     "findings",
-    "known_findings",
     "contributors",
     "timings",
     "environment",

@@ -56,7 +56,6 @@ class Result:
     metrics: tuple[TaskMetric, ...] = ()
     tolerance: str = "automatic"
     known: tuple[str, ...] = ()
-    known_findings: tuple[Finding, ...] = ()
     error: str = ""
     stage: str = ""
     log: str = ""
@@ -69,6 +68,7 @@ class Result:
     judged_by: str = "layers"
     """What the sites were judged by: canonical layers, or a network's own meaning ("tables")."""
     argv: tuple[str, ...] = ()
+    known_findings: tuple[Finding, ...] = ()
     seeds: tuple[Any, ...] = field(default=(), compare=False)
     """What repros of the findings start from, in memory; a run folder keeps them in separate files."""
 
