@@ -172,10 +172,7 @@ def not_reached(sides: Sequence[Fact]) -> list[Guard]:
     """Bounds and branches of the network that no sample reached: a fault beyond them cannot show."""
     if not sides:
         return []
-    # A branch that is never taken hides everything in it.
-    branch = any(s.params.get("kind") == "if" for s in sides)
-    told = fact("exercise.missing", sides=tuple(sides[:3]), more=max(len(sides) - 3, 0))
-    return [Guard("coverage", told, weakens=branch)]
+    return [Guard("coverage", fact("exercise.missing", sides=tuple(sides[:3]), more=max(len(sides) - 3, 0)))]
 
 
 def observer_or_chance(
