@@ -61,7 +61,7 @@ def _candidates(samples: Made) -> Iterator[Arrays]:
 
 def _look(plan: Plan, exercise: Exercise, sample: Arrays) -> bool:
     """Whether a sample reaches something new, and the network gives numbers on it."""
-    known = {tensor: np.asarray(sample[name]) for name, tensor in plan.net.inputs.items() if name in sample}
+    known = plan.by_tensor(sample)
     watch = exercise.tensors & {site.tensor for site in plan.net.sites}
     if not watch and not exercise.tensors & set(known):
         return False

@@ -152,7 +152,7 @@ class _Judging:
         for output in outputs:
             past = self._ends.get(output.row.name)
             self._ends[output.row.name] = output if past is None else worse(past, output)
-        self.exercise.see(ChainMap(_by_tensor(plan, seen.sample), cast(Any, seen.trace)))
+        self.exercise.see(ChainMap(plan.by_tensor(seen.sample), cast(Any, seen.trace)))
         self.kept.add(seen, judged)
         self.blamer.add(seen, judged, hidden=any(o.wrong for o in outputs))
         self.seeds.add(seen, judged)
@@ -229,10 +229,6 @@ def _ends(plan: Plan, opened: Opened, seen: Seen) -> Ends:
     ours = {n: np.array(seen.trace[t]) for n, t in tensors if t in seen.trace}
     theirs = plan.twin.run(seen.sample) if plan.twin.live else watched
     return Ends(seen.number, seen.sample, ours, theirs, watched)
-
-
-def _by_tensor(plan: Plan, sample: Arrays) -> dict[str, np.ndarray]:
-    return {tensor: np.asarray(sample[name]) for name, tensor in plan.net.inputs.items() if name in sample}
 
 
 def _moved(case: Case, plan: Plan) -> Ends | None:

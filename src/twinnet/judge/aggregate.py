@@ -12,6 +12,7 @@ from twinnet.result import Difference, Finding, Guard, PairResult, Verdict
 
 __all__ = [
     "VISIBLE",
+    "absolute_scale",
     "downstream",
     "evidence_of",
     "findings_of",
@@ -75,14 +76,21 @@ _BOUNDED = {"sigmoid", "softmax", "tanh", "erf", "softplus", "logsoftmax", "gelu
 """Operators whose rounding is absolute, at the scale of 1, however small the result."""
 
 
+def absolute_scale(op: str) -> float:
+    """1 for an operator whose rounding is absolute, at the scale of 1, however small its result; else 0.
+
+    >>> absolute_scale("Softmax"), absolute_scale("conv2d")
+    (1.0, 0.0)
+    """
+    return 1.0 if op.lower().replace("_", "") in _BOUNDED else 0.0
+
+
 def visible(difference: Difference, unit: float, op: str = "") -> bool:
     """Whether an end-to-end difference exceeds what rounding usually accumulates to."""
     if difference.nonfinite_mismatch:
         return True
     low, high = difference.range_reference
-    scale = max(abs(low), abs(high), high - low) if low == low else 0.0
-    if op.lower().replace("_", "") in _BOUNDED:
-        scale = max(scale, 1.0)
+    scale = max(absolute_scale(op), *((abs(low), abs(high), high - low) if low == low else (0.0,)))
     return difference.max_abs > VISIBLE * unit * scale
 
 

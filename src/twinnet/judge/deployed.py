@@ -6,14 +6,15 @@ does to an output tells whether rounding can have done this.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twinnet.job import Arrays
-from twinnet.judge.aggregate import worst_figures
+from twinnet.judge.aggregate import absolute_scale, worst_figures
 from twinnet.judge.metrics import bit_equal, compare
 from twinnet.judge.parts import FAR, Apart, Rounding, measure, whole_numbers
 from twinnet.judge.plan import OutputPair, Plan
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = ["Ends", "OutputSeen", "bounded_outputs", "judge_ends", "noise_of", "plain_difference", "worse"]
-
-_BOUNDED = {"sigmoid", "softmax", "tanh", "erf", "softplus", "logsoftmax", "gelu"}
-"""Operators whose rounding is absolute, at the scale of 1, however small the result."""
 
 _FLIPPED = 0.01
 """The share of integers that steps of a quantised twin may turn over when nothing keeps its layers from being fused."""
@@ -66,7 +64,9 @@ class OutputSeen:
 
 def judge_ends(plan: Plan, ends: Ends) -> list[OutputSeen]:
     """Every output of one sample."""
-    return [_Output(plan, ends, row).seen() for row in plan.outputs if row.twin_name in ends.theirs]
+    noise = cache(lambda: noise_of(plan, ends))  # one evaluation for all outputs that need it
+    rows = (row for row in plan.outputs if row.twin_name in ends.theirs)
+    return [_Output(plan, ends, row, noise).seen() for row in rows]
 
 
 def worse(a: OutputSeen, b: OutputSeen) -> OutputSeen:
@@ -96,15 +96,17 @@ def plain_difference(
     ):
         wrong = np.count_nonzero(ours != theirs) if not chance else 0
         return fact("output.numbers", count=wrong, elements=ours.size) if wrong else None
-    rounding = Rounding(unit, whole=_whole(op), chance=LIMIT * chance / FAR)
+    rounding = Rounding(unit, whole=absolute_scale(op), chance=LIMIT * chance / FAR)
     return _part(measure(_real(ours), _real(theirs), rounding), ours.shape)
 
 
 class _Output:
     """One output of one sample on its way to a judgement."""
 
-    def __init__(self, plan: Plan, ends: Ends, row: OutputPair) -> None:
-        self._plan, self._ends, self._row = plan, ends, row
+    def __init__(
+        self, plan: Plan, ends: Ends, row: OutputPair, noise: Callable[[], Mapping[str, np.ndarray]]
+    ) -> None:
+        self._plan, self._ends, self._row, self._noise = plan, ends, row, noise
         self._ours, self._theirs = ends.ours[row.name], ends.theirs[row.twin_name]
 
     def seen(self) -> OutputSeen:
@@ -132,13 +134,13 @@ class _Output:
         layers = 0 if plan.graph is None else len(plan.graph.layers)
         ours, theirs = _real(self._ours), _real(self._theirs)
         chance = LIMIT * plan.observed.spread.get(row.tensor, 0.0) / FAR
-        rounding = Rounding(plan.units.plain, layers, None, _whole(_kind(plan, row.tensor)), chance)
+        rounding = Rounding(plan.units.plain, layers, None, absolute_scale(_kind(plan, row.tensor)), chance)
         if plan.graph is None:
             return measure(ours, theirs, rounding)
         found = measure(ours, theirs, replace(rounding, noise=np.zeros(ours.shape)))
         if found.ratio <= 1:
             return found
-        noise = noise_of(plan, self._ends).get(row.tensor)
+        noise = self._noise().get(row.tensor)
         if noise is not None and noise.shape == ours.shape:
             coarser = plan.units.plain / UNITS.get(plan.net.precision, UNITS["float32"])
             rounding = replace(rounding, noise=noise * max(coarser, 1.0))
@@ -242,7 +244,7 @@ def noise_of(plan: Plan, ends: Ends) -> dict[str, np.ndarray]:
 
 def bounded_outputs(plan: Plan) -> frozenset[str]:
     """Outputs of a softmax, a sigmoid and the like: their rounding is absolute, and most values may be near 0."""
-    return frozenset(row.tensor for row in plan.outputs if _whole(_kind(plan, row.tensor)))
+    return frozenset(row.tensor for row in plan.outputs if absolute_scale(_kind(plan, row.tensor)))
 
 
 def _kind(plan: Plan, tensor: str) -> str:
@@ -255,15 +257,11 @@ def _kind(plan: Plan, tensor: str) -> str:
 def _inputs(plan: Plan, sample: Arrays) -> dict[str, torch.Tensor]:
     from twinnet.network.arrays import to_tensor
 
-    return {t: to_tensor(np.asarray(sample[n])) for n, t in plan.net.inputs.items() if n in sample}
+    return {tensor: to_tensor(array) for tensor, array in plan.by_tensor(sample).items()}
 
 
 def _same_numbers(a: np.ndarray, b: np.ndarray) -> bool:
     return measure(_real(a), _real(b), Rounding(UNITS["float32"])).ratio <= 1
-
-
-def _whole(op: str) -> float:
-    return 1.0 if op.lower().replace("_", "") in _BOUNDED else 0.0
 
 
 def _real(array: np.ndarray) -> np.ndarray:

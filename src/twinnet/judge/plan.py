@@ -116,6 +116,12 @@ class Plan:
         """Maps inputs of the twin's graph to those of the network's."""
         return {self.twin.inputs[n]: t for n, t in self.net.inputs.items() if n in self.twin.inputs}
 
+    def by_tensor(self, sample: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """A sample by the names that the network's graph gives its inputs."""
+        return {
+            tensor: np.asarray(sample[name]) for name, tensor in self.net.inputs.items() if name in sample
+        }
+
     def pair(self, tensor: str) -> Pair:
         """The pair of one of the network's tensors."""
         return next(p for p in self.pairing.pairs if p.site.tensor == tensor)
