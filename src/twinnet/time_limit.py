@@ -23,9 +23,14 @@ class _TimeUp(BaseException):
 _stuck: list[Callable[[EngineError], None]] = []
 
 
-def when_stuck(call: Callable[[EngineError], None]) -> None:
-    """Set what to call, in a thread, when something can not be interrupted: code that never returns to Python."""
-    _stuck[:] = [call]
+@contextmanager
+def when_stuck(call: Callable[[EngineError], None]) -> Iterator[None]:
+    """In this block: what to call, in a thread, when code never returns to Python and can not be interrupted."""
+    _stuck.append(call)
+    try:
+        yield
+    finally:
+        _stuck.remove(call)
 
 
 @contextmanager
@@ -45,7 +50,7 @@ def limited(seconds: float | None, what: str) -> Iterator[None]:
         return
     hint = "give it more time (--time-limit)"
     error = EngineError(f"{what} exceeded the time limit of {seconds:g} s", stage=what, hint=hint)
-    watch = threading.Timer(seconds + _GRACE, lambda: [call(error) for call in _stuck])
+    watch = threading.Timer(seconds + _GRACE, lambda: [call(error) for call in _stuck[-1:]])
     watch.daemon = True
     watch.start()
     try:

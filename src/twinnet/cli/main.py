@@ -30,6 +30,8 @@ from twinnet.cli import (
 )
 from twinnet.cli._screen import say
 from twinnet.cli._verbs import Verbs
+from twinnet.errors import TwinnetError
+from twinnet.time_limit import when_stuck
 
 __all__ = ["app", "main"]
 
@@ -105,7 +107,8 @@ def main() -> None:
         os.environ.setdefault("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
     try:
         try:
-            app(prog_name="twinnet")
+            with when_stuck(_end_now):
+                app(prog_name="twinnet")
         finally:
             sys.stdout.flush()
     except SystemExit as ended:
@@ -123,6 +126,12 @@ def main() -> None:
         code = end(error)
         _forget(sys.stdout)
         sys.exit(code)
+
+
+def _end_now(error: TwinnetError) -> None:
+    from twinnet.cli._ending import end_now
+
+    end_now(error)
 
 
 def _forget(stream: TextIO) -> None:

@@ -160,11 +160,6 @@ class Running:
         """Threads, memory and time."""
         from twinnet.checking.options import Limits
 
-        if self.time_limit is not None:
-            from twinnet.cli._ending import end_now
-            from twinnet.time_limit import when_stuck
-
-            when_stuck(end_now)
         return Limits(self.threads, parse_memory(self.max_memory), self.time_limit)
 
 
