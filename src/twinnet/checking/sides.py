@@ -31,7 +31,11 @@ class Sides:
     def derived(self) -> bool:
         """Whether the twin is converted from this very network."""
         spec = self._case.twin
-        return isinstance(spec, Spec) and (spec.file is None or not find_engine(spec.engine).file_is_network)
+        if not isinstance(spec, Spec):
+            return False
+        engine = find_engine(spec.engine)
+        made = spec.file is None or not engine.file_is_network
+        return made and engine.keeps_names(self._case.network, spec.options)
 
     def open_network(self) -> Session:
         """Open the network's session."""

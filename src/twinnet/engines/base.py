@@ -212,6 +212,13 @@ class Engine(ABC):
         """The spec that runs the network when the twin uses this engine; None: the default for its format."""
         return None
 
+    def keeps_names(self, network: Network, options: Mapping[str, str]) -> bool:
+        """Whether a twin made from the network tells where its values came from, by names or by `Session.provenance`.
+
+        If not, its sites are paired as those of a file from elsewhere.
+        """
+        return True
+
     def standalone(self) -> Standalone | None:
         """How a part of a network runs in a repro; None if it cannot."""
         return None

@@ -49,6 +49,10 @@ FORMATS: dict[str, Format] = {
         packages=("onnx", "google"),
         extra="onnx",
     ),
+    "tflite": Format(
+        "twinnet.tflite.network:TfliteNetwork",
+        lambda path: path.is_file() and (sniff(path) == "tflite" or path.suffix.lower() == ".tflite"),
+    ),
     "lookup tables": Format(
         "twinnet.tables.network:TableNetwork", lambda path: path.name.endswith(".lut.safetensors")
     ),

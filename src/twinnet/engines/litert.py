@@ -1,0 +1,88 @@
+"""LiteRT (TensorFlow Lite) on the CPU, in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from twinnet.engines._litert_program import KERNELS
+from twinnet.engines.base import Abilities, Engine, Session, one_of, positive, read_options
+from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.job import Job
+
+if TYPE_CHECKING:
+    from twinnet.network import Network
+    from twinnet.tflite.network import TfliteNetwork
+
+__all__ = ["LiteRtEngine"]
+
+
+class LiteRtEngine(Engine):
+    """Runs TFLite files, and torch networks after converting them with litert-torch."""
+
+    name: ClassVar[str] = "litert"
+    extra: ClassVar[str | None] = "litert"
+    summary: ClassVar[str] = "LiteRT (TFLite), CPU"
+    abilities: ClassVar[Abilities] = Abilities(capture=True)
+    packages: ClassVar[tuple[str, ...]] = ("ai-edge-litert", "litert-torch", "ai-edge-quantizer")
+    suffixes: ClassVar[tuple[str, ...]] = (".tflite",)
+    formats: ClassVar[tuple[str, ...]] = ("TFLite",)
+    as_written: ClassVar[Mapping[str, str]] = {"kernels": "builtin"}
+    options: ClassVar[Mapping[str, str]] = {
+        "kernels": "xnnpack|builtin|reference (default xnnpack)",
+        "threads": "a number (default 1)",
+        "delegate": "a shared library with an external delegate",
+    }
+
+    def version(self) -> str:
+        try:
+            return version("ai-edge-litert")
+        except PackageNotFoundError:
+            raise MissingExtra("ai-edge-litert", "litert") from None
+
+    def keeps_names(self, network: Network, options: Mapping[str, str]) -> bool:
+        return network.format == "TFLite"
+
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
+        chosen = read_options(self, options, kernels=one_of(*KERNELS), threads=positive, delegate=_library)
+        installed = self.version()
+        from twinnet.engines._litert_session import LiteRtSession, Settings
+
+        loaded = _tflite(network, file, job)
+        settings = Settings(
+            chosen.get("kernels", "xnnpack"),
+            chosen.get("threads", job.threads) or 1,
+            chosen.get("delegate"),
+        )
+        return LiteRtSession(loaded, network, settings, job, installed)
+
+    def starts(self, options: Mapping[str, str]) -> tuple[str, ...]:
+        return (str(options["delegate"]),) if "delegate" in options else ()
+
+
+def _library(text: str) -> str:
+    path = Path(text).expanduser()
+    if not path.is_file():
+        raise EngineError(f"litert could not load the delegate {text}: there is no such file", stage="load")
+    return str(path.absolute())
+
+
+def _tflite(network: Network | None, file: str | None, job: Job) -> TfliteNetwork:
+    from twinnet.tflite.network import TfliteNetwork
+
+    if file is not None:
+        from twinnet.network import load_network
+
+        loaded = load_network(file)
+        if not isinstance(loaded, TfliteNetwork):
+            raise UsageError(f"{file} is not a TFLite file")
+        return loaded
+    if network is None:
+        raise UsageError("no network and no file to load")
+    if isinstance(network, TfliteNetwork):
+        return network
+    raise UsageError("only TFLite files")
