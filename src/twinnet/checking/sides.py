@@ -124,4 +124,7 @@ class Sides:
             count = len(session.sites)
         except EngineError:  # it does not run, so its sites are unknown
             count = 0
+        if session.setting and session.setting not in info.spec:
+            words = ", ".join(filter(None, (info.description, session.setting)))
+            info = replace(info, description=words)
         return replace(info, version=session.version, sites=count, precision=session.precision)

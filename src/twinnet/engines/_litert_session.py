@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,11 +15,11 @@ from twinnet.errors import EngineError
 from twinnet.job import Arrays, Job
 from twinnet.signature import Signature, by_position
 from twinnet.site import Site
-from twinnet.tflite.ends import given_name, shown_name, view_for
+from twinnet.tflite.ends import given_name, shown_name, stored, view_for
 from twinnet.tflite.model import Tensor
 from twinnet.tflite.names import module_of
 from twinnet.tflite.network import TfliteNetwork
-from twinnet.tflite.view import View, first_to_last, last_to_first
+from twinnet.tflite.view import View, last_to_first
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
@@ -38,9 +37,6 @@ class Settings:
     threads: int
     delegate: str | None = None
 
-    def __str__(self) -> str:
-        return f"{self.kernels} kernels" + (f", {Path(self.delegate).name}" if self.delegate else "")
-
 
 class LiteRtSession(Session):
     """One file under one set of options.
@@ -55,7 +51,8 @@ class LiteRtSession(Session):
         self, tflite: TfliteNetwork, network: Network | None, settings: Settings, job: Job, version: str
     ) -> None:
         self.network = tflite
-        self.version = f"{version} ({settings})"
+        self.version = version
+        self.setting = f"kernels={settings.kernels}"
         self.precision = tflite.quantised or "float32"
         self.signature: Signature = tflite.signature
         self._settings = settings
@@ -143,20 +140,8 @@ class LiteRtSession(Session):
         for name, index in self._given.items():
             if name not in inputs:
                 raise EngineError(f"the network takes an input {name} that is not given", stage="run")
-            found[index] = self._stored(self._graph.tensors[index], np.asarray(inputs[name]), given=True)
+            found[index] = stored(self._graph.tensors[index], self.view, np.asarray(inputs[name]), given=True)
         return found
-
-    def _stored(self, tensor: Tensor, array: np.ndarray, *, given: bool = False) -> np.ndarray:
-        """A value as it is seen, in the form of the file."""
-        from twinnet.store import numpy_dtype
-
-        if self.view.seen_first(tensor.index) and array.ndim == 4:
-            array = array.transpose(first_to_last(4))
-        if given and tensor.index in self.view.real and tensor.steps is not None:
-            info = np.iinfo(tensor.dtype)
-            counted = np.rint(array / np.float32(tensor.steps.scale[0])) + tensor.steps.zero[0]
-            array = np.clip(counted, info.min, info.max)
-        return np.ascontiguousarray(array, dtype=numpy_dtype(tensor.dtype)).reshape(array.shape)
 
     def _seen(self, tensor: Tensor, array: np.ndarray) -> np.ndarray:
         """A value of the file, as it is seen."""

@@ -74,6 +74,8 @@ class Session(ABC):
     precision: str = "float32"
     signature: Signature
     notes: tuple[str, ...] = ()
+    setting: str = ""
+    """An option that its spec may leave open, as the report shows it: "kernels=xnnpack"."""
     live: bool = True
     """Whether it can run new inputs; a recording cannot."""
     loose_outputs: bool = False

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from twinnet.engines._litert_make import ACTIVATIONS, CALIBRATIONS, WAYS, Quantise, converted, quantised
 from twinnet.engines._litert_program import KERNELS
 from twinnet.engines.base import Abilities, Engine, Session, one_of, positive, read_options
 from twinnet.errors import EngineError, MissingExtra, UsageError
@@ -34,6 +35,9 @@ class LiteRtEngine(Engine):
         "kernels": "xnnpack|builtin|reference (default xnnpack)",
         "threads": "a number (default 1)",
         "delegate": "a shared library with an external delegate",
+        "quantize": "static|dynamic|weights: make the twin by quantising the network",
+        "activations": "int8|int16 (static; default int8)",
+        "calibrate": "minmax|average (static; default minmax)",
     }
 
     def version(self) -> str:
@@ -43,16 +47,34 @@ class LiteRtEngine(Engine):
             raise MissingExtra("ai-edge-litert", "litert") from None
 
     def keeps_names(self, network: Network, options: Mapping[str, str]) -> bool:
-        return network.format == "TFLite"
+        return network.format == "TFLite" and "quantize" not in options
 
     def open(
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
     ) -> Session:
-        chosen = read_options(self, options, kernels=one_of(*KERNELS), threads=positive, delegate=_library)
+        chosen = read_options(
+            self,
+            options,
+            kernels=one_of(*KERNELS),
+            threads=positive,
+            delegate=_library,
+            quantize=one_of(*WAYS),
+            activations=one_of(*ACTIVATIONS),
+            calibrate=one_of(*CALIBRATIONS),
+        )
+        way = Quantise.of(chosen)
         installed = self.version()
         from twinnet.engines._litert_session import LiteRtSession, Settings
+        from twinnet.tflite.ends import sample_for
 
         loaded = _tflite(network, file, job)
+        if way is not None:
+            names = [label for label, _ in loaded.model.inputs]
+            samples = [
+                sample_for(loaded, network, dict(zip(names, sample.values(), strict=False)))
+                for sample in job.samples or (job.inputs,)
+            ]
+            loaded = quantised(loaded, way, samples, job)
         settings = Settings(
             chosen.get("kernels", "xnnpack"),
             chosen.get("threads", job.threads) or 1,
@@ -85,4 +107,4 @@ def _tflite(network: Network | None, file: str | None, job: Job) -> TfliteNetwor
         raise UsageError("no network and no file to load")
     if isinstance(network, TfliteNetwork):
         return network
-    raise UsageError("only TFLite files")
+    return converted(network, job)

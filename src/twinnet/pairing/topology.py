@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from twinnet.layers.graph import Graph, Layer
-from twinnet.pairing.quantised import QUANTISERS, clamped, steps
+from twinnet.pairing.quantised import ROUNDERS, clamped, steps
 
 __all__ = ["by_topology"]
+
+_BIASED = {"conv", "conv_transpose", "linear", "gemm"}
 
 
 def _digest(graph: Graph, name: str, cache: dict[str, bytes]) -> bytes:
@@ -30,8 +32,8 @@ def _key(
 ) -> tuple[object, ...] | None:
     """Kind and operands of a layer in the network's names; None while an operand is not paired."""
     operands: list[object] = []
-    for name in layer.inputs:
-        if name is None:
+    for place, name in enumerate(layer.inputs):
+        if name is None or (place == 2 and layer.kind in _BIASED and _is_zero(graph, name)):
             operands.append(None)
         elif name in graph.constants:
             operands.append(_digest(graph, name, cache))
@@ -39,7 +41,15 @@ def _key(
             operands.append(names[name])
         else:
             return None
+    while operands and operands[-1] is None:
+        operands.pop()
     return (layer.kind, *operands)
+
+
+def _is_zero(graph: Graph, name: str) -> bool:
+    """Whether a bias adds nothing, as converters write where there is none."""
+    value = graph.constants.get(name)
+    return value is not None and not bool(value.any())
 
 
 def by_topology(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -62,7 +72,7 @@ def by_topology(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Itera
     for layer in twin_graph:
         if all(n in names for n in layer.outputs if n):
             continue
-        if layer.kind in QUANTISERS:
+        if layer.kind in ROUNDERS:
             ours = names.get(layer.inputs[0] or "")
             if ours is not None:
                 quantiser = steps(twin_graph, layer) if layer.kind == "quantize_linear" else None

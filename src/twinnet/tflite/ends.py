@@ -10,9 +10,9 @@ import numpy as np
 from twinnet.network.base import Network
 from twinnet.tflite.model import Tensor
 from twinnet.tflite.network import TfliteNetwork
-from twinnet.tflite.view import View, last_to_first
+from twinnet.tflite.view import View, first_to_last, last_to_first
 
-__all__ = ["given_name", "shown_name", "view_for"]
+__all__ = ["given_name", "sample_for", "shown_name", "stored", "view_for"]
 
 
 def given_name(tensor: Tensor, view: View) -> str:
@@ -56,6 +56,29 @@ def view_for(tflite: TfliteNetwork, network: Network | None, given: Mapping[int,
         if _one_step(tensor) and (spec is None or "float" in spec.dtype):
             real.add(index)
     return View(graph, frozenset(turned), frozenset(real))
+
+
+def stored(tensor: Tensor, view: View, array: np.ndarray, *, given: bool = False) -> np.ndarray:
+    """A value as it is seen, in the form of the file; `given`: an input, which may be seen as real numbers."""
+    from twinnet.store import numpy_dtype
+
+    if view.seen_first(tensor.index) and array.ndim == 4:
+        array = array.transpose(first_to_last(4))
+    if given and tensor.index in view.real and tensor.steps is not None:
+        info = np.iinfo(tensor.dtype)
+        counted = np.rint(array / np.float32(tensor.steps.scale[0])) + tensor.steps.zero[0]
+        array = np.clip(counted, info.min, info.max)
+    return np.ascontiguousarray(array, dtype=numpy_dtype(tensor.dtype)).reshape(array.shape)
+
+
+def sample_for(
+    tflite: TfliteNetwork, network: Network | None, sample: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """A sample of the network, by the file's input names, in the form of the file."""
+    index = dict(tflite.model.inputs)
+    view = view_for(tflite, network, {index[name]: array for name, array in sample.items()})
+    tensors = tflite.model.main.tensors
+    return {n: stored(tensors[index[n]], view, np.asarray(a), given=True) for n, a in sample.items()}
 
 
 def _other_order(shape: Any, tensor: Tensor) -> bool:

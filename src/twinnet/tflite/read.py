@@ -17,8 +17,6 @@ from twinnet.tflite.view import View, last_to_first
 
 __all__ = ["read_tflite"]
 
-_LARGEST = 1 << 26
-
 
 def read_tflite(model: Model, view: View, modules: Collection[str] = ()) -> Graph:
     """The canonical graph of the main graph of a model, in the form in which `view` sees its tensors.
@@ -100,10 +98,13 @@ def _folded(scope: Scope, operator: Any) -> bool:
     source = scope.graph.tensors[operator.inputs[0]] if operator.inputs and operator.inputs[0] >= 0 else None
     made = scope.graph.tensors[operator.outputs[0]]
     value = None if source is None else scope.constant(source.index)
-    if value is None or source is None or made.steps is not None or value.size > _LARGEST:
+    if value is None or source is None or made.steps is not None:
         return False
     if operator.op == "DEQUANTIZE" and source.dtype == "float16":
         scope.folded[made.index] = value.astype(np.float32)
+        return True
+    if operator.op == "DEQUANTIZE" and source.steps is not None:
+        scope.source[made.index] = source
         return True
     if operator.op == "RESHAPE" and source.steps is None and made.shape is not None:
         sizes = [n for n in made.shape if isinstance(n, int)]

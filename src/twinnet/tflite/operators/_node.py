@@ -42,7 +42,11 @@ def rule_of(name: str) -> Rule | None:
 
 @dataclass
 class Scope:
-    """The state of reading a graph. `folded` holds tensors computed from constants alone, as arrays."""
+    """The state of reading a graph.
+
+    `folded` holds tensors computed from constants alone, as arrays; `source` the stored tensors that others merely convert
+    to real numbers.
+    """
 
     graph: Subgraph
     view: View
@@ -50,6 +54,7 @@ class Scope:
     layers: list[Layer] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
     folded: dict[int, np.ndarray] = field(default_factory=dict)
+    source: dict[int, Tensor] = field(default_factory=dict)
     made: dict[tuple[Any, ...], str] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
 
@@ -100,7 +105,12 @@ class Node:
     def tensor(self, place: int) -> Tensor | None:
         """The operand at a place; None if it is absent."""
         index = self.operator.inputs[place] if place < len(self.operator.inputs) else -1
-        return None if index < 0 else self.scope.tensor(index)
+        return None if index < 0 else self.scope.source.get(index) or self.scope.tensor(index)
+
+    def counted(self, place: int) -> bool:
+        """Whether an operand reaches the operator as integers that stand for real numbers."""
+        index = self.operator.inputs[place] if place < len(self.operator.inputs) else -1
+        return index >= 0 and self.scope.tensor(index).steps is not None and _counts(self.scope.tensor(index))
 
     def made(self, place: int = 0) -> Tensor:
         """The result at a place."""
@@ -291,6 +301,10 @@ class Node:
             return outputs[0]
         return self.finish(lambda name: self.layer(kind, inputs, [name], **attrs))
 
+    def _slack(self) -> dict[str, float]:
+        counts = any(self.counted(i) for i in range(len(self.operator.inputs)))
+        return {"slack": _SLACK.get(self.op, 0.02)} if counts else {}
+
     def finish(self, make: Callable[[str], None], place: int = 0, *, first: bool | None = None) -> str:
         """Let `make` add the layer of a result under a name, and whatever follows it."""
         tensor = self.made(place)
@@ -312,7 +326,8 @@ class Node:
         if counts and tensor.steps is not None:
             axis = tensor.steps.axis
             named = self.step_names(end, tensor.steps, tensor.dtype)
-            steps.append(("quantize_linear", {"axis": first_to_last(4)[axis] if first else axis, "to": getattr(torch, tensor.dtype)}, named))  # fmt: skip
+            attrs = {"axis": first_to_last(4)[axis] if first else axis, "to": getattr(torch, tensor.dtype)}
+            steps.append(("quantize_linear", {**attrs, **self._slack()}, named))
         if first != shown:
             rank = len(tensor.shape or ())
             perm = first_to_last(rank) if first else last_to_first(rank)
@@ -323,6 +338,9 @@ class Node:
             self.layer(kind, [before, *more], [after], **attrs)
         return end
 
+
+_SLACK = {"QUANTIZE": 0.1, "MEAN": 0.25, "SUM": 0.25, "AVERAGE_POOL_2D": 0.25}
+"""How many steps counting in fixed point may be off, beside rounding; as measured with all kernels."""
 
 _ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "RELU": ("relu", {}),

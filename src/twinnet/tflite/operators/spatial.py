@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,33 @@ def _same(size: Any, kernel: int, stride: int, dilation: int) -> tuple[int, int]
 
 def _dynamic(node: Node, place: int, weight: int) -> str | None:
     """The data of a product; beside integer weights, real data is rounded to 8 bits with a step of its own."""
-    data, held = node.tensor(place), node.tensor(weight)
     name = node.operand(place)
-    hybrid = data is not None and held is not None and data.dtype == "float32" and held.steps is not None
-    if not hybrid or name is None or held is None or held.dtype not in ("int8", "int4"):
+    if name is None or node.counted(place) or not node.counted(weight):
         return name
     names = [node.temp("rounded"), node.temp("step"), node.temp("zero")]
     node.layer("dynamic_step", [name], names, symmetric=True)
     return names[0]
+
+
+def _padded(node: Node) -> tuple[int, ...] | None:
+    """The zeros that the operator before puts around the image of a convolution, which then reads what is before that.
+
+    Nearly every converter writes padding that is not SAME as an operator of its own.
+    """
+    graph, index = node.scope.graph, node.operator.inputs[0]
+    before = graph.producer.get(index)
+    made_by = None if before is None else graph.operators[before]
+    if made_by is None or made_by.op != "PAD" or node.options["padding"] == _SAME:
+        return None
+    pairs = node.scope.constant(made_by.inputs[1])
+    source, padded = graph.tensors[made_by.inputs[0]], graph.tensors[index]
+    same_steps = source.steps == padded.steps and source.dtype == padded.dtype
+    if pairs is None or pairs.shape != (4, 2) or pairs[0].any() or pairs[3].any() or not same_steps:
+        return None
+    if source.index not in node.scope.view.last:
+        return None
+    node.operator = replace(node.operator, inputs=(source.index, *node.operator.inputs[1:]))
+    return (*(int(n) for n in pairs[1:3, 0]), *(int(n) for n in pairs[1:3, 1]))
 
 
 @op("CONV_2D")
@@ -54,8 +74,9 @@ def _conv(node: Node) -> None:
     if not depth or channels % depth:
         raise ValueError("the channels do not fit the weights")
     dilations = (node.options["dilation_h"], node.options["dilation_w"])
+    around = _padded(node)
     operands = [_dynamic(node, 0, 1), node.kernel(1, (0, 3, 1, 2)), node.bias(2)]
-    window = _window(node, 0, (height, width), dilations)
+    window = _window(node, 0, (height, width), dilations) | ({"pads": around} if around else {})
     node.emit("conv", operands, group=channels // depth, **window)
 
 
@@ -67,8 +88,10 @@ def _depthwise(node: Node) -> None:
         raise ValueError("the channels do not fit the weights")
     dilations = (node.options["dilation_h"], node.options["dilation_w"])
     # 1HWO to O1HW: output channel c * multiplier + m reads input channel c.
+    around = _padded(node)
     operands = [_dynamic(node, 0, 1), node.kernel(1, (3, 0, 1, 2)), node.bias(2)]
-    node.emit("conv", operands, group=channels, **_window(node, 0, (height, width), dilations))
+    window = _window(node, 0, (height, width), dilations) | ({"pads": around} if around else {})
+    node.emit("conv", operands, group=channels, **window)
 
 
 @op("TRANSPOSE_CONV")
