@@ -302,8 +302,10 @@ class Node:
         return self.finish(lambda name: self.layer(kind, inputs, [name], **attrs))
 
     def _slack(self) -> dict[str, float]:
-        counts = any(self.counted(i) for i in range(len(self.operator.inputs)))
-        return {"slack": _SLACK.get(self.op, 0.02)} if counts else {}
+        if not any(self.counted(i) for i in range(len(self.operator.inputs))):
+            return {}
+        # Multipliers of 16-bit kernels have 15 bits themselves.
+        return {"slack": 1.0 if self.made().dtype == "int16" else _SLACK.get(self.op, 0.02)}
 
     def finish(self, make: Callable[[str], None], place: int = 0, *, first: bool | None = None) -> str:
         """Let `make` add the layer of a result under a name, and whatever follows it."""
