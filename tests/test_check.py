@@ -399,6 +399,11 @@ def test_the_twins_module_is_left_as_it_was() -> None:
     assert twin.training
 
 
+def test_the_twin_may_be_a_path(tmp_path: Path) -> None:
+    torch.onnx.export(NET, (X,), tmp_path / "net.onnx", verbose=False)
+    assert _check(NET, X, tmp_path / "net.onnx").verdict == "PASS"
+
+
 def test_wrong_arguments_are_said() -> None:
     with pytest.raises(UsageError, match="an int is not a twin"):
         twinnet.check(NET, X, 5)
