@@ -400,8 +400,9 @@ def test_the_twins_module_is_left_as_it_was() -> None:
 
 
 def test_the_twin_may_be_a_path(tmp_path: Path) -> None:
-    torch.onnx.export(NET, (X,), tmp_path / "net.onnx", verbose=False)
-    assert _check(NET, X, tmp_path / "net.onnx").verdict == "PASS"
+    net, x = nn.Linear(4, 2).eval(), torch.rand(1, 4)
+    torch.onnx.export(net, (x,), tmp_path / "net.onnx", verbose=False)
+    assert _check(net, x, tmp_path / "net.onnx").verdict == "PASS"
 
 
 def test_wrong_arguments_are_said() -> None:
