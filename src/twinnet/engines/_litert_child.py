@@ -53,7 +53,9 @@ class Loaded:
         self._home = home
         self._number = number
 
-    def run(self, feeds: Mapping[int, np.ndarray], tensors: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+    def run(
+        self, feeds: Mapping[int, np.ndarray], tensors: Sequence[int]
+    ) -> Iterator[tuple[int, np.ndarray]]:
         """Run it; gives those of `tensors` that it computed, one at a time."""
         given, made = (self._home.folder / f"{part}.npz" for part in ("feeds", "results"))
         np.savez(given, allow_pickle=False, **{str(i): np.asarray(a) for i, a in feeds.items()})

@@ -92,7 +92,9 @@ def converted(network: Any, job: Job) -> TfliteNetwork:
     return TfliteNetwork.load(cached_folder(key, build) / "network.tflite", name=network.name)
 
 
-def quantised(tflite: TfliteNetwork, way: Quantise, samples: Sequence[Mapping[str, np.ndarray]], job: Job) -> TfliteNetwork:
+def quantised(
+    tflite: TfliteNetwork, way: Quantise, samples: Sequence[Mapping[str, np.ndarray]], job: Job
+) -> TfliteNetwork:
     """A TFLite file quantised, calibrated with these samples (by the file's input names)."""
     _version("ai-edge-quantizer", "litert-convert")
     with job.step("quantise"), scratch_folder("litert") as place:

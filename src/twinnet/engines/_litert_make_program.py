@@ -1,8 +1,8 @@
 """Makes TFLite files in a process of its own: converts exported programs, quantises TFLite files.
 
 `python -P _litert_make_program.py TASK.json`, with a task {"do": "convert", "program", "target"} or {"do": "quantise",
-"source", "target", "recipe", "calibrate", "samples": [.npz files]}. It needs litert-torch and nothing of twinnet. What goes wrong is said
-in one line that starts with "error:".
+"source", "target", "recipe", "calibrate", "samples": [.npz files]}. It needs litert-torch and nothing of twinnet. What
+goes wrong is said in one line that starts with "error:".
 """
 
 from __future__ import annotations
@@ -45,16 +45,21 @@ def _quantise(task: dict[str, Any]) -> None:
     tool.load_quantization_recipe(getattr(recipe, task["recipe"])())
     measured = None
     if tool.need_calibration:
-        key = next(iter(Interpreter(model_path=task["source"]).get_signature_list()), None)
+        key: Any = next(iter(Interpreter(model_path=task["source"]).get_signature_list()), None)
         samples = []
         for file in task["samples"]:
             with numpy.load(file, allow_pickle=False) as data:
                 samples.append({name: data[name] for name in data.files})
-        measured = tool.calibrate({key: samples}) if task["calibrate"] == "average" else _range(tool, key, samples)
-    Path(task["target"]).write_bytes(bytes(tool.quantize(measured).quantized_model))
+        measured = (
+            tool.calibrate({key: samples}) if task["calibrate"] == "average" else _range(tool, key, samples)
+        )
+    made = tool.quantize(measured).quantized_model
+    if made is None:
+        raise ValueError("the tool gave nothing back")
+    Path(task["target"]).write_bytes(bytes(made))
 
 
-def _range(tool: Any, key: str | None, samples: list[dict[str, Any]]) -> dict[str, Any]:
+def _range(tool: Any, key: Any, samples: list[dict[str, Any]]) -> dict[str, Any]:
     """The range of every tensor over all samples; the tool's own way averages over them, which cuts off the largest."""
     import numpy
 
@@ -65,7 +70,10 @@ def _range(tool: Any, key: str | None, samples: list[dict[str, Any]]) -> dict[st
             if not isinstance(seen, dict) or "min" not in seen or before is None:
                 found[name] = seen
                 continue
-            ends = {"min": numpy.minimum(before["min"], seen["min"]), "max": numpy.maximum(before["max"], seen["max"])}
+            ends = {
+                "min": numpy.minimum(before["min"], seen["min"]),
+                "max": numpy.maximum(before["max"], seen["max"]),
+            }
             found[name] = {**seen, **ends}
     return found
 

@@ -1,7 +1,7 @@
 """Runs LiteRT in a process of its own, where it may abort.
 
-Started as `python -P _litert_program.py` it reads one JSON request per line and answers each with one JSON line; tensors
-travel as .npz files, by their index. It needs numpy and ai-edge-litert, and nothing of twinnet.
+Started as `python -P _litert_program.py` it reads one JSON request per line and answers each with one JSON line;
+tensors travel as .npz files, by their index. It needs numpy and ai-edge-litert, and nothing of twinnet.
 """
 
 from __future__ import annotations
@@ -70,7 +70,11 @@ class Loaded:
                 array = inner.get_tensor(tensor)
             except ValueError:  # it has no memory of its own
                 continue
-            if tensor in marked and array.nbytes and bool((array.reshape(-1).view(numpy.uint8) == _UNTOUCHED).all()):
+            if (
+                tensor in marked
+                and array.nbytes
+                and bool((array.reshape(-1).view(numpy.uint8) == _UNTOUCHED).all())
+            ):
                 continue
             if array.dtype != object and array.dtype.kind not in "SU":
                 found[str(tensor)] = array

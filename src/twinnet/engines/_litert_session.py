@@ -41,8 +41,8 @@ class Settings:
 class LiteRtSession(Session):
     """One file under one set of options.
 
-    `run` uses an interpreter as it is deployed. Tensors are shown by a second one, which keeps them all: without that their
-    memory is used again, and what is read there later is something else.
+    `run` uses an interpreter as it is deployed. Tensors are shown by a second one, which keeps them all: without that
+    their memory is used again, and what is read there later is something else.
     """
 
     engine = "litert"
@@ -166,7 +166,9 @@ class LiteRtSession(Session):
             self._loaded[key] = self._child.load(self._file, self._load_settings(shapes, preserve))
         return self._loaded[key]
 
-    def _load_settings(self, shapes: Collection[tuple[int, tuple[int, ...]]], preserve: bool) -> dict[str, Any]:
+    def _load_settings(
+        self, shapes: Collection[tuple[int, tuple[int, ...]]], preserve: bool
+    ) -> dict[str, Any]:
         s = self._settings
         return {
             "kernels": s.kernels,

@@ -93,7 +93,9 @@ def _bounds(work: _Work) -> None:
     for i, layer in enumerate(work.layers):
         if layer is None or layer.kind != "clip" or len(layer.inputs) < 2:
             continue
-        ends = [(n, work.constant(name)) for n, name in zip(("min", "max"), layer.inputs[1:]) if name is not None]
+        ends = [
+            (n, work.constant(name)) for n, name in zip(("min", "max"), layer.inputs[1:]) if name is not None
+        ]
         if all(value is not None and value.numel() == 1 for _, value in ends):
             attrs = {n: float(value) for n, value in ends if value is not None}
             work.layers[i] = replace(layer, inputs=layer.inputs[:1], attrs={**layer.attrs, **attrs})
@@ -109,8 +111,8 @@ def _means(work: _Work) -> None:
         if layer.kind == "global_average_pool":
             axes = tuple(range(2, len(shape))) if shape is not None else ()
         else:
-            whole = isinstance(size, tuple | list) and all(n == 1 for n in size)
-            axes = tuple(range(-len(size), 0)) if whole else ()
+            sizes = tuple(size) if isinstance(size, tuple | list) else ()
+            axes = tuple(range(-len(sizes), 0)) if all(n == 1 for n in sizes) else ()
         if axes:
             work.layers[i] = replace(layer, kind="reduce_mean", attrs={"axes": axes, "keepdims": True})
 

@@ -133,8 +133,8 @@ def pair_sites(
         own = {n: n for n in known} if provenance is None else provenance
         for tensor, twin, transform in carriers(twin_graph, quantised_names(twin_graph, own)):
             take(tensor, twin, "provenance", 1.0, transform)
+    start = {twin: tensor for tensor, twin in inputs}
     if graph is not None and twin_graph is not None and not derived:
-        start = {twin: tensor for tensor, twin in inputs}
         start.update({twin: tensor for tensor, (twin, _, _) in found.items()})
         if quantised:
             for tensor, twin, confidence in by_module(sites, twin_sites):

@@ -45,7 +45,7 @@ def view_for(tflite: TfliteNetwork, network: Network | None, given: Mapping[int,
             turned.add(index)
         if np.issubdtype(np.asarray(array).dtype, np.floating) and _one_step(tensor):
             real.add(index)
-    declared = {i: spec for i, spec in enumerate(network.signature.outputs)}
+    declared = dict(enumerate(network.signature.outputs))
     for place, index in enumerate(graph.outputs):
         tensor, spec = graph.tensors[index], declared.get(place)
         shape = None if spec is None else spec.shape
@@ -94,4 +94,8 @@ def _fits(shape: Any, declared: tuple[int | str, ...]) -> bool:
 
 
 def _one_step(tensor: Tensor) -> bool:
-    return tensor.dtype in ("int8", "uint8", "int16") and tensor.steps is not None and len(tensor.steps.scale) == 1
+    return (
+        tensor.dtype in ("int8", "uint8", "int16")
+        and tensor.steps is not None
+        and len(tensor.steps.scale) == 1
+    )

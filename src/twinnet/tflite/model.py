@@ -31,7 +31,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One tensor. `data` holds a constant's bytes; `shape` has "?" where the size is not fixed, and is None if unknown."""
+    """One tensor. `data` holds a constant's bytes; `shape` has "?" where a size varies, and is None if unknown."""
 
     index: int
     name: str
@@ -204,7 +204,7 @@ def _tensor(index: int, table: Table, buffers: list[memoryview], flat: Flat) -> 
     if not sizes and not table.number(8, "bool") and held is None and not table.has(0):
         shape = ()
     return Tensor(
-        index, table.text(3), dtype, shape, _steps(table.table(4), sizes, index, flat), held,
+        index, table.text(3), dtype, shape, _steps(table.table(4), sizes, dtype, index, flat), held,
         bool(table.number(5, "bool")), sparse,
     )  # fmt: skip
 
@@ -216,7 +216,7 @@ _BITS = {
 }  # fmt: skip
 
 
-def _steps(table: Table | None, sizes: tuple[int, ...], index: int, flat: Flat) -> Steps | None:
+def _steps(table: Table | None, sizes: tuple[int, ...], dtype: str, index: int, flat: Flat) -> Steps | None:
     if table is None:
         return None
     scale = tuple(float(v) for v in table.array(2, "<f4"))
@@ -230,7 +230,14 @@ def _steps(table: Table | None, sizes: tuple[int, ...], index: int, flat: Flat) 
         raise flat.damaged(f"tensor {index} has {len(scale)} scales, which fit none of its axes")
     if not all(0 < s < math.inf for s in scale):
         raise flat.damaged(f"tensor {index} has a scale that is not a positive number")
+    low, high = _RANGES.get(dtype, (-(2**63), 2**63))
+    if any(not low <= z <= high for z in zero):
+        raise flat.damaged(f"tensor {index} has a zero point that {dtype} cannot hold")
     return Steps(scale, zero or (0,) * len(scale), axis)
+
+
+_RANGES = {f"int{bits}": (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) for bits in (2, 4, 8, 16, 32)}
+_RANGES |= {f"uint{bits}": (0, (1 << bits) - 1) for bits in (4, 8, 16)}
 
 
 def _options(op: Table, name: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def read_tflite(model: Model, view: View, modules: Collection[str] = ()) -> Grap
             if rule is None or operator.custom:
                 raise ValueError("the operator is not known")
             rule(node)
-        except (ValueError, KeyError, IndexError, AttributeError) as error:
+        except (ValueError, KeyError, IndexError, AttributeError, RuntimeError, TypeError) as error:
             del scope.layers[start:]
             scope.made = known
             _opaque(node, str(error))

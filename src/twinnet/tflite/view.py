@@ -1,3 +1,4 @@
+# ruff: noqa: SIM905 (a list of words reads best as text)
 """Which tensors of a TFLite graph hold their channels last.
 
 TFLite computes images as NHWC; canonical layers are NCHW. A tensor that a spatial operator reads or makes has its
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from twinnet.tflite.model import Operator, Subgraph
 
@@ -31,20 +33,15 @@ SPATIAL = {
 }
 """Operators that need channels last, and which operand is their data."""
 
-_ONE_BY_ONE = """ABS CEIL COS ELU EXP FLOOR LOG LOGISTIC NEG RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 ROUND RSQRT SIN SQRT SQUARE
-TANH HARD_SWISH GELU LEAKY_RELU SIGN LOGICAL_NOT QUANTIZE DEQUANTIZE CAST PRELU ADD SUB MUL DIV MAXIMUM MINIMUM POW FLOOR_DIV
-FLOOR_MOD SQUARED_DIFFERENCE EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER GREATER_EQUAL LOGICAL_AND LOGICAL_OR ATAN2 SELECT_V2
-SELECT ADD_N"""
-MOVES = set(_ONE_BY_ONE.split()) | {
-    "CONCATENATION",
-    "PAD",
-    "PADV2",
-    "MIRROR_PAD",
-    "SOFTMAX",
-    "LOG_SOFTMAX",
-    "SLICE",
-}
-MOVES |= {"STRIDED_SLICE", "SPLIT", "SPLIT_V", "L2_NORMALIZATION", "TILE"}
+MOVES = set(
+    """
+ABS CEIL COS ELU EXP FLOOR LOG LOGISTIC NEG RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 ROUND RSQRT SIN SQRT SQUARE TANH
+HARD_SWISH GELU LEAKY_RELU SIGN LOGICAL_NOT QUANTIZE DEQUANTIZE CAST PRELU ADD SUB MUL DIV MAXIMUM MINIMUM POW
+FLOOR_DIV FLOOR_MOD SQUARED_DIFFERENCE EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER GREATER_EQUAL LOGICAL_AND LOGICAL_OR
+ATAN2 SELECT_V2 SELECT ADD_N CONCATENATION PAD PADV2 MIRROR_PAD SOFTMAX LOG_SOFTMAX SLICE STRIDED_SLICE SPLIT SPLIT_V
+L2_NORMALIZATION TILE
+""".split()
+)
 """Operators that keep the order of axes and have a form for either order."""
 
 REDUCES = {"MEAN", "SUM", "REDUCE_PROD", "REDUCE_MAX", "REDUCE_MIN"}
@@ -121,7 +118,7 @@ def _joined(graph: Subgraph, op: Operator) -> list[tuple[int, int]]:
     made = [t for t in op.outputs if t >= 0 and _rank(graph, t) == 4]
     read = [t for t in op.inputs if t >= 0 and graph.tensors[t].data is None and _rank(graph, t) == 4]
     together = made + read
-    return list(zip(together, together[1:], strict=False)) if made else []
+    return list(pairwise(together)) if made else []
 
 
 def _rank(graph: Subgraph, tensor: int) -> int:

@@ -44,8 +44,8 @@ def rule_of(name: str) -> Rule | None:
 class Scope:
     """The state of reading a graph.
 
-    `folded` holds tensors computed from constants alone, as arrays; `source` the stored tensors that others merely convert
-    to real numbers.
+    `folded` holds tensors computed from constants alone, as arrays; `source` the stored tensors that others merely
+    convert to real numbers.
     """
 
     graph: Subgraph
@@ -86,8 +86,8 @@ _NO_NUMBERS = {"str", "resource", "variant", "float8_e4m3fn", "float8_e5m2"}
 class Node:
     """An operator with its operands; `emit` adds layers.
 
-    Operands come in two orders of axes: `first` with channels first, where the operator is read that way, else `stored`, as
-    in the file. Both give real numbers for integers that stand for such.
+    Operands come in two orders of axes: with channels `first`, where the operator is read that way, or as `stored` in
+    the file. Both give real numbers for integers that stand for such.
     """
 
     def __init__(self, operator: Operator, scope: Scope, module: str) -> None:

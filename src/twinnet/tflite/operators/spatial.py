@@ -13,13 +13,19 @@ _SAME = 0
 
 
 def _window(
-    node: Node, place: int, kernel: tuple[int, int], dilations: tuple[int, int] = (1, 1)
+    node: Node,
+    place: int,
+    kernel: tuple[int, int],
+    dilations: tuple[int, int] = (1, 1),
+    around: tuple[int, ...] | None = None,
 ) -> dict[str, Any]:
-    """Strides and pads; SAME padding is counted out where the size is known."""
+    """Strides and pads; SAME padding is counted out where the size is known, zeros `around` the image are given."""
     strides = (node.options["stride_h"], node.options["stride_w"])
     found: dict[str, Any] = {"strides": strides}
     if dilations != (1, 1):
         found["dilations"] = dilations
+    if around is not None:
+        found["pads"] = around
     if node.options["padding"] != _SAME:
         return found
     tensor = node.tensor(place)
@@ -69,14 +75,14 @@ def _padded(node: Node) -> tuple[int, ...] | None:
 
 @op("CONV_2D")
 def _conv(node: Node) -> None:
-    out, height, width, depth = node.shape(1)
+    _, height, width, depth = node.shape(1)
     channels = node.size(0, 3)
     if not depth or channels % depth:
         raise ValueError("the channels do not fit the weights")
     dilations = (node.options["dilation_h"], node.options["dilation_w"])
     around = _padded(node)
     operands = [_dynamic(node, 0, 1), node.kernel(1, (0, 3, 1, 2)), node.bias(2)]
-    window = _window(node, 0, (height, width), dilations) | ({"pads": around} if around else {})
+    window = _window(node, 0, (height, width), dilations, around)
     node.emit("conv", operands, group=channels // depth, **window)
 
 
@@ -90,7 +96,7 @@ def _depthwise(node: Node) -> None:
     # 1HWO to O1HW: output channel c * multiplier + m reads input channel c.
     around = _padded(node)
     operands = [_dynamic(node, 0, 1), node.kernel(1, (3, 0, 1, 2)), node.bias(2)]
-    window = _window(node, 0, (height, width), dilations) | ({"pads": around} if around else {})
+    window = _window(node, 0, (height, width), dilations, around)
     node.emit("conv", operands, group=channels, **window)
 
 
@@ -140,7 +146,7 @@ def _depth(node: Node) -> None:
 def _fully_connected(node: Node) -> None:
     if node.options["format"]:
         raise ValueError("shuffled weights")
-    out, width = node.shape(1)
+    _, width = node.shape(1)
     node.first = False
     data = _dynamic(node, 0, 1)
     if node.rank() != 2 and not node.options["keepdims"]:
