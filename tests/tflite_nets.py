@@ -62,7 +62,7 @@ def small() -> tuple[nn.Module, tuple[Tensor]]:
             nn.init.uniform_(module.bias, -0.5, 0.5)
     with torch.no_grad():
         net.head.weight *= 8
-    return net, (2 * torch.randn(1, 3, 16, 16),)
+    return net, (6 * torch.randn(1, 3, 16, 16),)
 
 
 @cache

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.engines._litert_child import Child, Loaded
-from twinnet.engines.base import Session
+from twinnet.engines.base import Part, Session
 from twinnet.errors import EngineError
 from twinnet.job import Arrays, Job
 from twinnet.signature import Signature, by_position
 from twinnet.site import Site
+from twinnet.tflite.cut import Cutter, between
 from twinnet.tflite.ends import given_name, shown_name, stored, view_for
 from twinnet.tflite.model import Tensor
 from twinnet.tflite.names import module_of
@@ -201,6 +202,103 @@ class LiteRtSession(Session):
                 builder.add(tensor.name, self._seen(tensor, feeds[index]))
         asked = sorted(t for t in wanted if t in self._computed and t not in feeds)
         for index, array in self._interpreter(feeds, preserve=True).run(feeds, asked):
+            tensor = self._graph.tensors[index]
+            value = self._seen(tensor, array)
+            if tensor.name in watch or index not in self.view.real:
+                builder.add(tensor.name, value)
+            if index in self.view.real and index in self._graph.outputs:
+                builder.add(f"{tensor.name}/real", self._real(tensor, value))
+        return builder.done()
+
+    # -- pieces --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _cutter(self) -> Cutter:
+        return Cutter(self.network.data)
+
+    def _known_tensors(self, known: Collection[str], values: Arrays) -> dict[int, np.ndarray]:
+        """Known values in the form of the file, by tensor; of an integer input both forms are known."""
+        found: dict[int, np.ndarray] = {}
+        ends = {given_name(self._graph.tensors[t], self.view): t for t in self._graph.inputs}
+        for name in known:
+            if name not in values:
+                continue
+            index = ends.get(name)
+            if index is not None:
+                found[index] = stored(
+                    self._graph.tensors[index], self.view, np.asarray(values[name]), given=True
+                )
+            elif name in self._by_name and self._by_name[name].index in self._computed:
+                tensor = self._by_name[name]
+                found[tensor.index] = stored(tensor, self.view, np.asarray(values[name]))
+        return found
+
+    def _target(self, tensor: str) -> tuple[Tensor, bool]:
+        """The tensor of the file behind a name, and whether it is shown as real numbers."""
+        if tensor in self._by_name:
+            return self._by_name[tensor], False
+        return self._by_name[tensor.removesuffix("/real")], True
+
+    def cut(self, tensor: str, known: Collection[str], values: Arrays) -> Part | None:
+        target, _ = self._target(tensor)
+        fed = self._known_tensors(set(known) - {tensor}, values)
+        fed.pop(target.index, None)
+        operators, read = between(self._graph, [target.index], fed)
+        data, _ = self._cutter.cut(operators, read, [target.index])
+        turned = self.view.seen_first(target.index)
+        return Part(
+            data,
+            ".tflite",
+            tuple(self._graph.operators[i].op for i in operators),
+            {self._graph.tensors[t].name: fed[t] for t in read},
+            target.name,
+            last_to_first(4) if turned else None,
+        )
+
+    def _run_cut(
+        self, fed: Mapping[int, np.ndarray], outputs: Collection[int], *, preserve: bool
+    ) -> dict[int, np.ndarray]:
+        """Run what makes these tensors from those given, in a child of its own: a crash there does no harm."""
+        operators, read = between(self._graph, outputs, fed)
+        data, place = self._cutter.cut(operators, read, list(outputs))
+        child = Child(self._job)
+        try:
+            file = child.folder / "part.tflite"
+            file.write_bytes(data)
+            feeds = {place[t]: fed[t] for t in read}
+            shapes = [(t, a.shape) for t, a in feeds.items()]
+            loaded = child.load(file, self._load_settings(shapes, preserve))
+            found = dict(loaded.run(feeds, [place[t] for t in outputs]))
+        finally:
+            child.close()
+        back = {i: t for t, i in place.items()}
+        return {back[i]: array for i, array in found.items()}
+
+    def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
+        target, real = self._target(tensor)
+        fed = self._known_tensors(set(known) - {tensor}, values)
+        fed.pop(target.index, None)
+        found = self._run_cut(fed, [target.index], preserve=False)
+        if target.index not in found:
+            raise EngineError(f"litert did not give {target.name}", stage="cut")
+        array = self._seen(target, found[target.index])
+        return self._real(target, array) if real else array
+
+    def retrace(
+        self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
+    ) -> Trace:
+        fed = self._feeds(inputs)
+        for name, graph_name in self.inputs.items():
+            builder.add(graph_name, np.asarray(inputs[name]))
+        for name, value in patches.items():
+            tensor, _ = self._target(name)
+            fed[tensor.index] = stored(tensor, self.view, np.asarray(value))
+            builder.add(name, np.asarray(value))
+        wanted = {self._target(n)[0].index for n in (*watch, *self.output_tensors)} & self._computed
+        wanted -= set(fed)
+        if not wanted:
+            return builder.done()
+        for index, array in self._run_cut(fed, sorted(wanted), preserve=False).items():
             tensor = self._graph.tensors[index]
             value = self._seen(tensor, array)
             if tensor.name in watch or index not in self.view.real:

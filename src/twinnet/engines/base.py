@@ -30,6 +30,7 @@ __all__ = [
     "Abilities",
     "Engine",
     "LayerTime",
+    "Part",
     "Session",
     "Standalone",
     "one_of",
@@ -64,6 +65,22 @@ class LayerTime:
     seconds: float
     tensors: tuple[str, ...] = ()
     kernel: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a twin as a file of its own, in its engine's format.
+
+    `feeds` are the tensors it starts from and `output` what it makes, by the file's names and in its form; `perm` gives
+    the axes of the output the order in which the session shows them.
+    """
+
+    data: bytes
+    suffix: str
+    operators: tuple[str, ...]
+    feeds: Arrays
+    output: str
+    perm: tuple[int, ...] | None = None
 
 
 class Session(ABC):
@@ -137,6 +154,10 @@ class Session(ABC):
         """
         raise EngineError(f"{self.engine} cannot run a part of the twin alone", stage="cut")
 
+    def cut(self, tensor: str, known: Collection[str], values: Arrays) -> Part | None:
+        """The piece that `part` runs, as a file for a repro; None if a twin of this engine is no such file."""
+        return None
+
     @property
     def random(self) -> str:
         """The operator that draws random numbers without a seed, if the engine can tell; empty if there is none."""
@@ -168,7 +189,7 @@ class Session(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Standalone:
-    """How `repro.py` runs an ONNX model under an engine, without twinnet.
+    """How `repro.py` runs an ONNX model, or a `Part` in the engine's own format, under an engine, without twinnet.
 
     `run` takes a model (a path or its bytes), options and inputs by name, and returns the outputs by name. Its source
     and that of its `helpers` are copied into the file, so they must not import twinnet and may call only each other.
@@ -181,6 +202,8 @@ class Standalone:
     """The module it imports; if it can be found, the engine is installed."""
     packages: tuple[str, ...] = ()
     """Packages to install besides numpy; the last is the one whose version is the engine's."""
+    takes_onnx: bool = True
+    """Whether it runs ONNX models; if not, only what `Session.cut` gives."""
 
 
 class Engine(ABC):

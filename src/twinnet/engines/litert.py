@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from twinnet.engines._litert_make import ACTIVATIONS, CALIBRATIONS, WAYS, Quantise, converted, quantised
 from twinnet.engines._litert_program import KERNELS
-from twinnet.engines.base import Abilities, Engine, Session, one_of, positive, read_options
+from twinnet.engines.base import Abilities, Engine, Session, Standalone, one_of, positive, read_options
 from twinnet.errors import EngineError, MissingExtra, UsageError
 from twinnet.job import Job
 
@@ -26,7 +26,7 @@ class LiteRtEngine(Engine):
     name: ClassVar[str] = "litert"
     extra: ClassVar[str | None] = "litert"
     summary: ClassVar[str] = "LiteRT (TFLite), CPU"
-    abilities: ClassVar[Abilities] = Abilities(capture=True)
+    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap")
     packages: ClassVar[tuple[str, ...]] = ("ai-edge-litert", "litert-torch", "ai-edge-quantizer")
     suffixes: ClassVar[tuple[str, ...]] = (".tflite",)
     formats: ClassVar[tuple[str, ...]] = ("TFLite",)
@@ -81,6 +81,11 @@ class LiteRtEngine(Engine):
             chosen.get("delegate"),
         )
         return LiteRtSession(loaded, network, settings, job, installed)
+
+    def standalone(self) -> Standalone:
+        from twinnet.engines._litert_alone import run_litert
+
+        return Standalone(run_litert, (), "ai_edge_litert", ("ai-edge-litert",), takes_onnx=False)
 
     def starts(self, options: Mapping[str, str]) -> tuple[str, ...]:
         return (str(options["delegate"]),) if "delegate" in options else ()
