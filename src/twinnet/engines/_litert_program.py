@@ -81,14 +81,18 @@ class Loaded:
         return found
 
     def _mark(self, tensors: list[int]) -> set[int]:
-        """Fill tensors with a pattern that shows whether they are written."""
+        """Fill tensors with a pattern that shows whether they are written.
+
+        Not those of sizes and indices: some are computed before the network runs, for the memory of others.
+        """
         import numpy
 
         marked = set()
         for tensor in tensors:
             try:
                 held = self.interpreter.tensor(tensor)()
-                if held.nbytes and held.flags.writeable and held.flags.c_contiguous:
+                fits = held.dtype.kind == "f" or held.dtype.itemsize < 4
+                if fits and held.nbytes and held.flags.writeable and held.flags.c_contiguous:
                     held.reshape(-1).view(numpy.uint8)[:] = _UNTOUCHED
                     marked.add(tensor)
                 del held

@@ -112,9 +112,9 @@ class LiteRtSession(Session):
                 real = index in self.view.real
                 role = "output" if index in ends and not real else "inner"
                 module = module_of(tensor.name, self._modules)
-                found.append(Site(tensor.name, tensor.name, op.op, module, index=place, role=role))
+                found.append(Site(tensor.name, tensor.name, op.label, module, index=place, role=role))
                 if real and index in ends:
-                    found.append(Site(f"{tensor.name}/real", tensor.name, op.op, module, role="output"))
+                    found.append(Site(f"{tensor.name}/real", tensor.name, op.label, module, role="output"))
         shown = {s.tensor for s in found}
         for name in self.output_tensors:
             if name not in shown:

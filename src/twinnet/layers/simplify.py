@@ -102,7 +102,7 @@ def _bounds(work: _Work) -> None:
 
 
 def _means(work: _Work) -> None:
-    """Pools that take the mean of a whole image as the reduction they are."""
+    """Pools that take the mean of a whole image as the reduction they are, those of equal parts as plain ones."""
     for i, layer in enumerate(work.layers):
         if layer is None or layer.kind not in ("adaptive_average_pool", "global_average_pool"):
             continue
@@ -113,8 +113,19 @@ def _means(work: _Work) -> None:
         else:
             sizes = tuple(size) if isinstance(size, tuple | list) else ()
             axes = tuple(range(-len(sizes), 0)) if all(n == 1 for n in sizes) else ()
+        if not axes and size and shape is not None and len(shape) > len(size):
+            work.layers[i] = _equal_parts(layer, shape[-len(size) :], size) or layer
         if axes:
             work.layers[i] = replace(layer, kind="reduce_mean", attrs={"axes": axes, "keepdims": True})
+
+
+def _equal_parts(layer: Layer, sizes: Any, parts: Any) -> Layer | None:
+    """A pool to a size that divides the image's, as one with a window; None for any other."""
+    wanted = [given if n is None else n for given, n in zip(sizes, parts, strict=True)]
+    if not all(isinstance(a, int) and isinstance(b, int) and b and a % b == 0 for a, b in zip(sizes, wanted)):
+        return None
+    kernel = tuple(a // b for a, b in zip(sizes, wanted))
+    return replace(layer, kind="average_pool", attrs={"kernel": kernel, "strides": kernel})
 
 
 def _pads(work: _Work) -> None:

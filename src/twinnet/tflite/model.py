@@ -11,7 +11,7 @@ import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.tflite.flat import Flat, Table
-from twinnet.tflite.schema import DTYPES, OPERATORS, OPTIONS
+from twinnet.tflite.schema import ACTIVATIONS, DTYPES, OPERATORS, OPTIONS
 
 __all__ = ["Model", "Operator", "Steps", "Subgraph", "Tensor", "read_model"]
 
@@ -66,6 +66,12 @@ class Operator:
     options: dict[str, Any] = field(default_factory=dict)
     version: int = 1
     custom: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its name, with that of the activation it applies to its result."""
+        fused = self.options.get("fused", 0)
+        return f"{self.op}+{ACTIVATIONS[fused]}" if 0 < fused < len(ACTIVATIONS) else self.op
 
 
 @dataclass(frozen=True)
