@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinnet.layers.graph import Graph
+from twinnet.pairing.bare import by_bare_layers
 from twinnet.pairing.provenance import by_module, by_name
 from twinnet.pairing.quantised import (
     carriers,
@@ -20,7 +21,10 @@ from twinnet.pairing.topology import by_topology
 from twinnet.pairing.transforms import IDENTITY, Transform
 from twinnet.site import Site
 
-__all__ = ["Pair", "Pairing", "Side", "pair_sites"]
+__all__ = ["BARE", "Pair", "Pairing", "Side", "pair_sites", "pairs_beside"]
+
+BARE = 0.7
+"""The confidence of pairs whose axes may have any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +156,30 @@ def pair_sites(
             known_now = {twin: tensor for tensor, (twin, _, _) in found.items()}
             for tensor, twin in _by_layers(graph, twin_graph, {**start, **known_now}):
                 take(tensor, twin, "topology", 0.8)
+        if graph is not None and twin_graph is not None:
+            known_now = {twin: tensor for tensor, (twin, _, _) in found.items()}
+            for tensor, twin in by_bare_layers(graph, twin_graph, {**start, **known_now}):
+                take(tensor, twin, "topology", BARE)
     order = {s.tensor: i for i, s in enumerate(sites)}
     pairs = tuple(
         Pair(known[tensor], twin_known[twin], how, confidence, transforms[tensor])
         for tensor, (twin, how, confidence) in sorted(found.items(), key=lambda item: order[item[0]])
     )
     return Pairing(pairs, tuple(sites), tuple(twin_sites))
+
+
+def pairs_beside(
+    pairing: Pairing, graph: Graph, twin_graph: Graph, inputs: Sequence[tuple[str, str]]
+) -> tuple[Pair, ...]:
+    """Further pairs that follow by structure from those there are; `inputs` correspond as in `pair_sites`."""
+    names = {twin: tensor for tensor, twin in inputs}
+    names.update({p.twin_site.tensor: p.site.tensor for p in pairing.pairs})
+    free, twin_free = ({s.tensor: s for s in part} for part in (pairing.unmatched, pairing.unmatched_twin))
+    found: list[Pair] = []
+    for tensor, twin in by_bare_layers(graph, twin_graph, names):
+        if tensor in free and twin in twin_free:
+            found.append(Pair(free.pop(tensor), twin_free.pop(twin), "topology", BARE))
+    return tuple(found)
 
 
 def _by_layers(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -52,10 +52,13 @@ def _is_zero(graph: Graph, name: str) -> bool:
     return value is not None and not bool(value.any())
 
 
-def by_topology(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Iterator[tuple[str, str]]:
+def by_topology(
+    graph: Graph, twin_graph: Graph, names: dict[str, str], *, strict: bool = False
+) -> Iterator[tuple[str, str]]:
     """Walk the twin in execution order from the pairs in `names` (twin to network); yield and add what is found.
 
-    Quantisers are seen through: they are named, but not yielded.
+    Quantisers are seen through: they are named, but not yielded. Of several layers of one kind on one operand that have
+    other attributes the first is taken, or, if `strict`, none.
     """
     cache: dict[str, bytes] = {}
     twin_cache: dict[str, bytes] = {}
@@ -94,7 +97,10 @@ def by_topology(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Itera
             if len(choices) != 1:
                 continue
         # Of several of one kind on one operand (slices, pools), take the one with the same attributes.
-        chosen = next((c for c in choices if _same_attrs(c, layer)), choices[0])
+        alike = [c for c in choices if _same_attrs(c, layer)]
+        if strict and not alike and len(choices) > 1:
+            continue
+        chosen = alike[0] if alike else choices[0]
         used.add(id(chosen))
         for ours, theirs in zip(chosen.outputs, layer.outputs, strict=False):
             if ours and theirs and theirs not in names:
