@@ -304,8 +304,10 @@ class Node:
     def _slack(self) -> dict[str, float]:
         if not any(self.counted(i) for i in range(len(self.operator.inputs))):
             return {}
-        # Multipliers of 16-bit kernels have 15 bits themselves.
-        return {"slack": 1.0 if self.made().dtype == "int16" else _SLACK.get(self.op, 0.02)}
+        if self.made().dtype != "int16":
+            return {"slack": _SLACK.get(self.op, 0.02)}
+        # Multipliers of 16-bit kernels have 15 bits themselves; their softmax reads a table of 513 entries.
+        return {"slack": 8.0 if self.op == "SOFTMAX" else 1.0}
 
     def finish(self, make: Callable[[str], None], place: int = 0, *, first: bool | None = None) -> str:
         """Let `make` add the layer of a result under a name, and whatever follows it."""
