@@ -28,7 +28,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/restore
 
 test-slow: $(VENV)/.test
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -o timeout=0
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -399,6 +399,12 @@ def test_the_twins_module_is_left_as_it_was() -> None:
     assert twin.training
 
 
+def test_the_twin_may_be_a_path(tmp_path: Path) -> None:
+    net, x = nn.Linear(4, 2).eval(), torch.rand(1, 4)
+    torch.onnx.export(net, (x,), tmp_path / "net.onnx", verbose=False)
+    assert _check(net, x, tmp_path / "net.onnx").verdict == "PASS"
+
+
 def test_wrong_arguments_are_said() -> None:
     with pytest.raises(UsageError, match="an int is not a twin"):
         twinnet.check(NET, X, 5)

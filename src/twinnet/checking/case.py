@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -138,8 +139,8 @@ def read_twins(twin: Any, inputs: Any = None) -> Sequence[Twin]:
     given: list[Any] = list(twin) if several else [twin]
     twins: list[Twin] = []
     for one in given:
-        if isinstance(one, str):
-            twins += parse_specs(one)
+        if isinstance(one, str | os.PathLike):
+            twins += parse_specs(os.fspath(one))
         elif is_network(one):
             twins.append(load_network(one).with_example(_example_for(one, python_sample(inputs))))
         elif callable(one):
