@@ -90,9 +90,13 @@ class Home:
         """
         self._runs += 1
         feeds, made = self.folder / "feeds.safetensors", self.folder / "results.safetensors"
-        tensors = {str(i): np.ascontiguousarray(a) for i, a in enumerate(arguments) if isinstance(a, np.ndarray)}
+        tensors = {
+            str(i): np.ascontiguousarray(a) for i, a in enumerate(arguments) if isinstance(a, np.ndarray)
+        }
         write_tensors(feeds, tensors)
-        target = Dumped(self.folder / f"{self._runs}.etdp", self.folder / f"{self._runs}.bin") if dump else None
+        target = (
+            Dumped(self.folder / f"{self._runs}.etdp", self.folder / f"{self._runs}.bin") if dump else None
+        )
         request: dict[str, Any] = {
             "do": "run",
             "pte": str(pte),

@@ -22,16 +22,33 @@ def serve() -> None:
     os.dup2(2, 1)
     loaded: dict[tuple[Any, ...], Any] = {}
     for line in sys.stdin:
+        start = os.fstat(2).st_size
         try:
             asked = json.loads(line)
             said = _DO[asked["do"]](asked, loaded)
         except Exception as error:
-            while error.__cause__ is not None and isinstance(error.__cause__, Exception):
+            while isinstance(error.__cause__, Exception):
                 error = error.__cause__
             traceback.print_exc()
-            said = {"error": str(error).strip() or type(error).__name__}
+            said = {"error": _told(str(error).strip() or type(error).__name__, start)}
         answers.write(json.dumps(said) + "\n")
         answers.flush()
+
+
+def _told(error: str, start: int) -> str:
+    """An error with what the runtime logged before it: an exception has only its number."""
+    try:
+        log = os.pread(2, 1 << 16, start).decode(errors="replace").splitlines()
+    except OSError:
+        return error
+    spoken = [line.partition("] ")[2] for line in log if line.startswith("[") and ".cpp:" in line]
+    told = [
+        line
+        for line in spoken
+        if line and "midr" not in line and "cpuinfo" not in line and "/sys/" not in line
+    ]
+    why = next((line for line in told if "issing operator" in line or "not found" in line), "")
+    return "\n".join([f"{error.splitlines()[0]} ({why})" if why else error, *told[-20:]])
 
 
 def _start(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str, Any]:
@@ -74,7 +91,7 @@ def _convert(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[
 
 
 def _tap(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str, Any]:
-    """Lower a program with some values as further outputs."""
+    """Lower a program with some values as further outputs, with an ETRecord if its values keep their names."""
     import torch
     import torch.utils._pytree as pytree
 
@@ -85,20 +102,29 @@ def _tap(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str,
     known = {node.name: node for node in graph.nodes}
     ends = [*pytree.tree_leaves(output.args[0]), *(known[name] for name in asked["taps"])]
     output.args = (tuple(ends),)
-    info = graph._codegen.pytree_info
-    graph._codegen.pytree_info = info._replace(out_spec=pytree.tree_structure(tuple(range(len(ends)))))
+    code: Any = graph._codegen
+    code.pytree_info = code.pytree_info._replace(out_spec=pytree.tree_structure(tuple(range(len(ends)))))
     module.recompile()
-    args, kwargs = program.example_inputs
+    args, kwargs = program.example_inputs or ((), {})
     with torch.no_grad():
         tapped = torch.export.export(module, args, kwargs).run_decompositions({})
-    _lowered(tapped, asked, record=False).to_executorch().save(asked["pte"])
+    same = _names(tapped) == _names(program)
+    made = _lowered(tapped, asked, record=same).to_executorch()
+    made.save(asked["pte"])
+    if same:
+        made.get_etrecord().save(asked["record"])
     return {}
+
+
+def _names(program: Any) -> list[str]:
+    # A program from a file has a node for each result, used or not.
+    return [node.name for node in program.graph.nodes if node.op == "call_function" and node.users]
 
 
 def _lowered(program: Any, asked: dict[str, Any], *, record: bool) -> Any:
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
-    partitioners = None
+    partitioners: Any = None
     if asked["quantize"]:
         import executorch.kernels.quantized  # noqa: F401 (registers its operators)
     if asked["delegate"] == "xnnpack":
@@ -128,7 +154,8 @@ def _quantised(program: Any, asked: dict[str, Any]) -> Any:
     with torch.no_grad():
         prepared = prepare_pt2e(program.module(), XNNPACKQuantizer().set_global(config))
         for file in asked["samples"]:
-            prepared(*_arguments(asked["arguments"], load_file(file), args, kwargs)[0])
+            given, named = _arguments(asked["arguments"], load_file(file), args, kwargs)
+            prepared(*given, **named)
         return torch.export.export(convert_pt2e(prepared), args, kwargs).run_decompositions({})
 
 
@@ -140,8 +167,7 @@ def _arguments(
 
     leaves, tree = pytree.tree_flatten((args, kwargs))
     filled = [leaf if name is None else tensors[name] for name, leaf in zip(names, leaves)]
-    args, kwargs = pytree.tree_unflatten(filled, tree)
-    return (*args, *kwargs.values()), {}
+    return pytree.tree_unflatten(filled, tree)
 
 
 # -- running ---------------------------------------------------------------------------------------------------------
@@ -195,7 +221,8 @@ def _run(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str,
     program, method = _load(asked, loaded)
     tensors = load_file(asked["feeds"])
     inputs = [tensors[part["tensor"]] if "tensor" in part else part["value"] for part in asked["arguments"]]
-    for _ in range(asked.get("repeats", 1)):
+    results = method.call(inputs)
+    for _ in range(asked["repeats"] - 1):
         results = method.call(inputs)
     kept = {
         str(i): (r if isinstance(r, torch.Tensor) else torch.tensor(r)).contiguous().clone()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from twinnet.executorch.dump import DebugBuffer, Dump, Run, Step, TensorAt, Value, read_dump
 from twinnet.executorch.record import Method, Node, Record, read_record
+from twinnet.executorch.shown import Shown, shown_tensors
 from twinnet.executorch.sources import Sources
 
 __all__ = [
@@ -16,10 +17,12 @@ __all__ = [
     "Node",
     "Record",
     "Run",
+    "Shown",
     "Sources",
     "Step",
     "TensorAt",
     "Value",
     "read_dump",
     "read_record",
+    "shown_tensors",
 ]

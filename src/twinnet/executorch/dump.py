@@ -130,7 +130,9 @@ def read_dump(path: str | Path) -> Dump:
     # Written with its size in front, or without.
     start = 4 if data[8:12] == _MARK else 0 if data[4:8] == _MARK else None
     if start is None:
-        raise UsageError(f"{path} is not an ETDump", hint="what write_etdump_result_to_file or ETDumpGen writes")
+        raise UsageError(
+            f"{path} is not an ETDump", hint="what write_etdump_result_to_file or ETDumpGen writes"
+        )
     flat = Flat(data[start:], str(path))
     root = flat.root()
     return Dump(path, root.number(0, "u32"), tuple(_run(table) for table in root.tables(1)))

@@ -19,6 +19,8 @@ _MARK = "ETRECORD_V0"
 _EDGE = "edge_dialect_exported_program"
 _LARGEST = 1 << 29
 _DEEPEST = 200
+_CODES = {**{n: n - 1 for n in (*range(1, 9), 12)}, 13: 15}
+"""Number formats: what a program's file calls 7 is 6 in an ETDump."""
 _FRAME = re.compile(r'File "(?P<file>.+?)", line (?P<line>\d+)')
 _CALL = re.compile(r"@(\d+)$")
 _LIBRARY = re.compile(r"[/\\]torch[/\\](nn|functional|_|utils|ao|fx)")
@@ -85,6 +87,10 @@ class Method:
     """How many of the logged values of an instruction are its results, where not all are."""
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Shapes of the values, those with open dimensions left out."""
+    codes: Mapping[str, int] = field(default_factory=dict)
+    """Number formats of the values, as an ETDump counts them."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,9 @@ def read_record(path: str | Path) -> Record:
                 for name in methods
             }
             graph = _json(archive, "export_graph_id") if "export_graph_id" in names else None
-            whole = _method(_json(archive, "exported_program"), {}, "") if "exported_program" in names else None
+            whole = (
+                _method(_json(archive, "exported_program"), {}, "") if "exported_program" in names else None
+            )
     except FileNotFoundError:
         raise UsageError(f"no such file: {path}") from None
     except RecursionError:
@@ -170,7 +178,14 @@ def _method(data: Mapping[str, Any], maps: Mapping[str, Any], name: str) -> Meth
         {int(i): n for i, n in outs.items() if isinstance(n, int)},
         tuple(_named(graph["inputs"])),
         tuple(_named(graph["outputs"])),
+        {str(n): shape for n, v in graph["tensor_values"].items() if (shape := _shape(v)) is not None},
+        {str(n): _CODES.get(v["dtype"], -1) for n, v in graph["tensor_values"].items()},
     )
+
+
+def _shape(value: Mapping[str, Any]) -> tuple[int, ...] | None:
+    sizes = [size.get("as_int") for size in value["sizes"]]
+    return tuple(sizes) if all(isinstance(n, int) for n in sizes) else None
 
 
 def _several(handles: Any) -> tuple[int, ...]:
@@ -232,6 +247,8 @@ def _origins(text: Any) -> tuple[Origin, ...]:
     found: list[Origin] = []
     chain = json.loads(text) if isinstance(text, str) and text else []
     while chain and len(found) < _DEEPEST:
-        found.append(Origin(str(chain[0]["name"]), str(chain[0]["target"]), int(chain[0].get("graph_id") or 0)))
+        found.append(
+            Origin(str(chain[0]["name"]), str(chain[0]["target"]), int(chain[0].get("graph_id") or 0))
+        )
         chain = chain[0].get("from_node")
     return tuple(found)

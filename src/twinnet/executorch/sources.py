@@ -33,16 +33,22 @@ class Sources:
         for node in method.nodes:
             if node.handle is not None:
                 by_handle.setdefault(node.handle, []).append(node)
-        calls: dict[int, list[int]] = {}
         found: dict[int, tuple[Node, ...]] = {}
+        delegates: list[int] = []
         for instruction, handles in sorted(method.handles.items()):
             if instruction in method.backends or len(handles) > 1:
-                every = (n for handle in dict.fromkeys(handles) for n in by_handle.get(handle, ()))
-                found[instruction] = tuple(every)
-            else:
-                calls.setdefault(handles[0], []).append(instruction)
-        for handle, instructions in calls.items():
-            found.update(_told_apart(instructions, by_handle.get(handle, []), kernels))
+                delegates.append(instruction)
+            elif handles and (left := by_handle.get(handles[0])):
+                found[instruction] = _taken(left, kernels.get(instruction))
+        # What has an instruction of its own is in no delegate, although the handle may be.
+        for instruction in delegates:
+            inside = [
+                n
+                for h in method.handles[instruction]
+                if (left := by_handle.get(h))
+                for n in _taken(left, None)
+            ]
+            found[instruction] = tuple(inside)
         return Sources(found, method.handles, method.backends, method.outs)
 
 
@@ -56,22 +62,12 @@ def kernel_names(runs: Sequence[Run]) -> dict[int, str]:
     return found
 
 
-def _told_apart(
-    instructions: Sequence[int], nodes: Sequence[Node], kernels: Mapping[int, str]
-) -> dict[int, tuple[Node, ...]]:
-    """Instructions and operators of one handle, both in order: each takes the next operator of its name."""
-    found: dict[int, tuple[Node, ...]] = {}
-    left = list(nodes)
-    for instruction in instructions:
-        name = kernels.get(instruction)
-        fitting = [n for n in left if name is None or same_op(n.op, name)]
-        if fitting:
-            found[instruction] = (fitting[0],)
-            left = left[left.index(fitting[0]) + 1 :]
-        elif nodes:
-            # A pass put it there: it belongs to the operators of its handle, and is none of them.
-            found[instruction] = ()
-    return found
+def _taken(left: list[Node], kernel: str | None) -> tuple[Node, ...]:
+    """Take the next operator of a handle that runs as this kernel; none if a pass put the kernel there."""
+    for index, node in enumerate(left):
+        if kernel is None or same_op(node.op, kernel):
+            return (left.pop(index),)
+    return ()
 
 
 def same_op(op: str, kernel: str) -> bool:
