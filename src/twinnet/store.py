@@ -8,10 +8,8 @@ memory, without a second copy, and because bfloat16 has no numpy type of its own
 from __future__ import annotations
 
 import json
-import lzma
 import math
 import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, foreign_as
 from twinnet.files import atomic_write
 
 if TYPE_CHECKING:
@@ -110,19 +108,18 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a .npz file. Sizes are checked before memory is taken; nothing is unpickled."""
     import zipfile
 
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            packed, whole = (sum(getattr(m, n) for m in members) for n in ("compress_size", "file_size"))
-            if whole > _ROOM + 16 * packed:
-                raise ValueError(f"its {packed} bytes would become {whole}")
-            return {m.filename.removesuffix(".npy"): _member(archive, m) for m in members}
-    except FileNotFoundError:
-        raise UsageError(f"no such file: {path}") from None
-    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError) as error:
-        raise UsageError(f"{path} is not a readable .npz file: {error}") from None
-    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
-        raise UsageError(f"{path} is not a readable .npz file: {error}") from None
+    if not path.is_file():
+        raise UsageError(f"no such file: {path}")
+    # A damaged archive or header can fail in any way.
+    with (
+        foreign_as(lambda error: UsageError(f"{path} is not a readable .npz file: {error}")),
+        zipfile.ZipFile(path) as archive,
+    ):
+        members = archive.infolist()
+        packed, whole = (sum(getattr(m, n) for m in members) for n in ("compress_size", "file_size"))
+        if whole > _ROOM + 16 * packed:
+            raise ValueError(f"its {packed} bytes would become {whole}")
+        return {m.filename.removesuffix(".npy"): _member(archive, m) for m in members}
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:

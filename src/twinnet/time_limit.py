@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from twinnet.errors import EngineError
 
@@ -16,10 +17,23 @@ _GRACE = 10.0
 _AGAIN = 1.0
 
 
+class _Block:
+    """A block with a limit. It is interrupted once its time is up, while it is armed."""
+
+    def __init__(self) -> None:
+        self.armed = self.up = False
+        self.over = threading.Event()
+
+
 class _TimeUp(BaseException):
     """Not an `Exception`: code that ignores every one of those would go on."""
 
+    def __init__(self, block: _Block) -> None:
+        super().__init__()
+        self.block = block
 
+
+_blocks: list[_Block] = []
 _stuck: list[Callable[[EngineError], None]] = []
 
 
@@ -50,45 +64,63 @@ def limited(seconds: float | None, what: str) -> Iterator[None]:
         return
     hint = "give it more time (--time-limit)"
     error = EngineError(f"{what} exceeded the time limit of {seconds:g} s", stage=what, hint=hint)
-    watch = threading.Timer(seconds + _GRACE, lambda: [call(error) for call in _stuck[-1:]])
-    watch.daemon = True
-    watch.start()
+    block, thread = _Block(), threading.main_thread()
+    heard = hasattr(signal, "pthread_kill") and threading.current_thread() is thread
+    watch = threading.Thread(
+        target=_watch, args=(block, seconds, thread.ident if heard else None, error), daemon=True
+    )
     try:
-        if hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread():
-            with _alarm(seconds):
+        with _listening(block) if heard else contextlib.nullcontext():
+            watch.start()
+            try:
+                block.armed = True
+                if heard and block.up:
+                    raise _TimeUp(block)
                 yield
-        else:
-            yield
-    except _TimeUp:
+            finally:
+                block.armed = False
+    except _TimeUp as raised:
+        if raised.block is not block:
+            raise
         raise error from None
     finally:
-        watch.cancel()
+        block.over.set()
+
+
+def _watch(block: _Block, seconds: float, thread: int | None, error: EngineError) -> None:
+    """Interrupt a thread when its time is up, again and again: it may catch even that, or be deaf for a while."""
+    if block.over.wait(seconds):
+        return
+    block.up = True
+    for _ in range(round(_GRACE / _AGAIN)):
+        if thread is not None:
+            signal.pthread_kill(thread, signal.SIGALRM)
+        if block.over.wait(_AGAIN):
+            return
+    for call in _stuck[-1:]:
+        call(error)
 
 
 @contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    armed = late = False
-
-    def stop(*_: object) -> None:
-        nonlocal late
-        late = True
-        if armed:
-            raise _TimeUp
-
-    before, begun = signal.signal(signal.SIGALRM, stop), time.monotonic()
-    # Again and again, for code that catches even that.
-    left, _ = signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6), _AGAIN)
+def _listening(block: _Block) -> Iterator[None]:
+    before = signal.signal(signal.SIGALRM, _stop)
+    _blocks.append(block)
     try:
-        # The alarm may go off at any instruction: only between these two lines does it raise, and what follows runs.
-        try:
-            armed = True
-            if late:
-                raise _TimeUp
-            yield
-        finally:
-            armed = False
+        yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-        if left:
-            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - begun), 1e-6), _AGAIN)
+        _blocks.remove(block)
+        # A signal may still be on its way, and the default would end the process.
+        if before is not signal.SIG_DFL:
+            signal.signal(signal.SIGALRM, before)
+
+
+_OWN = (__file__, contextlib.__file__)
+
+
+def _stop(_: int, frame: FrameType | None) -> None:
+    """Interrupt the outermost block whose time is up, but not while it is being entered or left."""
+    if frame is not None and frame.f_code.co_filename in _OWN:
+        return
+    for block in _blocks:
+        if block.up and block.armed:
+            raise _TimeUp(block)

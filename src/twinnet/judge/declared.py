@@ -11,7 +11,7 @@ direction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -106,6 +106,8 @@ class Kept:
     own: np.ndarray | None
     read: tuple[tuple[str, Transform, Transform], ...] = ()
     """Inputs that are read with other steps than they were written with: name, written, read."""
+    data: Mapping[str, Transform] = field(default_factory=dict)
+    """The steps of the segment's inputs, by the network's names."""
 
 
 class Declared:
@@ -222,7 +224,18 @@ class Declared:
                 )
         read = self._reread(part, run.pair)
         held = None if any(name == tensor for name, _, _ in read) else self.quantiser(target)
-        return Kept(network, allowed, tuple(weights), held, run.own, read)
+        return Kept(network, allowed, tuple(weights), held, run.own, read, self._steps_of_data(run))
+
+    def _steps_of_data(self, run: SegmentRun) -> dict[str, Transform]:
+        """The steps that the twin holds a segment's inputs in, by the network's names."""
+        floats = {
+            layer.inputs[0]: layer.outputs[0] for layer in self._twin if layer.kind == "quantize_linear"
+        }
+        theirs = {pair.site.tensor: name for name, pair in self._pairs.items()}
+        theirs.update({ours: name for name, ours in self._inputs.items()})
+        names = {ours: theirs[ours] for ours in run.values if ours in theirs}
+        steps = {ours: self.quantiser(floats.get(name, name)) for ours, name in names.items()}
+        return {ours: step for ours, step in steps.items() if step is not None}
 
     def _maker(self, name: str) -> tuple[Layer | None, bool]:
         """The layer that makes a weight real, and whether simplifying transposed what it makes."""

@@ -6,18 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, foreign_as
 
 __all__ = ["read_array", "read_floats", "read_int8"]
 
 
 def read_array(path: Path) -> np.ndarray:
     """One array, never unpickled; anything unreadable is a `UsageError`."""
-    try:
-        # Mapped, so that a header cannot ask for more memory than there is file.
+    # A damaged header can fail in any way; mapped, so that it cannot ask for more memory than there is file.
+    with foreign_as(lambda error: UsageError(f"{path} is not a readable .npy file: {error}")):
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, OverflowError) as error:
-        raise UsageError(f"{path} is not a readable .npy file: {error}") from error
     if not isinstance(array, np.ndarray):
         raise UsageError(f"{path} holds several arrays, not one table")
     return np.array(array)

@@ -49,7 +49,14 @@ def load_pt2(path: Path) -> ExportedProgram:
             ) from None
         except RecursionError:
             raise UsageError(f"{path} is damaged: its program nests too deeply") from None
-        except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+        except (
+            zipfile.BadZipFile,
+            OSError,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+            ValueError,
+        ) as error:
             raise UsageError(f"{path} is not a readable exported program: {error}") from error
         copy.seek(0)
         return _load(path, copy)
@@ -172,7 +179,7 @@ class _Copy:
         info = self.members[member]
         try:
             return self.archive.read(info)
-        except zipfile.BadZipFile:
+        except (zipfile.BadZipFile, UnicodeDecodeError):
             raise UsageError(f"{self.path} is damaged: {info.filename} fails its checksum") from None
 
     def number(self, member: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from pathlib import Path
 from typing import Literal
@@ -73,10 +74,8 @@ def describe_file(path: Path) -> str:
 
 
 def _describe_zip(path: Path) -> str:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except (zipfile.BadZipFile, OSError):
+    names = _members(path)
+    if names is None:
         return "a truncated or damaged archive (an exported program or checkpoint cut short?)"
     if any(name.endswith("constants.pkl") for name in names):
         return "a TorchScript archive, which is not read (use torch.export.save, or give file.py:factory)"
@@ -92,13 +91,24 @@ def _describe_zip(path: Path) -> str:
 
 
 def _is_pt2(path: Path) -> bool:
+    return any(name.count("/") == 1 and name.endswith("/archive_format") for name in _members(path) or ())
+
+
+def _members(path: Path) -> list[str] | None:
+    """The names in an archive; None if it is damaged, at which `zipfile` can fail in many ways."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return any(
-                name.count("/") == 1 and name.endswith("/archive_format") for name in archive.namelist()
-            )
-    except (zipfile.BadZipFile, OSError):
-        return False
+            return archive.namelist()
+    except (
+        zipfile.BadZipFile,
+        OSError,
+        ValueError,
+        NotImplementedError,
+        EOFError,
+        OverflowError,
+        struct.error,
+    ):
+        return None
 
 
 def _starts_like_onnx(head: bytes) -> bool:

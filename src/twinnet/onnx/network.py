@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx import external_data_helper
 
 from twinnet.errors import UsageError
@@ -135,7 +135,23 @@ def _parse(path: Path) -> onnx.ModelProto:
         ) from error
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    if (bad := _not_text(model)) is not None:
+        raise UsageError(f"{path} is damaged: its {bad[0]} {bad[1]!r} is not text")
     return model
+
+
+def _not_text(message: Message) -> tuple[str, bytes] | None:
+    """A name that is not UTF-8: protobuf hands it out as bytes, and no other tool could read the file."""
+    for field, value in message.ListFields():
+        if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
+            continue
+        for one in (value,) if isinstance(value, str | bytes | Message) else value:
+            found = _not_text(one) if isinstance(one, Message) else None
+            if isinstance(one, bytes):
+                found = field.name, one
+            if found is not None:
+                return found
+    return None
 
 
 def _check_versions(model: onnx.ModelProto, where: str) -> None:

@@ -193,6 +193,8 @@ class Bench:
 
     def repair(self, candidate: Candidate, output: str) -> Repair | None:
         """The part with its cause repaired; None if that cannot be done."""
+        if coded(self.cause, "steps.pairs"):
+            return other_engine(candidate, self.twin_side, Runner("onnx-reference"))
         if candidate.same_file:
             engine = engine_for_format("ONNX")
             other = (

@@ -54,7 +54,8 @@ def bilinear_error(op: Op, operands: Tensors, errors: Errors, n: int, u: float) 
 # ---- convolution ---------------------------------------------------------------------------------
 
 
-def _window(attrs: Attrs, x: torch.Tensor, kernel: tuple[int, ...]) -> tuple[Any, Any, Any]:
+def conv_window(attrs: Attrs, x: torch.Tensor, kernel: tuple[int, ...]) -> tuple[Any, Any, Any]:
+    """Strides, pads (all beginnings, then all ends) and dilations of a convolution."""
     k = len(kernel)
     strides = tuple(attrs.get("strides") or (1,) * k)
     dilations = tuple(attrs.get("dilations") or (1,) * k)
@@ -71,7 +72,7 @@ def _window(attrs: Attrs, x: torch.Tensor, kernel: tuple[int, ...]) -> tuple[Any
 
 
 def _conv(attrs: Attrs, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    strides, pads, dilations = _window(attrs, x, tuple(w.shape[2:]))
+    strides, pads, dilations = conv_window(attrs, x, tuple(w.shape[2:]))
     return convolve(x, w, strides, pads, dilations, int(attrs.get("group", 1)))
 
 

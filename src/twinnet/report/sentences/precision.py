@@ -21,6 +21,8 @@ sayings(
         "steps.read_zero_point": "the twin reads its data with zero point {twin} where they were written with "
         "{network}",
         "steps.read_otherwise": "the twin reads its data in other steps than they were written in",
+        "steps.pairs": "the engine adds up products of 8-bit numbers in pairs of 16 bits, which saturate: so do "
+        "processors without VNNI; quantise with reduce_range=1, or run it on another processor",
         "precision.overflow": "the twin overflows {format}, which ends at {end:.6g}: the network has "
         "{network}",
         "steps.range": "the twin saturates at [{twin[0]:.4g}, {twin[1]:.4g}] where the network's values "
