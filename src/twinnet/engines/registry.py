@@ -37,6 +37,7 @@ BUILT_IN: dict[str, str] = {
     "openvino": "twinnet.engines.openvino:OpenVinoEngine",
     "onnx-reference": "twinnet.engines.onnx_reference:OnnxReferenceEngine",
     "iree": "twinnet.engines.iree:IreeEngine",
+    "executorch": "twinnet.engines.executorch:ExecuTorchEngine",
     "lut": "twinnet.tables.engine:LutEngine",
     "lut-native": "twinnet.tables.engine:LutNativeEngine",
     "command": "twinnet.engines.command:CommandEngine",
