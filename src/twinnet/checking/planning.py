@@ -82,7 +82,7 @@ def open_both(case: Case, sides: Sides) -> Opened:
 def _steps_of(twin: Session, derived: bool) -> Graph | None:
     """The twin's layers if some may be quantised; else None, as reading those of a large file is slow."""
     if twin.artefact is None:
-        return None if derived else twin.graph()
+        return None if derived and not twin.precision.startswith("int") else twin.graph()
     from twinnet.onnx.graph import holds_steps
 
     return twin.graph() if holds_steps(twin.artefact.model) else None

@@ -63,6 +63,11 @@ class Worker:
             )
         return answer
 
+    @property
+    def alive(self) -> bool:
+        """Whether the child still runs."""
+        return self._child.poll() is None
+
     def _line(self, stage: str, limit: float | None) -> bytes:
         pipe = self._child.stdout
         assert pipe is not None

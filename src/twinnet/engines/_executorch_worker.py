@@ -1,0 +1,248 @@
+"""ExecuTorch in a process of its own: convert a program, tap it, run it.
+
+Started as `python -P _executorch_worker.py` it reads one JSON request per line and answers each with one JSON line;
+tensors travel as safetensors files. ExecuTorch aborts its process now and then, and this one may be aborted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import Any
+
+__all__ = ["serve"]
+
+
+def serve() -> None:
+    """Answer requests until the input ends."""
+    # Libraries print: that goes to the log, so that stdout carries only answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    loaded: dict[tuple[Any, ...], Any] = {}
+    for line in sys.stdin:
+        start = os.fstat(2).st_size
+        try:
+            asked = json.loads(line)
+            said = _DO[asked["do"]](asked, loaded)
+        except Exception as error:
+            while isinstance(error.__cause__, Exception):
+                error = error.__cause__
+            traceback.print_exc()
+            said = {"error": _told(str(error).strip() or type(error).__name__, start)}
+        answers.write(json.dumps(said) + "\n")
+        answers.flush()
+
+
+def _told(error: str, start: int) -> str:
+    """An error with what the runtime logged before it: an exception has only its number."""
+    try:
+        log = os.pread(2, 1 << 16, start).decode(errors="replace").splitlines()
+    except OSError:
+        return error
+    spoken = [line.partition("] ")[2] for line in log if line.startswith("[") and ".cpp:" in line]
+    told = [
+        line
+        for line in spoken
+        if line and "midr" not in line and "cpuinfo" not in line and "/sys/" not in line
+    ]
+    why = next((line for line in told if "issing operator" in line or "not found" in line), "")
+    return "\n".join([f"{error.splitlines()[0]} ({why})" if why else error, *told[-20:]])
+
+
+def _start(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str, Any]:
+    """Set the number of threads, and say which delegates there are."""
+    import torch
+
+    runtime = _runtime()
+    if asked["threads"]:
+        torch.set_num_threads(asked["threads"])
+        runtime._unsafe_reset_threadpool(asked["threads"])
+    return {"backends": list(runtime._get_registered_backend_names())}
+
+
+def _runtime() -> Any:
+    """The runtime itself: the modules around it import the whole converter, which takes seconds."""
+    import torch  # noqa: F401 (loads the libraries that the runtime needs)
+    from executorch.extension.pybindings import _C
+
+    return _C
+
+
+# -- converting ------------------------------------------------------------------------------------------------------
+
+
+def _convert(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str, Any]:
+    """Lower a program to a .pte with its ETRecord; a quantised one is written down as a program, too."""
+    import torch
+
+    program = torch.export.load(asked["program"])
+    if asked["quantize"]:
+        program = _quantised(program, asked)
+        torch.export.save(program, asked["quantised"])
+        # Read back: its nodes then have the names that the file has.
+        program = torch.export.load(asked["quantised"])
+    manager = _lowered(program, asked, record=True)
+    made = manager.to_executorch()
+    made.save(asked["pte"])
+    made.get_etrecord().save(asked["record"])
+    return {}
+
+
+def _tap(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str, Any]:
+    """Lower a program with some values as further outputs, with an ETRecord if its values keep their names."""
+    import torch
+    import torch.utils._pytree as pytree
+
+    program = torch.export.load(asked["program"])
+    module = program.module()
+    graph = module.graph
+    output = graph.output_node()
+    known = {node.name: node for node in graph.nodes}
+    ends = [*pytree.tree_leaves(output.args[0]), *(known[name] for name in asked["taps"])]
+    output.args = (tuple(ends),)
+    code: Any = graph._codegen
+    code.pytree_info = code.pytree_info._replace(out_spec=pytree.tree_structure(tuple(range(len(ends)))))
+    module.recompile()
+    args, kwargs = program.example_inputs or ((), {})
+    with torch.no_grad():
+        tapped = torch.export.export(module, args, kwargs).run_decompositions({})
+    same = _names(tapped) == _names(program)
+    made = _lowered(tapped, asked, record=same).to_executorch()
+    made.save(asked["pte"])
+    if same:
+        made.get_etrecord().save(asked["record"])
+    return {}
+
+
+def _names(program: Any) -> list[str]:
+    # A program from a file has a node for each result, used or not.
+    return [node.name for node in program.graph.nodes if node.op == "call_function" and node.users]
+
+
+def _lowered(program: Any, asked: dict[str, Any], *, record: bool) -> Any:
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+    partitioners: Any = None
+    if asked["quantize"]:
+        import executorch.kernels.quantized  # noqa: F401 (registers its operators)
+    if asked["delegate"] == "xnnpack":
+        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+
+        partitioners = [XnnpackPartitioner()]
+    return to_edge_transform_and_lower(
+        program,
+        partitioner=partitioners,
+        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        generate_etrecord=record,
+    )
+
+
+def _quantised(program: Any, asked: dict[str, Any]) -> Any:
+    """Quantise to int8, calibrated with the samples."""
+    import torch
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from safetensors.torch import load_file
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    config = get_symmetric_quantization_config(is_per_channel=asked["per_channel"])
+    args, kwargs = program.example_inputs
+    with torch.no_grad():
+        prepared = prepare_pt2e(program.module(), XNNPACKQuantizer().set_global(config))
+        for file in asked["samples"]:
+            given, named = _arguments(asked["arguments"], load_file(file), args, kwargs)
+            prepared(*given, **named)
+        return torch.export.export(convert_pt2e(prepared), args, kwargs).run_decompositions({})
+
+
+def _arguments(
+    names: list[str | None], tensors: dict[str, Any], args: Any, kwargs: Any
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call: the example's, with the tensors of a sample in it."""
+    import torch.utils._pytree as pytree
+
+    leaves, tree = pytree.tree_flatten((args, kwargs))
+    filled = [leaf if name is None else tensors[name] for name, leaf in zip(names, leaves)]
+    return pytree.tree_unflatten(filled, tree)
+
+
+# -- running ---------------------------------------------------------------------------------------------------------
+
+
+def _load(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> tuple[Any, Any]:
+    """A program and its method; those without a recording are kept, as loading may take longer than running."""
+    runtime = _runtime()
+    import executorch.kernels.quantized  # noqa: F401 (registers its kernels)
+
+    dump = asked.get("dump")
+    key = (asked["pte"], asked["method"])
+    if not dump and key in loaded:
+        return loaded[key]
+    options = {"enable_etdump": True, "debug_buffer_size": asked["buffer_size"]} if dump else {}
+    program = runtime._load_program(
+        asked["pte"], program_verification=runtime.Verification.InternalConsistency, **options
+    )
+    known = sorted(program.get_method_name(i) for i in range(program.num_methods()))
+    if asked["method"] not in known:
+        raise ValueError(f"it has no method {asked['method']!r}; its methods: {', '.join(known)}")
+    pair = program, program.load_method(asked["method"])
+    if not dump:
+        loaded.clear()
+        loaded[key] = pair
+    return pair
+
+
+def _describe(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str, Any]:
+    """The inputs and outputs of a .pte: shape and number format, None for what is not a tensor."""
+    program, _ = _load(asked, loaded)
+    found = program.method_meta(asked["method"])
+
+    def tensor(read: Any, index: int) -> Any:
+        try:
+            info = read(index)
+        except RuntimeError:
+            return None
+        return {"shape": list(info.sizes()), "code": int(info.dtype())}
+
+    return {
+        "inputs": [tensor(found.input_tensor_meta, i) for i in range(found.num_inputs())],
+        "outputs": [tensor(found.output_tensor_meta, i) for i in range(found.num_outputs())],
+    }
+
+
+def _run(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str, Any]:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    program, method = _load(asked, loaded)
+    tensors = load_file(asked["feeds"])
+    inputs = [tensors[part["tensor"]] if "tensor" in part else part["value"] for part in asked["arguments"]]
+    results = method.call(inputs)
+    for _ in range(asked["repeats"] - 1):
+        results = method.call(inputs)
+    kept = {
+        str(i): (r if isinstance(r, torch.Tensor) else torch.tensor(r)).contiguous().clone()
+        for i, r in enumerate(results)
+        if isinstance(r, (torch.Tensor, bool, int, float))
+    }
+    save_file(kept, asked["results"])
+    if asked.get("dump"):
+        program.write_etdump_result_to_file(asked["dump"], asked["buffer"])
+    return {"outputs": len(results)}
+
+
+_DO = {
+    "start": _start,
+    "convert": _convert,
+    "tap": _tap,
+    "describe": _describe,
+    "run": _run,
+}
+
+
+if __name__ == "__main__":
+    serve()

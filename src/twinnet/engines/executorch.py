@@ -1,0 +1,90 @@
+"""ExecuTorch on the CPU: portable kernels or XNNPACK, in float or int8, each tensor seen as its runtime logs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from twinnet.engines.base import Abilities, Engine, Session, one_of, positive, read_options, switch
+from twinnet.errors import UsageError
+from twinnet.job import Job
+
+if TYPE_CHECKING:
+    from twinnet.network import Network
+
+__all__ = ["ExecuTorchEngine"]
+
+
+class ExecuTorchEngine(Engine):
+    """Converts PyTorch networks, and runs `.pte` files, in a process of its own."""
+
+    name: ClassVar[str] = "executorch"
+    extra: ClassVar[str | None] = "executorch"
+    summary: ClassVar[str] = "ExecuTorch, CPU"
+    abilities: ClassVar[Abilities] = Abilities(capture=True, profile=True)
+    packages: ClassVar[tuple[str, ...]] = ("executorch", "torchao")
+    suffixes: ClassVar[tuple[str, ...]] = (".pte",)
+    options: ClassVar[Mapping[str, str]] = {
+        "delegate": "none|xnnpack (default none: portable kernels)",
+        "quantize": "static (int8, calibrated with the inputs of the check)",
+        "per_channel": "yes|no (default yes; quantize=static)",
+        "taps": "yes|no (default yes: values inside delegates are shown where that does not change the result)",
+        "threads": "a number (default: all cores)",
+        "method": "a method of the file (default forward)",
+        "etrecord": "the ETRecord of the file",
+    }
+
+    def version(self) -> str:
+        from twinnet.engines._executorch_home import executorch_version
+
+        return executorch_version()
+
+    def open(
+        self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
+    ) -> Session:
+        chosen = read_options(
+            self,
+            options,
+            delegate=one_of("none", "xnnpack"),
+            quantize=one_of("static"),
+            per_channel=switch,
+            taps=switch,
+            threads=positive,
+            method=str,
+            etrecord=str,
+        )
+        self.version()
+        self._refuse_idle(chosen, file)
+        from twinnet.engines._executorch_home import Home
+        from twinnet.engines._executorch_made import Lowering
+        from twinnet.engines._executorch_session import ConvertedSession, FileSession
+        from twinnet.executorch import read_record
+
+        home = Home(job, chosen.get("threads", job.threads))
+        try:
+            if file is not None:
+                record = read_record(chosen["etrecord"]) if "etrecord" in chosen else None
+                return FileSession(Path(file), record, chosen.get("method", "forward"), network, home, job)
+            if network is None:
+                raise UsageError("executorch needs a network or a file", hint="executorch:FILE.pte")
+            how = Lowering(
+                chosen.get("delegate", "none"), chosen.get("quantize", ""), chosen.get("per_channel", True)
+            )
+            return ConvertedSession(network, how, home, job, taps=chosen.get("taps", True))
+        except BaseException:
+            home.close()
+            raise
+
+    def _refuse_idle(self, chosen: Mapping[str, Any], file: str | None) -> None:
+        """Refuse options that would have no effect."""
+        idle = ("delegate", "quantize", "per_channel", "taps") if file else ("method", "etrecord")
+        wrong = next((key for key in idle if key in chosen), None)
+        if wrong is not None:
+            where = "a .pte file, which is run as it is" if file else "a network that is converted here"
+            raise UsageError(f"executorch: {wrong}={chosen[wrong]} has no effect on {where}")
+        if "per_channel" in chosen and "quantize" not in chosen:
+            raise UsageError(
+                "executorch: per_channel has no effect on a network that is not quantised",
+                hint="quantize=static",
+            )

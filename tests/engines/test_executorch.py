@@ -1,0 +1,185 @@
+"""ExecuTorch: agreement, planted faults, int8, delegates, what it refuses and how it fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import twinnet
+from tests.executorch.nets import FAULTS, Fault, made, small
+from tests.needs import need_engine
+from twinnet.engines import find_engine
+from twinnet.engines._executorch_home import Home
+from twinnet.engines.base import Session
+from twinnet.errors import EngineError, UsageError
+from twinnet.job import Job
+from twinnet.network import load_network
+from twinnet.result import Result
+from twinnet.trace import TraceBuilder
+
+pytestmark = pytest.mark.xdist_group("executorch")
+
+
+@pytest.fixture(autouse=True)
+def _engine() -> None:
+    need_engine("executorch")
+
+
+def _check(twin: str, net: nn.Module | None = None, x: object = None) -> Result:
+    known, image = small()
+    found = twinnet.check(net or known, image if x is None else x, twin, limits=twinnet.Limits(threads=1))
+    assert isinstance(found, Result)
+    return found
+
+
+def _open(**options: str) -> Session:
+    net, image = small()
+    job = Job({"image": image.numpy()}, threads=1)
+    return find_engine("executorch").open(load_network((net, (image,))), options, None, job)
+
+
+# -- agreement -----------------------------------------------------------------------------------------------------
+
+
+def test_portable_kernels_show_every_layer() -> None:
+    found = _check("executorch")
+    assert found.verdict == "PASS", found
+    assert found.twin.engine == "executorch" and found.twin.precision == "float32"
+    modules = {p.site.module for p in found.pairs if p.status == "pass"}
+    assert modules >= {"stem", "norm", "act", "deep", "pool", "up", "gate", "last", "mix", "gelu", "head"}
+
+
+def test_values_inside_a_delegate_are_shown() -> None:
+    found = _check("executorch?delegate=xnnpack")
+    assert found.verdict == "PASS", found
+    # The batch norm is folded into the convolution before it, which has no value of its own any more.
+    assert {p.site.module for p in found.pairs} >= {"norm", "act", "deep", "gate", "last", "gelu", "head"}
+    assert "stem" not in {p.site.module for p in found.pairs}
+
+
+def test_without_taps_only_what_leaves_the_delegate_is_seen() -> None:
+    few, many = _open(delegate="xnnpack", taps="no"), _open(delegate="xnnpack")
+    assert len(few.sites) < len(many.sites)
+    x = {"image": small()[1].numpy()}
+    (plain,), (tapped,) = few.run(x).values(), many.run(x).values()
+    assert np.array_equal(plain, tapped)
+    watched = many.trace(x, {s.tensor for s in many.sites}, TraceBuilder())
+    assert np.array_equal(watched[many.output_tensors[0]], plain)
+    few.close()
+    many.close()
+
+
+@pytest.mark.parametrize("delegate", ["none", "xnnpack"])
+def test_int8_agrees_within_its_steps(delegate: str) -> None:
+    found = _check(f"executorch?delegate={delegate}&quantize=static")
+    assert found.verdict == "PASS", found
+    assert found.twin.precision == "int8"
+    # A folded batch norm is compared with its convolution's result, not with the convolution in the network.
+    assert {p.site.module for p in found.pairs} >= {"norm", "deep", "last", "head"}
+
+
+# -- faults --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_planted_fault_is_named(fault: Fault) -> None:
+    program = fault.made()
+    found = _check(f"executorch?etrecord={program.record}:{program.pte}")
+    assert found.verdict == "FAIL"
+    first = found.findings[0]
+    assert len(found.findings) == 1 and first.place.module == fault.module
+    assert first.cause is not None and first.cause.kind == fault.kind, first.cause
+
+
+def test_a_file_alone_is_enough() -> None:
+    fault = next(f for f in FAULTS if f.name == "bias")
+    found = _check(f"executorch:{fault.made().pte}")
+    assert found.verdict == "FAIL" and found.findings[0].place.module == fault.module
+    cause = found.findings[0].cause
+    assert cause is not None and cause.kind == fault.kind
+    assert any("ETRecord" in str(guard.fact) for guard in found.guards)
+
+
+def test_a_fault_of_the_delegate_itself() -> None:
+    # XNNPACK computes GELU with erf, whatever the network says.
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 16), nn.GELU("tanh"), nn.Linear(16, 4)).eval()
+    found = _check("executorch?delegate=xnnpack", net, torch.randn(4, 8))
+    assert [f.place.module for f in found.findings] == ["1"]
+    cause = found.findings[0].cause
+    assert cause is not None and cause.sentence == "GELU erf instead of GELU tanh approximation"
+
+
+# -- how it fails --------------------------------------------------------------------------------------------------
+
+
+def test_an_operator_without_a_kernel_is_named() -> None:
+    class Deep(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return F.max_pool3d(x, 2)
+
+    found = _check("executorch", Deep(), torch.randn(1, 2, 4, 4, 4))
+    assert found.verdict == "ERROR" and found.stage == "run the network"
+    assert found.error is not None and "max_pool3d" in found.error
+
+
+def test_a_buffer_that_is_too_small_is_made_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms: list[int] = []
+    ask = Home.ask
+
+    def asked(self: Home, request: dict, stage: str) -> dict:
+        if request.get("dump"):
+            rooms.append(request["buffer_size"])
+        return ask(self, request, stage)
+
+    monkeypatch.setattr(Home, "ask", asked)
+    session = _open()
+    monkeypatch.setattr(session._home, "_room", 64)  # type: ignore[attr-defined]
+    x = {"image": small()[1].numpy()}
+    trace = session.trace(x, {s.tensor for s in session.sites}, TraceBuilder())
+    assert len(rooms) > 2 and rooms == sorted(rooms)
+    assert np.array_equal(trace[session.output_tensors[0]], session.run(x)[session.output_tensors[0]])
+    session.close()
+
+
+def test_damaged_files_are_errors(tmp_path: Path) -> None:
+    net, image = small()
+    data = made(net, image).pte.read_bytes()
+    for name, content in (("empty", b""), ("cut", data[: len(data) // 2]), ("noise", b"\x07" * 4096)):
+        file = tmp_path / f"{name}.pte"
+        file.write_bytes(content)
+        found = _check(f"executorch:{file}")
+        assert found.verdict == "ERROR" and found.stage == "load the network", name
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    net, image = small()
+    program = made(net, image)
+    for twin, words in (
+        ("executorch?delegate=metal", "delegate"),
+        ("executorch?per_channel=no", "not quantised"),
+        ("executorch?etrecord=a", "no effect"),
+        (f"executorch?delegate=xnnpack:{program.pte}", "run as it is"),
+        (f"executorch:{tmp_path / 'absent.pte'}", "no such file"),
+        (f"executorch?etrecord={program.pte}:{program.pte}", "ETRecord"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            _check(twin)
+    with pytest.raises(UsageError, match="takes 1 tensors"):
+        _check(str(program.pte), nn.Bilinear(2, 2, 2), (torch.ones(1, 2), torch.ones(1, 2)))
+    with pytest.raises((UsageError, EngineError)):
+        _open(method="backward")
+
+
+def test_times_of_each_layer() -> None:
+    session = _open()
+    steps = session.profile({"image": small()[1].numpy()}, repeats=3)
+    assert all(step.seconds > 0 for step in steps)
+    assert {t for step in steps for t in step.tensors} <= {s.tensor for s in session.sites}
+    assert "convolution.out" in {step.kernel for step in steps}
+    session.close()
