@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from benchmarks.faults.tflite_edit import TfliteEdit
 
 import twinnet
 from tests.needs import absent, need_data, need_engine
-from tests.tflite_edit import TfliteEdit
 from tests.uvq import aggregation_net, golden, golden_inputs
 from twinnet.engines import find_engine
 from twinnet.errors import EngineError
