@@ -27,6 +27,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from tests.warm import warm_command
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = [*PAGES, ROOT / "CHANGELOG.md"]
@@ -76,14 +78,14 @@ def blocks(page: Path) -> Iterator[Block]:
 class Session:
     """The folder and the Python namespace of one page."""
 
-    def __init__(self, folder: Path, files: Path, page: Path) -> None:
+    def __init__(self, folder: Path, files: Path, page: Path, commands: Path) -> None:
         self.folder = folder
         self.page = page
         self.printed: str | None = None
         self._names: dict[str, object] = {"__name__": "__page__"}
         self._environment = {
             **os.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
             "FILES": str(files),
             "COLUMNS": "80",
             "PYTHONWARNINGS": "ignore",
@@ -176,6 +178,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for PATH: `twinnet` without its imports."""
+    return warm_command(tmp_path_factory.mktemp("warm"))
+
+
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that looks like a checkout to a page's commands; modules found in it do not outlive it."""
@@ -191,8 +199,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_block_of_the_page_runs(page: Path, checkout: Path, files: Path) -> None:
-    session = Session(checkout, files, page)
+def test_every_block_of_the_page_runs(page: Path, checkout: Path, files: Path, commands: Path) -> None:
+    session = Session(checkout, files, page, commands)
     for block in blocks(page):
         session.do(block)
 

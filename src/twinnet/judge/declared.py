@@ -422,7 +422,9 @@ class Declared:
                 or self._graph.layers[made_by].kind not in ("softmax", "sigmoid")
                 or high > 1.01
             ):
-                expected = replace(expected, used=float(own.max() - own.min()) / (high - low))
+                # Every range holds 0.
+                extent = max(float(own.max()), 0.0) - min(float(own.min()), 0.0)
+                expected = replace(expected, used=extent / (high - low))
         if share > CLIPPED:
             return replace(expected, clipped=share)
         return replace(expected, value=expected.value.clamp(low, high), clipped=share)

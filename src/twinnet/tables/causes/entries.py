@@ -104,9 +104,10 @@ def _last(system: _System, rows: np.ndarray) -> np.ndarray:
 
 def _shifted(problem: Problem, where: tuple[int, ...], system: _System) -> Iterator[Candidate]:
     """Every entry off by the same number: weights add up to one, so every result is off by it too."""
-    by = round(float(np.median(system.error)))
-    if not by:
+    middle = float(np.median(system.error))
+    if not 0.5 < abs(middle) < 255:  # entries are int8
         return
+    by = round(middle)
     table = system.step.table
     values = np.clip(table.values.astype(np.int16) + by, -127, 127).astype(np.int8)
     said = fact("table.entries_moved", network=0, twin=by)

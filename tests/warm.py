@@ -1,0 +1,134 @@
+"""`twinnet` as a command that starts at once: forked from a process that has imported PyTorch, ONNX and the engines.
+
+Pages of the documentation and tests of the command line run some two hundred commands; two seconds of each would be
+imports. The command is still a process of its own, with its own folder, environment, standard streams and exit code.
+`tests/test_imports.py` and `tests/cli` start the installed program itself.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+__all__ = ["warm_command"]
+
+_CLIENT = """#!{python} -IS
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as server:
+    server.connect({address!r})
+    said = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    socket.send_fds(server, [len(said).to_bytes(4, "big")], [0, 1, 2])
+    server.sendall(said)
+    code = server.recv(4)
+sys.exit(int.from_bytes(code, "big") if code else 4)
+"""
+
+
+def warm_command(folder: Path) -> Path:
+    """Start the server, once for a folder, and return a folder for PATH that has `twinnet` in it."""
+    place = folder / "bin"
+    if (place / "twinnet").exists():
+        return place
+    place.mkdir(parents=True, exist_ok=True)
+    address = str(folder / "socket")
+    subprocess.Popen(
+        [sys.executable, "-m", "tests.warm", address, str(os.getpid())], cwd=Path(__file__).parents[1]
+    )
+    for _ in range(1200):
+        if Path(address).exists():
+            break
+        time.sleep(0.1)
+    else:
+        raise RuntimeError("the server of warm commands did not start")
+    script = place / "twinnet"
+    script.write_text(_CLIENT.format(python=sys.executable, address=address))
+    script.chmod(0o755)
+    return place
+
+
+def _serve(address: str, parent: int) -> None:
+    import onnx  # noqa: F401
+    import onnxruntime  # noqa: F401
+    import onnxscript  # noqa: F401
+    import torch.export  # noqa: F401
+
+    import twinnet.check
+    import twinnet.cli.main  # noqa: F401
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who answer
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(address + ".new")
+        door.listen(8)
+        door.settimeout(1.0)
+        Path(address + ".new").rename(address)
+        while os.getppid() == parent:
+            with contextlib.suppress(TimeoutError):
+                caller, _ = door.accept()
+                with caller:
+                    if os.fork() == 0:
+                        _answer(caller)
+
+
+def _answer(caller: socket.socket) -> None:
+    """Run one command and send its exit code; ends this process."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    caller.settimeout(None)
+    head, streams, _, _ = socket.recv_fds(caller, 4, 3)
+    size, said = int.from_bytes(head, "big"), b""
+    while len(said) < size:
+        said += caller.recv(size - len(said))
+    child = os.fork()
+    if child == 0:
+        caller.close()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        _command(*json.loads(said))
+    for stream in streams:
+        os.close(stream)
+    done, status = 0, 0
+    while not done:
+        if select.select([caller], [], [], 0.02)[0]:  # whoever called was killed
+            os.kill(child, signal.SIGTERM)
+            os._exit(0)
+        done, status = os.waitpid(child, os.WNOHANG)
+    code = os.waitstatus_to_exitcode(status)
+    with contextlib.suppress(OSError):
+        caller.sendall((code if code >= 0 else 128 - code).to_bytes(4, "big"))
+    os._exit(0)
+
+
+def _command(words: list[str], folder: str, environment: dict[str, str]) -> None:
+    from twinnet.cli.main import main
+
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    if environment.get("PYTHONWARNINGS") == "ignore":
+        warnings.simplefilter("ignore")
+    sys.argv = ["twinnet", *words]
+    sys.path[0] = str(Path(sys.executable).parent)
+    code: object = 0
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Libraries would wait here for threads that were not forked.
+    os._exit(code if isinstance(code, int) else int(code is not None))
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1], int(sys.argv[2]))
