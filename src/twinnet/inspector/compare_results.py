@@ -19,13 +19,16 @@ FIGURES = ("snr", "mse", "psnr", "cosine", "max_abs", "ulp")
 """The figures that are drawn."""
 
 
-def compare_results(a: Any, b: Any, *, plot: bool = False, out: str | Path = ".") -> dict[str, dict[str, Any]]:
+def compare_results(
+    a: Any, b: Any, *, plot: bool = False, out: str | Path = "."
+) -> dict[str, dict[str, Any]]:
     """Compare tensors of `a`, the reference, with those of `b`, and return the figures of each by its name.
 
     Both are arrays or tensors, lists of them (named by their position), or mappings from names. `nan_reference`,
     `nan_twin`, `inf_reference` and `inf_twin` count what is not finite; where it is so on one side only, there is a
     `problem`, and the figures are NaN. Tensors that cannot be compared (another shape, only on one side) have a
-    `problem` and no figures. With `plot` each figure is drawn, in a notebook at once, and written to `out` as `FIGURE.svg`.
+    `problem` and no figures. With `plot` each figure is drawn, in a notebook at once, and written to `out` as
+    `FIGURE.svg`.
 
     >>> compare_results([np.float32([1, 2])], [np.float32([1, 4])])["0"]["max_abs"]
     2.0
@@ -76,7 +79,9 @@ def _named(given: Any) -> dict[str, np.ndarray]:
         return {"0": _array(given, "0")}
     if isinstance(given, Iterable) and not isinstance(given, str | bytes):
         return {str(i): _array(value, str(i)) for i, value in enumerate(given)}
-    raise UsageError(f"{type(given).__name__} holds no tensors", hint="give arrays, a list or a mapping of them")
+    raise UsageError(
+        f"{type(given).__name__} holds no tensors", hint="give arrays, a list or a mapping of them"
+    )
 
 
 def _array(value: Any, name: str) -> np.ndarray:
@@ -86,5 +91,7 @@ def _array(value: Any, name: str) -> np.ndarray:
         return to_numpy(value.detach().cpu())
     array = np.asarray(value)
     if array.dtype == object or array.dtype.kind in "USO":
-        raise UsageError(f"{name} is not a tensor of numbers", hint="was it recorded? None stands for no values")
+        raise UsageError(
+            f"{name} is not a tensor of numbers", hint="was it recorded? None stands for no values"
+        )
     return array

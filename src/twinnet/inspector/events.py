@@ -74,7 +74,9 @@ class Event:
     def asdict(self) -> dict[str, Any]:
         """One row of a table."""
         times = self.perf_data
-        figures = {n: getattr(times, n) if times else None for n in ("p10", "p50", "p90", "avg", "min", "max")}
+        figures = {
+            n: getattr(times, n) if times else None for n in ("p10", "p50", "p90", "avg", "min", "max")
+        }
         return {
             "event_name": self.name,
             "raw": list(times.raw) if times else None,

@@ -33,7 +33,9 @@ def blocks_of(
 ) -> tuple[EventBlock, ...]:
     """All blocks in order; runs with the same events are one block, with a time for each of them."""
     if source not in UNITS or target not in UNITS or (source == "cycles") != (target == "cycles"):
-        raise UsageError(f"times cannot be shown as {target} from {source}", hint=f"units: {', '.join(UNITS)}")
+        raise UsageError(
+            f"times cannot be shown as {target} from {source}", hint=f"units: {', '.join(UNITS)}"
+        )
     reader = _Reader(buffer, record, method, dump.runs, UNITS[source] / UNITS[target])
     groups: dict[tuple[Any, ...], list[_Sorted]] = {}
     for run in dump.runs:
@@ -72,7 +74,12 @@ class _Sorted:
 
 class _Reader:
     def __init__(
-        self, buffer: DebugBuffer | None, record: Record | None, method: str, runs: Sequence[Run], scale: float
+        self,
+        buffer: DebugBuffer | None,
+        record: Record | None,
+        method: str,
+        runs: Sequence[Run],
+        scale: float,
     ) -> None:
         self._buffer, self._scale = buffer, scale
         self._method: Method | None = None
@@ -112,7 +119,9 @@ class _Reader:
             module_hierarchy={node.name: node.modules for node in nodes},
             is_delegated_op=delegate is not None,
             delegate_backend_name=self._backend(instruction, delegate, name),
-            delegate_debug_metadatas=tuple(s.metadata for s in steps) if any(s.metadata for s in steps) else (),
+            delegate_debug_metadatas=tuple(s.metadata for s in steps)
+            if any(s.metadata for s in steps)
+            else (),
             debug_data=data[0],
             shapes=tuple(_shape(v) for v in runs[0].values.get(place, ())),
             later_data=tuple(data[1:]),
@@ -155,7 +164,9 @@ class _Reader:
 
     def _own(self, instruction: int, delegate: int | str | None) -> Node | None:
         """The operator that an instruction runs; a delegate's call runs several."""
-        nodes = () if self._sources is None or delegate is not None else self._sources.nodes.get(instruction, ())
+        nodes = (
+            () if self._sources is None or delegate is not None else self._sources.nodes.get(instruction, ())
+        )
         return nodes[0] if len(nodes) == 1 else None
 
     def _backend(self, instruction: int, delegate: int | str | None, name: str) -> str:

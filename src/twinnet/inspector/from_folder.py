@@ -25,7 +25,8 @@ def recorded_blocks(folder: Path) -> tuple[EventBlock, ...]:
 def _sample(recording: Recording, index: int) -> EventBlock:
     trace = recording.trace(index)
     events = tuple(
-        _event(site, (np.asarray(trace[site.tensor]),) if site.tensor in trace else ()) for site in recording.sites
+        _event(site, (np.asarray(trace[site.tensor]),) if site.tensor in trace else ())
+        for site in recording.sites
     )
     outputs = tuple(np.asarray(trace[name]) for name in recording.outputs if name in trace)
     return EventBlock(f"sample {index}", events, outputs)
@@ -64,7 +65,11 @@ def run_blocks(folder: Path) -> tuple[tuple[EventBlock, ...], tuple[str, ...]]:
             data = (np.asarray(kept[name]),) if kept is not None and here else ()
             events.append(_event(pair.site if side == "network" else pair.twin_site, data))
         if absent:
-            missing.append(f"tensors of {absent} of {len(events)} sites of the {side} (check with --keep all keeps them)")
-        outputs = tuple(d for p, e in zip(result.pairs, events) if p.site.role == "output" for d in e.debug_data)
+            missing.append(
+                f"tensors of {absent} of {len(events)} sites of the {side} (check with --keep all keeps them)"
+            )
+        outputs = tuple(
+            d for p, e in zip(result.pairs, events) if p.site.role == "output" for d in e.debug_data
+        )
         blocks.append(EventBlock(side, tuple(events), outputs))
     return tuple(blocks), tuple(missing)

@@ -38,7 +38,9 @@ class Inspector:
         target_time_scale: str = "ms",
     ) -> None:
         if (run_dir is None) == (etdump_path is None):
-            raise UsageError("name a folder or an ETDump", hint="Inspector(run_dir) or Inspector(etdump_path=...)")
+            raise UsageError(
+                "name a folder or an ETDump", hint="Inspector(run_dir) or Inspector(etdump_path=...)"
+            )
         if buffer_path is not None and debug_buffer_path is not None:
             raise UsageError("buffer_path and debug_buffer_path are the same: give one of them")
         self._record: Record | None = None
@@ -129,10 +131,14 @@ def _found(folder: Path) -> tuple[Path, Path | None, Path | None] | None:
         dumps = sorted(p for p in place.glob("*") if p.suffix in _SUFFIXES) if place.is_dir() else []
         if len(dumps) > 1:
             names = ", ".join(p.name for p in dumps[:6])
-            raise UsageError(f"{place} holds several ETDumps: {names}", hint="name one: Inspector(etdump_path=...)")
+            raise UsageError(
+                f"{place} holds several ETDumps: {names}", hint="name one: Inspector(etdump_path=...)"
+            )
         if dumps:
-            return dumps[0], _only(place, ("*.bin", "*.dbg")), _only(place, ("*.etrecord",)) or _only(
-                folder, ("*.etrecord",)
+            return (
+                dumps[0],
+                _only(place, ("*.bin", "*.dbg")),
+                _only(place, ("*.etrecord",)) or _only(folder, ("*.etrecord",)),
             )
     return None
 

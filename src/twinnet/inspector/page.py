@@ -35,7 +35,9 @@ def _context(path: Path, blocks: Sequence[EventBlock], missing: Sequence[str]) -
         rows = [
             {
                 "cells": [clean(cell) for cell in cells(event)],
-                "share": 100 * event.perf_data.p50 / longest if event.perf_data and event.module and longest else 0,
+                "share": 100 * event.perf_data.p50 / longest
+                if event.perf_data and event.module and longest
+                else 0,
                 "trace": "\n\n".join(f"{n}\n{t}" for n, t in event.stack_traces.items() if t),
             }
             for event in kept
@@ -57,6 +59,6 @@ def _template() -> Any:
     import jinja2
 
     home = jinja2.FileSystemLoader(Path(__file__).parent)
-    return jinja2.Environment(loader=home, autoescape=True, trim_blocks=True, lstrip_blocks=True).get_template(
-        "page.html.j2"
-    )
+    return jinja2.Environment(
+        loader=home, autoescape=True, trim_blocks=True, lstrip_blocks=True
+    ).get_template("page.html.j2")

@@ -19,7 +19,17 @@ __all__ = ["as_text", "cells", "head"]
 
 def head(unit: str) -> tuple[str, ...]:
     """The names of the columns."""
-    return ("event", "op", "module", "line", f"p10 {unit}", f"p50 {unit}", f"p90 {unit}", "delegate", "tensors")
+    return (
+        "event",
+        "op",
+        "module",
+        "line",
+        f"p10 {unit}",
+        f"p50 {unit}",
+        f"p90 {unit}",
+        "delegate",
+        "tensors",
+    )
 
 
 def cells(event: Event) -> tuple[str, ...]:
@@ -28,7 +38,15 @@ def cells(event: Event) -> tuple[str, ...]:
     spent = ("", "", "") if times is None else tuple(f"{t:.4f}" for t in (times.p10, times.p50, times.p90))
     op = event.op or (f"{len(event.op_types)} operators" if len(event.op_types) > 1 else "")
     delegate = event.delegate or ("yes" if event.is_delegated_op else "")
-    return (event.name, op, event.module, event.source, *spent, delegate, tensors(event.debug_data, event.shapes))
+    return (
+        event.name,
+        op,
+        event.module,
+        event.source,
+        *spent,
+        delegate,
+        tensors(event.debug_data, event.shapes),
+    )
 
 
 def tensors(data: Sequence[Any], shapes: Sequence[str] = ()) -> str:
