@@ -110,7 +110,7 @@ def test_a_folder_is_enough(examples: Path, tmp_path: Path) -> None:
     assert len(frame) == len(found.events) and {"event_name", "p50", "op", "debug_data"} <= set(frame.columns)
     page = found.to_html(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text() == page
-    assert "native_call_convolution.out" in page and "http" not in page.replace("http-equiv", "")
+    assert "convolution.out" in page and "http" not in page.replace("http-equiv", "")
     assert "<script" not in page and "<html" not in found._repr_html_()
     done = subprocess.run(
         [sys.executable, "-m", "twinnet.cli.main", "inspect-run", str(examples / "none")],

@@ -39,7 +39,7 @@ def cells(event: Event) -> tuple[str, ...]:
     op = event.op or (f"{len(event.op_types)} operators" if len(event.op_types) > 1 else "")
     delegate = event.delegate or ("yes" if event.is_delegated_op else "")
     return (
-        event.name,
+        event.name.removeprefix("native_call_"),
         op,
         event.module,
         event.source,
@@ -80,7 +80,7 @@ def as_text(path: Path, blocks: Sequence[EventBlock], missing: Sequence[str], wi
         lines += ["", f"{block.name}{runs}"]
         rows = [head(block.unit), *(cells(e) for e in block.events if e.name not in WRAPPERS)]
         used = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
-        widths = [min(max(len(row[i]) for row in rows), 44) for i in used]
+        widths = [min(max(len(row[i]) for row in rows), 30) for i in used]
         for row in rows:
             text = "  ".join(row[i][:w].ljust(w) for i, w in zip(used, widths))
             lines.append(f"  {text}".rstrip()[: max(room, 60)])
