@@ -31,8 +31,9 @@ def test_no_two_engines_claim_the_same_files_or_formats() -> None:
 def test_what_an_engine_states_fits_together(name: str) -> None:
     engine = find_engine(name)
     assert set(engine.as_written) <= set(engine.options)
-    # What runs ONNX can show a fault without twinnet, and nothing else says it can.
-    assert (engine.standalone() is not None) == (engine.takes == "onnx")
+    # What runs ONNX can show a fault without twinnet; what says it can otherwise runs parts of its own format.
+    alone = engine.standalone()
+    assert (alone is not None and alone.takes_onnx) == (engine.takes == "onnx")
     overridden = type(engine).save_optimised is not Engine.save_optimised
     assert engine.abilities.optimised == overridden
     for package in engine.packages:

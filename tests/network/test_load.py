@@ -150,7 +150,7 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 123\
         (b"\n<!DOCTYPE html><html><body>Sign in</body></html>", "an HTML page"),
         (b'{"error": "not found"}', "a JSON file"),
         (b"\0" * 5000, "zero bytes"),
-        (b"\x1c\0\0\0TFL3" + b"\0" * 64, "a TFLite model"),
+        (b"\x1c\0\0\0TFL3" + b"\0" * 64, "is damaged"),
         (b"\x89PNG\r\n\x1a\n" + b"\0" * 64, "a PNG image"),
         (pickle.dumps({"a": 1}), "a pickle, which is never loaded"),
         (_saved(lambda f: torch.save({"w": torch.ones(2)}, f)), "a PyTorch checkpoint"),

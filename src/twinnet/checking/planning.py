@@ -20,7 +20,16 @@ from twinnet.judge.aggregate import visible
 from twinnet.judge.metrics import compare
 from twinnet.judge.plan import Observed, OutputPair, Plan, Units, align_outputs, with_judge
 from twinnet.layers.graph import Graph
-from twinnet.pairing import Pair, Pairing, Side, pair_by_fingerprint, pair_sites
+from twinnet.pairing import (
+    BARE,
+    Pair,
+    Pairing,
+    Side,
+    Transform,
+    pair_by_fingerprint,
+    pair_sites,
+    pairs_beside,
+)
 from twinnet.pairing.quantised import is_quantised
 from twinnet.pairing.transforms import candidates, from_pairs
 from twinnet.result import Guard
@@ -91,9 +100,27 @@ def plan_check(case: Case, opened: Opened) -> tuple[Plan, Traces]:
     traces = trace_both(case, draft, case.first, unmatched=search or case.watch_all)
     pairing = _settled(paired, *traces)
     if search:
-        pairing = pairing.extended(pair_by_fingerprint(pairing, *traces))
+        pairing = _searched(opened, pairing, traces)
     observed = _observe(case, opened, pairing, traces)
     return with_judge(replace(draft, pairing=pairing, observed=observed)), traces
+
+
+def _searched(opened: Opened, pairing: Pairing, traces: Traces) -> Pairing:
+    """With pairs that values show, and those that follow from these by structure."""
+    inputs = _same_inputs(opened)
+    graph, twin_graph = opened.graph, opened.twin.graph()
+    while more := pair_by_fingerprint(pairing, *traces):
+        pairing = pairing.extended(more)
+        if graph is None or twin_graph is None:
+            break
+        found = replace(pairing, pairs=pairs_beside(pairing, graph, twin_graph, inputs))
+        pairing = pairing.extended(_settled(found, *traces).pairs)
+    return pairing
+
+
+def _same_inputs(opened: Opened) -> list[tuple[str, str]]:
+    net, twin = opened.net, opened.twin
+    return [(ours, twin.inputs[name]) for name, ours in net.inputs.items() if name in twin.inputs]
 
 
 def trace_both(case: Case, plan: Plan, sample: Arrays, *, unmatched: bool) -> Traces:
@@ -123,7 +150,7 @@ def _pair(case: Case, opened: Opened) -> Pairing:
         derived=opened.derived,
         names=options.names,
         outputs=[(row.tensor, row.twin_tensor) for row in opened.outputs],
-        inputs=[(ours, twin.inputs[name]) for name, ours in net.inputs.items() if name in twin.inputs],
+        inputs=_same_inputs(opened),
     )
     if options.level == "outputs":
         wanted = set(net.output_tensors)
@@ -164,6 +191,11 @@ def _settled(
             elif pair.how == "stated":
                 kept.append(pair)
             continue
+        if pair.confidence == BARE and pair.transform.is_identity:
+            turned = _nearest(ours, theirs)
+            if turned is not None:
+                kept.append(replace(pair, transform=turned))
+            continue
         if ours.shape != theirs.shape and pair.transform.is_identity and pair.how not in ("output", "stated"):
             fitting = candidates(ours.shape, theirs.shape)
             if len(fitting) == 1:
@@ -172,6 +204,20 @@ def _settled(
                 continue
         kept.append(pair)
     return replace(pairing, pairs=tuple(kept))
+
+
+def _nearest(ours: np.ndarray, theirs: np.ndarray) -> Transform | None:
+    """The order of axes in which the twin's values are nearest to the network's; None if there is none."""
+    fitting = candidates(ours.shape, theirs.shape)
+    if len(fitting) < 2 or ours.dtype == bool:
+        return fitting[0] if fitting else None
+
+    def apart(transform: Transform) -> float:
+        with np.errstate(invalid="ignore", over="ignore"):
+            off = np.abs(transform.to_network(theirs).astype(np.float64) - ours)
+        return float(np.nan_to_num(off, nan=0.0, posinf=0.0).mean()) if off.size else 0.0
+
+    return min(fitting, key=apart)
 
 
 # -- what watching and chance do -------------------------------------------------------------------------------------

@@ -31,7 +31,11 @@ class Sides:
     def derived(self) -> bool:
         """Whether the twin is converted from this very network."""
         spec = self._case.twin
-        return isinstance(spec, Spec) and (spec.file is None or not find_engine(spec.engine).file_is_network)
+        if not isinstance(spec, Spec):
+            return False
+        engine = find_engine(spec.engine)
+        made = spec.file is None or not engine.file_is_network
+        return made and engine.keeps_names(self._case.network, spec.options)
 
     def open_network(self) -> Session:
         """Open the network's session."""
@@ -120,4 +124,7 @@ class Sides:
             count = len(session.sites)
         except EngineError:  # it does not run, so its sites are unknown
             count = 0
+        if session.setting and session.setting not in info.spec:
+            words = ", ".join(filter(None, (info.description, session.setting)))
+            info = replace(info, description=words)
         return replace(info, version=session.version, sites=count, precision=session.precision)

@@ -30,6 +30,7 @@ __all__ = [
     "Abilities",
     "Engine",
     "LayerTime",
+    "Part",
     "Session",
     "Standalone",
     "one_of",
@@ -66,6 +67,22 @@ class LayerTime:
     kernel: str = ""
 
 
+@dataclass(frozen=True)
+class Part:
+    """A piece of a twin as a file of its own, in its engine's format.
+
+    `feeds` are the tensors it starts from and `output` what it makes, by the file's names and in its form; `perm` gives
+    the axes of the output the order in which the session shows them.
+    """
+
+    data: bytes
+    suffix: str
+    operators: tuple[str, ...]
+    feeds: Arrays
+    output: str
+    perm: tuple[int, ...] | None = None
+
+
 class Session(ABC):
     """A loaded twin or network. Stateless: every run starts from the same state."""
 
@@ -74,6 +91,8 @@ class Session(ABC):
     precision: str = "float32"
     signature: Signature
     notes: tuple[str, ...] = ()
+    setting: str = ""
+    """An option that its spec may leave open, as the report shows it: "kernels=xnnpack"."""
     live: bool = True
     """Whether it can run new inputs; a recording cannot."""
     loose_outputs: bool = False
@@ -135,6 +154,10 @@ class Session(ABC):
         """
         raise EngineError(f"{self.engine} cannot run a part of the twin alone", stage="cut")
 
+    def cut(self, tensor: str, known: Collection[str], values: Arrays) -> Part | None:
+        """The piece that `part` runs, as a file for a repro; None if a twin of this engine is no such file."""
+        return None
+
     @property
     def random(self) -> str:
         """The operator that draws random numbers without a seed, if the engine can tell; empty if there is none."""
@@ -169,7 +192,7 @@ class Session(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Standalone:
-    """How `repro.py` runs an ONNX model under an engine, without twinnet.
+    """How `repro.py` runs an ONNX model, or a `Part` in the engine's own format, under an engine, without twinnet.
 
     `run` takes a model (a path or its bytes), options and inputs by name, and returns the outputs by name. Its source
     and that of its `helpers` are copied into the file, so they must not import twinnet and may call only each other.
@@ -182,6 +205,8 @@ class Standalone:
     """The module it imports; if it can be found, the engine is installed."""
     packages: tuple[str, ...] = ()
     """Packages to install besides numpy; the last is the one whose version is the engine's."""
+    takes_onnx: bool = True
+    """Whether it runs ONNX models; if not, only what `Session.cut` gives."""
 
 
 class Engine(ABC):
@@ -214,6 +239,13 @@ class Engine(ABC):
     def reference(self, network: Network) -> str | None:
         """The spec that runs the network when the twin uses this engine; None: the default for its format."""
         return None
+
+    def keeps_names(self, network: Network, options: Mapping[str, str]) -> bool:
+        """Whether a twin made from the network tells where its values came from, by names or by `Session.provenance`.
+
+        If not, its sites are paired as those of a file from elsewhere.
+        """
+        return True
 
     def standalone(self) -> Standalone | None:
         """How a part of a network runs in a repro; None if it cannot."""

@@ -37,6 +37,7 @@ BUILT_IN: dict[str, str] = {
     "openvino": "twinnet.engines.openvino:OpenVinoEngine",
     "onnx-reference": "twinnet.engines.onnx_reference:OnnxReferenceEngine",
     "iree": "twinnet.engines.iree:IreeEngine",
+    "litert": "twinnet.engines.litert:LiteRtEngine",
     "executorch": "twinnet.engines.executorch:ExecuTorchEngine",
     "lut": "twinnet.tables.engine:LutEngine",
     "lut-native": "twinnet.tables.engine:LutNativeEngine",

@@ -342,6 +342,7 @@ class Declared:
         constants = {n: v for n, v in self._twin.constants.items() if n not in weights}
         layers = tuple(_unrounded(layer, self._quantisers) for layer in part)
         graph = Graph(layers, tuple(known), (target,), constants)
+        slack = {layer.outputs[0]: layer.attrs.get("slack", 0.0) for layer in part}
         kinds_of = {name: layer.kind for layer in layers for name in layer.outputs}
         for layer in layers:
             step = self._quantisers.get(layer.outputs[0])
@@ -349,6 +350,7 @@ class Declared:
                 continue
             value, off = self._at(graph, layer.outputs[0], known, errors, unit)
             half = torch.as_tensor(step.along(step.scale or (0.0,), value.dim()) / 2, dtype=torch.float32)
+            half = half * (1 + 2 * slack.get(layer.outputs[0], 0.0))
             if kinds_of.get(layer.inputs[0] or "") == "softmax":
                 half = 2 * half  # integers go through a rounded table of exp: off by up to a whole step
             known[layer.outputs[0]] = value

@@ -28,7 +28,7 @@ def simplified(graph: Graph) -> Graph:
     ['swish']
     """
     work = _Work(graph)
-    for rule in (_copies, _axes, _products, _swish, _batch_norm):
+    for rule in (_copies, _bounds, _means, _axes, _pads, _products, _swish, _batch_norm):
         rule(work)
     return work.done()
 
@@ -86,6 +86,87 @@ def _copies(work: _Work) -> None:
             work.layers[i] = None
         else:
             work.layers[i] = replace(layer, inputs=inputs)
+
+
+def _bounds(work: _Work) -> None:
+    """Constant ends of a clip as attributes."""
+    for i, layer in enumerate(work.layers):
+        if layer is None or layer.kind != "clip" or len(layer.inputs) < 2:
+            continue
+        ends = [
+            (n, work.constant(name)) for n, name in zip(("min", "max"), layer.inputs[1:]) if name is not None
+        ]
+        if all(value is not None and value.numel() == 1 for _, value in ends):
+            attrs = {n: float(value) for n, value in ends if value is not None}
+            work.layers[i] = replace(layer, inputs=layer.inputs[:1], attrs={**layer.attrs, **attrs})
+
+
+def _means(work: _Work) -> None:
+    """Pools that take the mean of a whole image as the reduction they are, those of equal parts as plain ones."""
+    for i, layer in enumerate(work.layers):
+        if layer is None or layer.kind not in ("adaptive_average_pool", "global_average_pool"):
+            continue
+        size = layer.attrs.get("output_size")
+        shape = work.graph.shapes.get(layer.inputs[0] or "")
+        if layer.kind == "global_average_pool":
+            axes = tuple(range(2, len(shape))) if shape is not None else ()
+        else:
+            sizes = tuple(size) if isinstance(size, tuple | list) else ()
+            axes = tuple(range(-len(sizes), 0)) if all(n == 1 for n in sizes) else ()
+        if not axes and size and shape is not None and len(shape) > len(size):
+            work.layers[i] = _equal_parts(layer, shape[-len(size) :], size) or layer
+        if axes:
+            work.layers[i] = replace(layer, kind="reduce_mean", attrs={"axes": axes, "keepdims": True})
+
+
+def _equal_parts(layer: Layer, sizes: Any, parts: Any) -> Layer | None:
+    """A pool to a size that divides the image's, as one with a window; None for any other."""
+    wanted = [given if n is None else n for given, n in zip(sizes, parts, strict=True)]
+    if not all(isinstance(a, int) and isinstance(b, int) and b and a % b == 0 for a, b in zip(sizes, wanted)):
+        return None
+    kernel = tuple(a // b for a, b in zip(sizes, wanted))
+    return replace(layer, kind="average_pool", attrs={"kernel": kernel, "strides": kernel})
+
+
+def _pads(work: _Work) -> None:
+    """Zeros around an image that only a convolution reads, as the padding of that convolution."""
+    uses, makers = work.uses(), work.makers()
+    for i, layer in enumerate(work.layers):
+        if layer is None or layer.kind != "conv" or layer.attrs.get("auto_pad"):
+            continue
+        at = makers.get(layer.inputs[0] or "")
+        before = work.layers[at] if at is not None else None
+        if before is None or before.kind != "pad" or uses.get(layer.inputs[0] or "") != 1:
+            continue
+        around = _zeros_around(work, before)
+        if around is None:
+            continue
+        assert at is not None
+        own = layer.attrs.get("pads") or (0,) * len(around)
+        pads = tuple(a + b for a, b in zip(own, around, strict=True))
+        work.layers[at] = None
+        work.layers[i] = replace(
+            layer, inputs=(before.inputs[0], *layer.inputs[1:]), attrs={**layer.attrs, "pads": pads}
+        )
+
+
+def _zeros_around(work: _Work, layer: Layer) -> tuple[int, ...] | None:
+    """The zeros that a padding adds to each spatial axis, begins before ends; None if it does anything else."""
+    value = layer.attrs.get("value", 0)
+    given = [work.constant(n) for n in layer.inputs[1:3]]
+    pads = layer.attrs.get("pads")
+    if pads is None and given and given[0] is not None:
+        pads = given[0].flatten().tolist()
+    if len(given) > 1 and given[1] is not None:
+        value = float(given[1])
+    plain = layer.attrs.get("mode", "constant") == "constant" and not value and not any(layer.inputs[3:])
+    if pads is None or not plain or layer.attrs.get("axes") is not None or (given and given[0] is None):
+        return None
+    rank = len(pads) // 2
+    begins, ends = pads[:rank], pads[rank:]
+    if rank < 3 or any((*begins[:2], *ends[:2])) or min(pads) < 0:
+        return None
+    return (*(int(n) for n in begins[2:]), *(int(n) for n in ends[2:]))
 
 
 def _axes(work: _Work) -> None:

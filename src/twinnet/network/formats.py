@@ -43,6 +43,10 @@ FORMATS: dict[str, Format] = {
         "twinnet.restore.network:ExperimentNetwork", lambda path: (path / "config.toml").is_file()
     ),
     "pt2": Format("twinnet.network.exported:ExportedNetwork", lambda path: sniff(path) == "pt2"),
+    "tflite": Format(
+        "twinnet.tflite.network:TfliteNetwork",
+        lambda path: path.is_file() and (sniff(path) == "tflite" or path.suffix.lower() == ".tflite"),
+    ),
     "onnx": Format(
         "twinnet.onnx.network:OnnxNetwork",
         lambda path: path.is_file() and (sniff(path) == "onnx" or path.suffix.lower() == ".onnx"),

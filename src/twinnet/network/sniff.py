@@ -11,7 +11,7 @@ from twinnet.errors import UsageError
 
 __all__ = ["describe_file", "sniff"]
 
-Kind = Literal["onnx", "pt2"]
+Kind = Literal["onnx", "pt2", "tflite"]
 
 _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (
@@ -39,6 +39,8 @@ def sniff(path: Path) -> Kind | None:
     if not path.is_file():
         return None
     head = _head(path)
+    if head[4:8] == b"TFL3":
+        return "tflite"
     if head.startswith(b"PK"):
         return "pt2" if _is_pt2(path) else None
     if describe_file(path):

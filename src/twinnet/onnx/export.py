@@ -6,7 +6,6 @@ path -> source line) is stored in a file beside the model.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ import numpy as np
 from twinnet.cache import cached_folder, content_key
 from twinnet.errors import EngineError, MissingExtra, UsageError, failed, foreign_as
 from twinnet.job import Job
+from twinnet.network.content import program_content
 from twinnet.precision import UNITS
 from twinnet.progress import quiet
 from twinnet.signature import Signature, by_position
@@ -180,6 +180,11 @@ def _origin_of_file(loaded: OnnxNetwork, network: Any, job: Job) -> dict[str, Or
 
 
 def _exported(network: Any, job: Job) -> OnnxArtefact:
+    if not hasattr(network, "exported"):
+        raise UsageError(
+            f"a network of format {network.format} cannot be exported to ONNX",
+            hint="give the twin as a file: --twin FILE.onnx",
+        )
     import torch
 
     from twinnet.onnx.network import OnnxNetwork
@@ -193,7 +198,7 @@ def _exported(network: Any, job: Job) -> OnnxArtefact:
             log=network.failure.log,
             hint=f"{network.failure.hint}; or give the twin as a file: --twin FILE.onnx",
         )
-    key = content_key("onnx", torch.__version__, _onnxscript_version(), *_content(program))
+    key = content_key("onnx", torch.__version__, _onnxscript_version(), *program_content(program))
 
     def build(folder: Path) -> None:
         with job.step("convert to ONNX"):
@@ -212,23 +217,6 @@ def _onnxscript_version() -> str:
     except ImportError:
         raise MissingExtra("onnxscript (needed to export PyTorch networks)", "onnx") from None
     return onnxscript.__version__
-
-
-def _content(program: torch.export.ExportedProgram) -> tuple[str, str]:
-    """What decides whether two exports are the same: graph and input shapes as text, and a hash of all weights."""
-    import torch
-
-    from twinnet.network.arrays import tensor_bytes
-
-    values = [(n.name, n.meta.get("val")) for n in program.graph.nodes if n.op == "placeholder"]
-    inputs = [(name, getattr(v, "dtype", ""), tuple(getattr(v, "shape", ()))) for name, v in values]
-    digest = hashlib.sha256()
-    for name, tensor in [*program.state_dict.items(), *program.constants.items()]:
-        digest.update(name.encode())
-        if isinstance(tensor, torch.Tensor):
-            digest.update(f"{tensor.dtype}:{tuple(tensor.shape)}".encode())
-            digest.update(tensor_bytes(tensor))
-    return f"{program.graph}{program.graph_signature}{inputs}", digest.hexdigest()
 
 
 def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Path) -> None:

@@ -5,7 +5,17 @@ the same operator on inputs that are already paired. *Fingerprint*: the same val
 """
 
 from twinnet.pairing.fingerprint import pair_by_fingerprint
-from twinnet.pairing.pair import Pair, Pairing, Side, pair_sites
+from twinnet.pairing.pair import BARE, Pair, Pairing, Side, pair_sites, pairs_beside
 from twinnet.pairing.transforms import IDENTITY, Transform
 
-__all__ = ["IDENTITY", "Pair", "Pairing", "Side", "Transform", "pair_by_fingerprint", "pair_sites"]
+__all__ = [
+    "BARE",
+    "IDENTITY",
+    "Pair",
+    "Pairing",
+    "Side",
+    "Transform",
+    "pair_by_fingerprint",
+    "pair_sites",
+    "pairs_beside",
+]

@@ -6,13 +6,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twinnet.layers.graph import Graph
+from twinnet.pairing.bare import by_bare_layers
 from twinnet.pairing.provenance import by_module, by_name
-from twinnet.pairing.quantised import carriers, folded, is_quantised, quantised_names, raw_values
+from twinnet.pairing.quantised import (
+    carriers,
+    folded,
+    is_quantised,
+    quantised_names,
+    raw_values,
+    steps_of_all,
+    unquantised,
+)
 from twinnet.pairing.topology import by_topology
 from twinnet.pairing.transforms import IDENTITY, Transform
 from twinnet.site import Site
 
-__all__ = ["Pair", "Pairing", "Side", "pair_sites"]
+__all__ = ["BARE", "Pair", "Pairing", "Side", "pair_sites", "pairs_beside"]
+
+BARE = 0.7
+"""The confidence of pairs whose axes may have any order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +105,7 @@ def pair_sites(
     # In a quantised twin the input of a quantiser is not what the next operator reads.
     quantised = graph is not None and is_quantised(twin_graph)
     hidden = raw_values(twin_graph) if quantised and twin_graph is not None else set()
+    integers = steps_of_all(twin_graph) if quantised and twin_graph is not None else {}
     seen: dict[str, str] = {}
 
     def take(tensor: str, twin: str, how: str, confidence: float, transform: Transform = IDENTITY) -> None:
@@ -101,6 +114,8 @@ def pair_sites(
             return
         if tensor in known and twin in twin_known and tensor not in found and twin not in taken:
             found[tensor] = (twin, how, confidence)
+            if transform.is_identity and how not in ("output", "stated"):
+                transform = integers.get(twin, IDENTITY)
             transforms[tensor] = transform
             taken.add(twin)
 
@@ -122,8 +137,8 @@ def pair_sites(
         own = {n: n for n in known} if provenance is None else provenance
         for tensor, twin, transform in carriers(twin_graph, quantised_names(twin_graph, own)):
             take(tensor, twin, "provenance", 1.0, transform)
+    start = {twin: tensor for tensor, twin in inputs}
     if graph is not None and twin_graph is not None and not derived:
-        start = {twin: tensor for tensor, twin in inputs}
         start.update({twin: tensor for tensor, (twin, _, _) in found.items()})
         if quantised:
             for tensor, twin, confidence in by_module(sites, twin_sites):
@@ -132,17 +147,56 @@ def pair_sites(
             for tensor, twin, transform in _through_quantisers(graph, twin_graph, {**seen, **start}):
                 take(tensor, twin, "topology", 0.9, transform)
         else:
-            for tensor, twin in by_topology(graph, twin_graph, start):
+            for tensor, twin in _by_layers(graph, twin_graph, start):
                 take(tensor, twin, "topology", 0.9)
     if not derived:
         for tensor, twin, confidence in by_module(sites, twin_sites):
             take(tensor, twin, "module", confidence)
+        if graph is not None and twin_graph is not None and not quantised:
+            known_now = {twin: tensor for tensor, (twin, _, _) in found.items()}
+            for tensor, twin in _by_layers(graph, twin_graph, {**start, **known_now}):
+                take(tensor, twin, "topology", 0.8)
+        if graph is not None and twin_graph is not None:
+            known_now = {twin: tensor for tensor, (twin, _, _) in found.items()}
+            for tensor, twin in by_bare_layers(graph, twin_graph, {**start, **known_now}):
+                take(tensor, twin, "topology", BARE)
     order = {s.tensor: i for i, s in enumerate(sites)}
     pairs = tuple(
         Pair(known[tensor], twin_known[twin], how, confidence, transforms[tensor])
         for tensor, (twin, how, confidence) in sorted(found.items(), key=lambda item: order[item[0]])
     )
     return Pairing(pairs, tuple(sites), tuple(twin_sites))
+
+
+def pairs_beside(
+    pairing: Pairing, graph: Graph, twin_graph: Graph, inputs: Sequence[tuple[str, str]]
+) -> tuple[Pair, ...]:
+    """Further pairs that follow by structure from those there are; `inputs` correspond as in `pair_sites`."""
+    names = {twin: tensor for tensor, twin in inputs}
+    names.update({p.twin_site.tensor: p.site.tensor for p in pairing.pairs})
+    free, twin_free = ({s.tensor: s for s in part} for part in (pairing.unmatched, pairing.unmatched_twin))
+    found: list[Pair] = []
+    for tensor, twin in by_bare_layers(graph, twin_graph, names):
+        if tensor in free and twin in twin_free:
+            found.append(Pair(free.pop(tensor), twin_free.pop(twin), "topology", BARE))
+    return tuple(found)
+
+
+def _by_layers(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Pairs by structure, as the graphs are and in fewer forms.
+
+    Where the twin folded batch norms into what is before them, its layers hold what is behind them in the network.
+    """
+    from twinnet.layers.simplify import simplified
+
+    norms, twin_norms = (sum(layer.kind == "batch_norm" for layer in g) for g in (graph, twin_graph))
+    forms = [(graph, twin_graph), (None, None)]
+    for ours, theirs in reversed(forms) if norms > twin_norms else forms:
+        if ours is None or theirs is None:
+            if all(n in names for layer in twin_graph for n in layer.outputs if n):
+                continue
+            ours, theirs = simplified(graph), simplified(twin_graph)
+        yield from by_topology(ours, theirs, names)
 
 
 def _through_quantisers(
@@ -154,6 +208,15 @@ def _through_quantisers(
     # Quantisation tools fold batch norm first, and hold weights as integers.
     ours, theirs = simplified(graph), simplified(folded(twin_graph))
     plain = list(by_topology(ours, theirs, names))
+    # What a quantiser stands between (a gate and its product, an image and its border) is joined without it.
+    bare, roots = unquantised(theirs)
+    for value, root in roots.items():
+        if value in names:
+            names.setdefault(root, names[value])
+    plain += by_topology(ours, simplified(bare), names)
+    for value, root in roots.items():
+        if root in names:
+            names.setdefault(value, names[root])
     yield from carriers(theirs, names)
     for tensor, twin in plain:
         yield tensor, twin, IDENTITY

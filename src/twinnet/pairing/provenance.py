@@ -10,7 +10,7 @@ from twinnet.site import Site
 __all__ = ["by_module", "by_name", "module_in_name"]
 
 _SAME_OP = {
-    "linear": {"gemm", "matmul", "add", "fusedmatmul", "fusedgemm"},
+    "linear": {"gemm", "matmul", "add", "fusedmatmul", "fusedgemm", "fullyconnected"},
     "addmm": {"gemm"},
     "view": {"reshape"},
     "_unsafe_view": {"reshape"},
@@ -20,8 +20,12 @@ _SAME_OP = {
     "conv3d": {"conv"},
     "conv_transpose2d": {"convtranspose"},
     "silu": {"mul", "swish"},
-    "clamp": {"clip"},
-    "hardtanh": {"clip"},
+    "clamp": {"clip", "relu6"},
+    "hardtanh": {"clip", "relu6"},
+    "clip": {"relu6"},
+    "sigmoid": {"logistic"},
+    "gemm": {"fullyconnected"},
+    "matmul": {"fullyconnected", "batchmatmul"},
     "cat": {"concat"},
     "permute": {"transpose"},
     "t": {"transpose"},
@@ -31,7 +35,8 @@ _SAME_OP = {
 
 
 def _plain(op: str) -> str:
-    return op.lower().split("::")[-1].replace("_", "")
+    """An operator's bare name; of several in one ("CONV_2D+RELU") the last, which makes the value."""
+    return op.lower().split("::")[-1].split("+")[-1].replace("_", "")
 
 
 def _alike(a: Site, b: Site) -> bool:

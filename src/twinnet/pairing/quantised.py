@@ -9,9 +9,20 @@ from typing import Any
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing.transforms import IDENTITY, Transform
 
-__all__ = ["carriers", "clamped", "folded", "is_quantised", "quantised_names", "raw_values", "steps"]
+__all__ = [
+    "carriers",
+    "clamped",
+    "folded",
+    "is_quantised",
+    "quantised_names",
+    "raw_values",
+    "steps",
+    "steps_of_all",
+    "unquantised",
+]
 
 QUANTISERS = ("quantize_linear", "dequantize_linear")
+ROUNDERS = (*QUANTISERS, "dynamic_step")
 _FOLDED = {"dequantize_linear", "mul", "identity"}
 
 
@@ -47,6 +58,26 @@ def folded(graph: Graph) -> Graph:
     return replace(graph, layers=tuple(layers), constants=constants)
 
 
+def unquantised(graph: Graph) -> tuple[Graph, dict[str, str]]:
+    """The graph without the layers that round its data, and what each value was that they made.
+
+    >>> layers = (Layer("quantize_linear", ("x", "s"), ("q",)), Layer("dequantize_linear", ("q", "s"), ("r",)),
+    ...           Layer("relu", ("r",), ("y",)))
+    >>> plain, roots = unquantised(Graph(layers, ("x",), ("y",)))
+    >>> [layer.inputs for layer in plain], roots
+    ([('x',)], {'q': 'x', 'r': 'x'})
+    """
+    roots: dict[str, str] = {}
+    layers: list[Layer] = []
+    for layer in graph:
+        inputs = tuple(n if n is None else roots.get(n, n) for n in layer.inputs)
+        if layer.kind in ROUNDERS and inputs[0] is not None and inputs[0] not in graph.constants:
+            roots[layer.outputs[0]] = inputs[0]
+        else:
+            layers.append(replace(layer, inputs=inputs))
+    return replace(graph, layers=tuple(layers)), roots
+
+
 def _wide(value: Any) -> Any:
     return value.double() if value.is_floating_point() else value
 
@@ -71,6 +102,12 @@ def steps(graph: Graph, layer: Layer) -> Transform | None:
         axis=layer.attrs.get("axis", 1),
         dtype=name,
     )
+
+
+def steps_of_all(graph: Graph) -> dict[str, Transform]:
+    """How the integers of each quantised value become real numbers."""
+    found = {n.outputs[0]: steps(graph, n) for n in graph if n.kind == "quantize_linear"}
+    return {name: transform for name, transform in found.items() if transform is not None}
 
 
 def clamped(graph: Graph, ours: str, quantiser: Transform | None) -> str:

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from twinnet.layers.graph import Graph, Layer
-from twinnet.pairing.quantised import QUANTISERS, clamped, steps
+from twinnet.pairing.quantised import ROUNDERS, clamped, steps
 
 __all__ = ["by_topology"]
+
+_BIASED = {"conv", "conv_transpose", "linear", "gemm"}
 
 
 def _digest(graph: Graph, name: str, cache: dict[str, bytes]) -> bytes:
@@ -30,8 +32,8 @@ def _key(
 ) -> tuple[object, ...] | None:
     """Kind and operands of a layer in the network's names; None while an operand is not paired."""
     operands: list[object] = []
-    for name in layer.inputs:
-        if name is None:
+    for place, name in enumerate(layer.inputs):
+        if name is None or (place == 2 and layer.kind in _BIASED and _is_zero(graph, name)):
             operands.append(None)
         elif name in graph.constants:
             operands.append(_digest(graph, name, cache))
@@ -39,13 +41,24 @@ def _key(
             operands.append(names[name])
         else:
             return None
+    while operands and operands[-1] is None:
+        operands.pop()
     return (layer.kind, *operands)
 
 
-def by_topology(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _is_zero(graph: Graph, name: str) -> bool:
+    """Whether a bias adds nothing, as converters write where there is none."""
+    value = graph.constants.get(name)
+    return value is not None and not bool(value.any())
+
+
+def by_topology(
+    graph: Graph, twin_graph: Graph, names: dict[str, str], *, strict: bool = False
+) -> Iterator[tuple[str, str]]:
     """Walk the twin in execution order from the pairs in `names` (twin to network); yield and add what is found.
 
-    Quantisers are seen through: they are named, but not yielded.
+    Quantisers are seen through: they are named, but not yielded. Of several layers of one kind on one operand that have
+    other attributes the first is taken, or, if `strict`, none.
     """
     cache: dict[str, bytes] = {}
     twin_cache: dict[str, bytes] = {}
@@ -62,7 +75,7 @@ def by_topology(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Itera
     for layer in twin_graph:
         if all(n in names for n in layer.outputs if n):
             continue
-        if layer.kind in QUANTISERS:
+        if layer.kind in ROUNDERS:
             ours = names.get(layer.inputs[0] or "")
             if ours is not None:
                 quantiser = steps(twin_graph, layer) if layer.kind == "quantize_linear" else None
@@ -84,7 +97,10 @@ def by_topology(graph: Graph, twin_graph: Graph, names: dict[str, str]) -> Itera
             if len(choices) != 1:
                 continue
         # Of several of one kind on one operand (slices, pools), take the one with the same attributes.
-        chosen = next((c for c in choices if _same_attrs(c, layer)), choices[0])
+        alike = [c for c in choices if _same_attrs(c, layer)]
+        if strict and not alike and len(choices) > 1:
+            continue
+        chosen = alike[0] if alike else choices[0]
         used.add(id(chosen))
         for ours, theirs in zip(chosen.outputs, layer.outputs, strict=False):
             if ours and theirs and theirs not in names:

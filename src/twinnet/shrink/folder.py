@@ -30,7 +30,7 @@ from twinnet.shrink.seed import Runner
 __all__ = ["Contents", "check_target", "describe", "start", "write_folder"]
 
 _OURS = {
-    "repro.py", "ISSUE.md", "network.onnx", "twin.onnx", "inputs.npz", "expected.npz", "observed.npz",
+    "repro.py", "ISSUE.md", "network.onnx", "twin.onnx", "twin.tflite", "inputs.npz", "expected.npz", "observed.npz",
     "network.npz", "twin.npz",
 }  # fmt: skip
 
@@ -49,6 +49,7 @@ class Contents:
     twin: onnx.ModelProto | None = None
     arrays: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)
     engines: Sequence[str] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
     sources: Sequence[Any] = ()
     """Functions and classes whose source goes into `repro.py` instead of the usual helpers."""
     repaired: Contents | None = None
@@ -72,6 +73,8 @@ def write_folder(folder: Path, contents: Contents) -> list[Path]:
     for name, model in (("network.onnx", contents.network), ("twin.onnx", contents.twin)):
         if model is not None:
             written.append(atomic_write(folder / name, model.SerializeToString()))
+    for name, data in contents.files.items():
+        written.append(atomic_write(folder / name, data))
     written.append(_npz(folder / "inputs.npz", contents.inputs))
     for name, arrays in contents.arrays.items():
         written.append(_npz(folder / name, arrays))

@@ -100,7 +100,13 @@ class Gatherer:
         if self._graph is None or self._test is None or result.site.tensor not in self._graph.producer:
             return self._recorded(base, result)
         values, expected, allowed = self._exact(pair, base)
-        twin = self._twin.artefact if standalone_of(self._twin.engine) is not None else None
+        alone_side = standalone_of(self._twin.engine)
+        if alone_side is not None and not alone_side.takes_onnx:
+            values, expected, allowed = self._by_steps(pair, base) or (values, expected, allowed)
+            return self._own_format(base, pair, expected, allowed) or replace(
+                base, network_side=Runner(), inputs=values, expected=expected, allowed=allowed
+            )
+        twin = self._twin.artefact if alone_side is not None else None
         network = self._network_artefact()
         if twin is not None:
             live = self._live(base, pair, network, twin, expected, allowed) if network is not None else None
@@ -325,6 +331,41 @@ class Gatherer:
             allowed=allowed,
         )
 
+    def _own_format(self, base: Seed, pair: Pair, expected: np.ndarray, allowed: np.ndarray) -> Seed | None:
+        """The twin's part in its engine's own format; None where it cannot be cut, or does not show the fault alone."""
+        assert self._test is not None
+        known = {p.twin_site.tensor for p in self._pairs.values() if p is not pair}
+        given = {t: np.asarray(self._sample[n]) for n, t in self._twin.inputs.items() if n in self._sample}
+        values = {**{n: self._twin_trace[n] for n in known if n in self._twin_trace}, **given}
+        target = pair.twin_site.tensor
+        try:
+            part = self._twin.cut(target, set(values), values)
+            alone = None if part is None else self._twin.part(target, set(values), values)
+        except EngineError:  # the stored values remain
+            return None
+        if part is None or alone is None:
+            return None
+        got = pair.transform.to_network(alone)
+        if got.shape != expected.shape or not _beyond(got, expected, allowed):
+            return None
+        # `part.perm` comes first: steps along an axis count in the order in which the session shows the tensor.
+        if part.perm is not None and (pair.transform.perm is not None or len(pair.transform.scale or ()) > 1):
+            return None
+        transform = pair.transform if part.perm is None else replace(pair.transform, perm=part.perm)
+        return replace(
+            base,
+            kind="part",
+            network_side=Runner(),
+            inputs={n: np.array(a) for n, a in part.feeds.items()},
+            output=part.output,
+            links=(Link(part.output, part.output, transform),),
+            observed=np.array(got),
+            expected=expected,
+            allowed=allowed,
+            steps={"suffix": part.suffix, "operators": list(part.operators)},
+            arrays={"file": np.frombuffer(part.data, np.uint8)},
+        )
+
     def _with_network(
         self, seed: Seed, network: OnnxArtefact | None, values: Mapping[str, np.ndarray]
     ) -> Seed:
@@ -361,7 +402,10 @@ def error_seed(source: Source, error: EngineError, *, opened: bool) -> Seed | No
     """The ONNX network that an engine refused, as a seed; None if the error has another origin."""
     spec: Any = source.twin if opened else source.reference
     refused = bool(error.log) and error.stage.startswith(("load", "import", "compile", "run"))
-    if not refused or not isinstance(spec, Spec) or standalone_of(spec.engine) is None:
+    if not refused or not isinstance(spec, Spec):
+        return None
+    side = standalone_of(spec.engine)
+    if side is None or not side.takes_onnx:
         return None
     try:
         file = spec.file if find_engine(spec.engine).file_is_network else None

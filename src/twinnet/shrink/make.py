@@ -28,6 +28,7 @@ WRITERS: dict[str, str] = {
     "error": "twinnet.shrink.error_repro:refused_network",
     "live": "twinnet.shrink.live:smallest_live",
     "expected": "twinnet.shrink.stored:stored_values",
+    "part": "twinnet.shrink.stored:stored_values",
     "stored": "twinnet.shrink.stored:stored_values",
     "table": "twinnet.tables.repro.folder:table_repro",
 }

@@ -69,15 +69,16 @@ class Place:
 class Seed:
     """One finding, or one ERROR, ready to be made smaller.
 
-    `kind` "live": both parts are ONNX models and the twin's can be run. "expected": the twin's part can be run, and
-    is compared with stored values. "stored": neither can be run alone; the values are all there is. "table": steps of
-    a table network, described by `steps` and `arrays`. "error": an engine refuses `twin`. `inputs` are by the network's
-    names and in its layout, as the twin had them.
+    `kind` "live": both parts are ONNX models and the twin's can be run. "expected": the twin's part can be run, and is
+    compared with stored values. "part": the same, but the twin's part is a file in its engine's own format: its bytes
+    are `arrays["file"]`, its suffix and operators in `steps`. "stored": neither can be run alone; the values are all
+    there is. "table": steps of a table network, described by `steps` and `arrays`. "error": an engine refuses `twin`.
+    `inputs` are by the network's names and in its layout, as the twin had them; those of a "part" by its own.
     `quantised` means that the finding was judged by the steps that the twin declares; its repro is too.
     `links` begin with the inputs; `output` is the value that differs, `observed` what the twin made of it.
     """
 
-    kind: Literal["live", "expected", "stored", "table", "error"]
+    kind: Literal["live", "expected", "part", "stored", "table", "error"]
     place: Place
     network_side: Runner
     twin_side: Runner
@@ -205,7 +206,7 @@ class _Index:
     """seed.json."""
 
     schema: int
-    kind: Literal["live", "expected", "stored", "table", "error"]
+    kind: Literal["live", "expected", "part", "stored", "table", "error"]
     place: Place
     network_side: Runner
     twin_side: Runner

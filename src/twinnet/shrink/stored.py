@@ -35,10 +35,11 @@ def stored_values(seed: Seed, confidential: bool, progress: Progress) -> tuple[d
     spec: dict[str, Any] = {"network": None, "twin": {"values": "observed.npz"}}
     arrays = {"expected.npz": {"expected": seed.expected, "allowed": seed.allowed}}
     engines: list[str] = []
-    if seed.kind == "expected":
+    file = f"twin{seed.steps.get('suffix', '.onnx')}"
+    if seed.kind in ("expected", "part"):
         link = seed.links[0]
         form = {} if link.transform.is_identity else {link.twin: form_of(link.transform, to_twin=False)}
-        spec["twin"] = side_spec("twin.onnx", seed.twin_side, keys, link.twin, {}, form)
+        spec["twin"] = side_spec(file, seed.twin_side, keys, link.twin, {}, form)
         engines.append(seed.twin_side.engine)
     else:
         arrays["observed.npz"] = {"observed": seed.observed}
@@ -50,8 +51,8 @@ def stored_values(seed: Seed, confidential: bool, progress: Progress) -> tuple[d
     layers = ", ".join(seed.place.layers) or seed.place.label
     elements = sum(a.size for a in seed.inputs.values())
     twin = (
-        f"twin.onnx under {seed.twin_side}"
-        if seed.kind == "expected"
+        f"{file} under {seed.twin_side}"
+        if seed.kind in ("expected", "part")
         else f"stored values of {seed.twin_side}"
     )
     title = f"{seed.place.label or seed.place.tensor}: the twin differs from the network"
@@ -92,7 +93,16 @@ def stored_values(seed: Seed, confidential: bool, progress: Progress) -> tuple[d
         seed.twin,
         arrays,
         list(dict.fromkeys(engines)),
+        {file: seed.arrays["file"].tobytes()} if seed.kind == "part" else {},
     )
-    count = len(model.graph.node) if model is not None else len(seed.place.layers)
+    operators = seed.steps.get("operators", ())
+    count = len(model.graph.node) if model is not None else len(operators) or len(seed.place.layers)
     sentence = f"stored values of {layers}: {counted(elements, 'input element')}"
-    return {"sentence": sentence, "nodes": count, "elements": elements}, contents
+    if seed.kind == "part":
+        sentence = (
+            f"{counted(count, 'operator')} ({', '.join(operators[:4])}): {counted(elements, 'input element')}"
+        )
+    made: dict[str, Any] = {"sentence": sentence, "nodes": count, "elements": elements}
+    if seed.kind == "part":
+        made["repair"] = f"a part of a {file.rpartition('.')[2]} file is kept as it is"
+    return made, contents

@@ -142,10 +142,10 @@ An operand with a star may be given as attribute of that name (Python ints or fl
 | nonzero | x | layout="rows" (ONNX: [rank, n]; "columns": torch, [n, rank]) |
 | isnan | x | |
 | isinf | x | negative=True, positive=True |
-| quantize_linear | x, scale*, zero?* | axis=1, block=0, to=torch.uint8 (if no zero), qmin, qmax (range of `to`), precision=None |
+| quantize_linear | x, scale*, zero?* | axis=1, block=0, to=torch.uint8 (if no zero), qmin, qmax (range of `to`), precision=None, slack=0.0 (steps by which counting in fixed point may be off) |
 | dequantize_linear | x, scale*, zero?* | axis=1, block=0 |
 | dynamic_quantize_linear | x | outputs y, scale, zero (uint8) |
-| dynamic_step | x | outputs x, 1, 0: the same in real numbers, x off by half a step |
+| dynamic_step | x | outputs x, 1, 0: the same in real numbers, x off by half a step; symmetric=False |
 | unique | x | axis=None, sorted=True; outputs y, first?, inverse?, counts? |
 | **complex** (a bound is one of the modulus) | | |
 | view_as_real view_as_complex conj modulus | x | the parts are along a last axis of 2; add, sub, mul and what only moves values take complex operands, too |

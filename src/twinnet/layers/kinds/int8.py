@@ -77,8 +77,10 @@ def _quantize_error(
     e_scale = errors[1] if len(errors) > 1 else None
     moved = None if e_scale is None else mag(steps) * (_along(e_scale, inputs[0], attrs) / mag(scale))
     margin = add_up(outputs[0], scaled(steps, 2 * u), inherited, moved)
-    if margin is None:
+    slack = attrs.get("slack", 0.0) if u else 0.0
+    if margin is None and not slack:
         return (None,)
+    margin = torch.full(steps.shape, slack) if margin is None else margin + slack
     across = steps_across(steps, margin, lambda v: _rounded(v, to))
     if to.is_floating_point:
         return (across,)
@@ -150,7 +152,8 @@ def _dynamic_error(
 register(Kind("dynamic_quantize_linear", _dynamic, _dynamic_error, discrete=True))
 
 
-# dynamic_step: real data that dynamic_quantize_linear would hold in 255 steps: off by half of one; scale 1, zero 0
+# dynamic_step: real data that dynamic_quantize_linear would hold in 255 steps: off by half of one; scale 1, zero 0.
+# Symmetric ones count to 127 on either side of zero.
 
 
 def _dynamic_step(attrs: Attrs, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -161,7 +164,8 @@ def _dynamic_step_error(
     attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float
 ) -> tuple[Error, ...]:
     x = inputs[0]
-    half = (mag(x.max().clamp(min=0)) + mag(x.min().clamp(max=0))) / 510
+    high, low = mag(x.max().clamp(min=0)), mag(x.min().clamp(max=0))
+    half = torch.maximum(high, low) / 254 if attrs.get("symmetric") else (high + low) / 510
     own = None if u == 0 else half.expand(x.shape)
     return (add_up(x, own, scaled(x, 2 * u), errors[0]), None, None)
 

@@ -1,0 +1,139 @@
+"""TFLite files made from networks: converted by litert-torch, quantised by ai-edge-quantizer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twinnet.cache import cached_folder, content_key
+from twinnet.engines import _litert_make_program
+from twinnet.engines._process import Task, start_program
+from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.job import Job
+from twinnet.scratch import scratch_folder
+from twinnet.tflite.network import TfliteNetwork
+
+__all__ = ["ACTIVATIONS", "CALIBRATIONS", "WAYS", "Quantise", "converted", "quantised"]
+
+WAYS = ("static", "dynamic", "weights")
+ACTIVATIONS = ("int8", "int16")
+CALIBRATIONS = ("minmax", "average")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantise:
+    """How a network is quantised; the fields are options of the engine."""
+
+    how: str
+    activations: str = "int8"
+    calibrate: str = "minmax"
+
+    @staticmethod
+    def of(options: Mapping[str, Any]) -> Quantise | None:
+        """Read an engine's options; None without quantisation. Options that would have no effect are refused.
+
+        >>> Quantise.of({"quantize": "static", "activations": "int16"}).recipe
+        'static_wi8_ai16'
+        """
+        how = options.get("quantize")
+        given = {key: options[key] for key in ("activations", "calibrate") if key in options}
+        if given and how != "static":
+            raise UsageError(
+                f"litert: {next(iter(given))}= has no effect here", hint="it belongs to quantize=static"
+            )
+        return None if how is None else Quantise(how, **given)
+
+    @property
+    def recipe(self) -> str:
+        """The name of the recipe in ai-edge-quantizer."""
+        if self.how == "static":
+            return f"static_wi8_ai{self.activations.removeprefix('int')}"
+        return {"dynamic": "dynamic_wi8_afp32", "weights": "weight_only_wi8_afp32"}[self.how]
+
+
+def converted(network: Any, job: Job) -> TfliteNetwork:
+    """A PyTorch network as a TFLite file, by litert-torch; kept in the cache."""
+    if not hasattr(network, "exported"):
+        raise UsageError(
+            f"a network of format {network.format} cannot be converted to TFLite",
+            hint="give the twin as a file: --twin FILE.tflite",
+        )
+    installed = _version("litert-torch", "litert-convert")
+    import torch
+
+    from twinnet.network.content import program_content
+
+    with job.step("export"):
+        program = network.exported(job.inputs)
+    if program is None:
+        raise EngineError(
+            f"torch.export could not export the network: {network.failure.what}",
+            stage="export",
+            log=network.failure.log,
+            hint=f"{network.failure.hint}; or give the twin as a file: --twin FILE.tflite",
+        )
+    key = content_key(
+        "litert", torch.__version__, installed, _version("litert-converter"), *program_content(program)
+    )
+
+    def build(folder: Path) -> None:
+        with job.step("convert to TFLite"), scratch_folder("litert") as place:
+            file = Path(place) / "program.pt2"
+            torch.export.save(program, file)
+            _make({"do": "convert", "program": str(file), "target": str(folder / "network.tflite")}, job)
+
+    return TfliteNetwork.load(cached_folder(key, build) / "network.tflite", name=network.name)
+
+
+def quantised(
+    tflite: TfliteNetwork, way: Quantise, samples: Sequence[Mapping[str, np.ndarray]], job: Job
+) -> TfliteNetwork:
+    """A TFLite file quantised, calibrated with these samples (by the file's input names)."""
+    _version("ai-edge-quantizer", "litert-convert")
+    with job.step("quantise"), scratch_folder("litert") as place:
+        folder = Path(place)
+        source, target = folder / "float.tflite", folder / "quantised.tflite"
+        source.write_bytes(tflite.data)
+        files = []
+        for i, sample in enumerate(samples if way.how == "static" else ()):
+            files.append(str(folder / f"{i}.npz"))
+            np.savez(files[-1], allow_pickle=False, **{n: np.asarray(a) for n, a in sample.items()})
+        task = {"do": "quantise", "source": str(source), "target": str(target), "recipe": way.recipe}
+        _make({**task, "calibrate": way.calibrate, "samples": files}, job)
+        return TfliteNetwork(target.read_bytes(), name=tflite.name)
+
+
+def _version(package: str, extra: str = "litert-convert") -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        raise MissingExtra(package, extra) from None
+
+
+def _make(task: Mapping[str, Any], job: Job) -> None:
+    stage = "convert the network" if task["do"] == "convert" else "quantise the network"
+    name = "litert-torch" if task["do"] == "convert" else "ai-edge-quantizer"
+    with scratch_folder("litert") as place:
+        told = Path(place) / "task.json"
+        told.write_text(json.dumps(dict(task)), encoding="utf-8")
+        program = str(Path(_litert_make_program.__file__))
+        # It logs through TensorFlow's channels, and would look for accelerators.
+        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
+        start_program(
+            [sys.executable, "-P", program, str(told)],
+            Task(name, stage, job.time_limit, _said),
+            environment=quiet,
+        )
+
+
+def _said(log: str) -> str:
+    """The line of a log that says what went wrong."""
+    lines = [line.strip() for line in log.splitlines()]
+    return next((line.removeprefix("error: ") for line in reversed(lines) if line.startswith("error: ")), "")

@@ -1,0 +1,87 @@
+"""Makes TFLite files in a process of its own: converts exported programs, quantises TFLite files.
+
+`python -P _litert_make_program.py TASK.json`, with a task {"do": "convert", "program", "target"} or {"do": "quantise",
+"source", "target", "recipe", "calibrate", "samples": [.npz files]}. It needs litert-torch and nothing of twinnet. What
+goes wrong is said in one line that starts with "error:".
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+__all__ = ["make"]
+
+
+def make(task: dict[str, Any]) -> None:
+    """Do one task."""
+    if task["do"] == "convert":
+        _convert(task)
+    else:
+        _quantise(task)
+
+
+def _convert(task: dict[str, Any]) -> None:
+    import litert_torch
+    import torch
+
+    program = torch.export.load(task["program"])
+    args, kwargs = program.example_inputs or ((), {})
+    module = program.module(check_guards=False)
+    # Programs are exported in evaluation mode; the graph module does not know that.
+    module.training = False
+    made = litert_torch.convert(module, args, kwargs or None)
+    made.export(task["target"])
+
+
+def _quantise(task: dict[str, Any]) -> None:
+    import numpy
+    from ai_edge_litert.interpreter import Interpreter
+    from ai_edge_quantizer import quantizer, recipe
+
+    tool = quantizer.Quantizer(task["source"])
+    tool.load_quantization_recipe(getattr(recipe, task["recipe"])())
+    measured = None
+    if tool.need_calibration:
+        key: Any = next(iter(Interpreter(model_path=task["source"]).get_signature_list()), None)
+        samples = []
+        for file in task["samples"]:
+            with numpy.load(file, allow_pickle=False) as data:
+                samples.append({name: data[name] for name in data.files})
+        measured = (
+            tool.calibrate({key: samples}) if task["calibrate"] == "average" else _range(tool, key, samples)
+        )
+    made = tool.quantize(measured).quantized_model
+    if made is None:
+        raise ValueError("the tool gave nothing back")
+    Path(task["target"]).write_bytes(bytes(made))
+
+
+def _range(tool: Any, key: Any, samples: list[dict[str, Any]]) -> dict[str, Any]:
+    """The range of every tensor over all samples; the tool's own way averages over them, which cuts off the largest."""
+    import numpy
+
+    found: dict[str, Any] = {}
+    for sample in samples:
+        for name, seen in tool.calibrate({key: [sample]}).items():
+            before = found.get(name)
+            if not isinstance(seen, dict) or "min" not in seen or before is None:
+                found[name] = seen
+                continue
+            ends = {
+                "min": numpy.minimum(before["min"], seen["min"]),
+                "max": numpy.maximum(before["max"], seen["max"]),
+            }
+            found[name] = {**seen, **ends}
+    return found
+
+
+if __name__ == "__main__":
+    try:
+        make(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    except Exception as error:
+        words = " ".join(str(error).split())
+        print(f"error: {type(error).__name__}: {words[:400]}", file=sys.stderr)
+        raise SystemExit(1) from error

@@ -1,0 +1,1 @@
+"""TFLite files (LiteRT): read with every offset checked, as canonical layers, cut into parts."""

@@ -1,0 +1,115 @@
+# ruff: noqa: SIM905 (lists of words read best as text)
+"""The TFLite schema as far as it is read: names of operators, number formats, and fields of operator options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["ACTIVATIONS", "DTYPES", "OPERATORS", "OPTIONS"]
+
+OPERATORS: tuple[str, ...] = tuple(
+    """
+ADD AVERAGE_POOL_2D CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE EMBEDDING_LOOKUP FLOOR
+FULLY_CONNECTED HASHTABLE_LOOKUP L2_NORMALIZATION L2_POOL_2D LOCAL_RESPONSE_NORMALIZATION LOGISTIC
+LSH_PROJECTION LSTM MAX_POOL_2D MUL RELU RELU_N1_TO_1 RELU6 RESHAPE RESIZE_BILINEAR RNN SOFTMAX SPACE_TO_DEPTH
+SVDF TANH CONCAT_EMBEDDINGS SKIP_GRAM CALL CUSTOM EMBEDDING_LOOKUP_SPARSE PAD UNIDIRECTIONAL_SEQUENCE_RNN
+GATHER BATCH_TO_SPACE_ND SPACE_TO_BATCH_ND TRANSPOSE MEAN SUB DIV SQUEEZE UNIDIRECTIONAL_SEQUENCE_LSTM
+STRIDED_SLICE BIDIRECTIONAL_SEQUENCE_RNN EXP TOPK_V2 SPLIT LOG_SOFTMAX DELEGATE BIDIRECTIONAL_SEQUENCE_LSTM
+CAST PRELU MAXIMUM ARG_MAX MINIMUM LESS NEG PADV2 GREATER GREATER_EQUAL LESS_EQUAL SELECT SLICE SIN
+TRANSPOSE_CONV SPARSE_TO_DENSE TILE EXPAND_DIMS EQUAL NOT_EQUAL LOG SUM SQRT RSQRT SHAPE POW ARG_MIN
+FAKE_QUANT REDUCE_PROD REDUCE_MAX PACK LOGICAL_OR ONE_HOT LOGICAL_AND LOGICAL_NOT UNPACK REDUCE_MIN FLOOR_DIV
+REDUCE_ANY SQUARE ZEROS_LIKE FILL FLOOR_MOD RANGE RESIZE_NEAREST_NEIGHBOR LEAKY_RELU SQUARED_DIFFERENCE
+MIRROR_PAD ABS SPLIT_V UNIQUE CEIL REVERSE_V2 ADD_N GATHER_ND COS WHERE RANK ELU REVERSE_SEQUENCE MATRIX_DIAG
+QUANTIZE MATRIX_SET_DIAG ROUND HARD_SWISH IF WHILE NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 SCATTER_ND
+SELECT_V2 DENSIFY SEGMENT_SUM BATCH_MATMUL PLACEHOLDER_FOR_GREATER_OP_CODES CUMSUM CALL_ONCE BROADCAST_TO
+RFFT2D CONV_3D IMAG REAL COMPLEX_ABS HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_SIZE REDUCE_ALL
+CONV_3D_TRANSPOSE VAR_HANDLE READ_VARIABLE ASSIGN_VARIABLE BROADCAST_ARGS RANDOM_STANDARD_NORMAL BUCKETIZE
+RANDOM_UNIFORM MULTINOMIAL GELU DYNAMIC_UPDATE_SLICE RELU_0_TO_1 UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_MAX
+UNSORTED_SEGMENT_SUM ATAN2 UNSORTED_SEGMENT_MIN SIGN BITCAST BITWISE_XOR RIGHT_SHIFT STABLEHLO_LOGISTIC
+STABLEHLO_ADD STABLEHLO_DIVIDE STABLEHLO_MULTIPLY STABLEHLO_MAXIMUM STABLEHLO_RESHAPE STABLEHLO_CLAMP
+STABLEHLO_CONCATENATE STABLEHLO_BROADCAST_IN_DIM STABLEHLO_CONVOLUTION STABLEHLO_SLICE STABLEHLO_CUSTOM_CALL
+STABLEHLO_REDUCE STABLEHLO_ABS STABLEHLO_AND STABLEHLO_COSINE STABLEHLO_EXPONENTIAL STABLEHLO_FLOOR
+STABLEHLO_LOG STABLEHLO_MINIMUM STABLEHLO_NEGATE STABLEHLO_OR STABLEHLO_POWER STABLEHLO_REMAINDER
+STABLEHLO_RSQRT STABLEHLO_SELECT STABLEHLO_SUBTRACT STABLEHLO_TANH STABLEHLO_SCATTER STABLEHLO_COMPARE
+STABLEHLO_CONVERT STABLEHLO_DYNAMIC_SLICE STABLEHLO_DYNAMIC_UPDATE_SLICE STABLEHLO_PAD STABLEHLO_IOTA
+STABLEHLO_DOT_GENERAL STABLEHLO_REDUCE_WINDOW STABLEHLO_SORT STABLEHLO_WHILE STABLEHLO_GATHER
+STABLEHLO_TRANSPOSE DILATE STABLEHLO_RNG_BIT_GENERATOR REDUCE_WINDOW STABLEHLO_COMPOSITE STABLEHLO_SHIFT_LEFT
+STABLEHLO_CBRT STABLEHLO_CASE
+""".split()
+)
+"""Builtin operators by their code."""
+
+DTYPES: tuple[str, ...] = tuple(
+    """
+float32 float16 int32 uint8 int64 str bool int16 complex64 int8 float64 complex128 uint64 resource variant uint32
+uint16 int4 bfloat16 int2 uint4 float8_e4m3fn float8_e5m2
+""".split()
+)
+"""Number formats by their code, as numpy calls them where it has them."""
+
+ACTIVATIONS = ("", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
+"""Activations that an operator may apply to its result."""
+
+_CONV = (("padding", "i8", 0), ("stride_w", "i32", 0), ("stride_h", "i32", 0))
+_FUSED = (("fused", "i8", 0),)
+_KEEP = (("keepdims", "bool", False),)
+
+OPTIONS: dict[str, tuple[tuple[str, str, Any], ...]] = {
+    "CONV_2D": (*_CONV, *_FUSED, ("dilation_w", "i32", 1), ("dilation_h", "i32", 1)),
+    "DEPTHWISE_CONV_2D": (
+        *_CONV,
+        ("multiplier", "i32", 0),
+        *_FUSED,
+        ("dilation_w", "i32", 1),
+        ("dilation_h", "i32", 1),
+    ),
+    "TRANSPOSE_CONV": (*_CONV, *_FUSED),
+    "AVERAGE_POOL_2D": (*_CONV, ("filter_w", "i32", 0), ("filter_h", "i32", 0), *_FUSED),
+    "FULLY_CONNECTED": (*_FUSED, ("format", "i8", 0), ("keepdims", "bool", False)),
+    "SOFTMAX": (("beta", "f32", 0.0),),
+    "CONCATENATION": (("axis", "i32", 0), *_FUSED),
+    "ADD": _FUSED,
+    "SUB": _FUSED,
+    "MUL": _FUSED,
+    "DIV": _FUSED,
+    "L2_NORMALIZATION": _FUSED,
+    "RESIZE_BILINEAR": (
+        ("", "i32", 0),
+        ("", "i32", 0),
+        ("align_corners", "bool", False),
+        ("half_pixel", "bool", False),
+    ),
+    "RESIZE_NEAREST_NEIGHBOR": (("align_corners", "bool", False), ("half_pixel", "bool", False)),
+    "RESHAPE": (("shape", "ints", ()),),
+    "SPACE_TO_DEPTH": (("block", "i32", 0),),
+    "DEPTH_TO_SPACE": (("block", "i32", 0),),
+    "GATHER": (("axis", "i32", 0), ("batch_dims", "i32", 0)),
+    "SQUEEZE": (("axes", "ints", ()),),
+    "SPLIT": (("count", "i32", 0),),
+    "STRIDED_SLICE": (
+        ("begin_mask", "i32", 0),
+        ("end_mask", "i32", 0),
+        ("ellipsis_mask", "i32", 0),
+        ("new_axis_mask", "i32", 0),
+        ("shrink_axis_mask", "i32", 0),
+        ("offset", "bool", False),
+    ),
+    "PACK": (("count", "i32", 0), ("axis", "i32", 0)),
+    "UNPACK": (("count", "i32", 0), ("axis", "i32", 0)),
+    "LEAKY_RELU": (("alpha", "f32", 0.0),),
+    "MIRROR_PAD": (("mode", "i8", 0),),
+    "BATCH_MATMUL": (("adj_x", "bool", False), ("adj_y", "bool", False)),
+    "CUMSUM": (("exclusive", "bool", False), ("reverse", "bool", False)),
+    "GELU": (("approximate", "bool", False),),
+    "ONE_HOT": (("axis", "i32", 0),),
+    "MEAN": _KEEP,
+    "SUM": _KEEP,
+    "REDUCE_PROD": _KEEP,
+    "REDUCE_MAX": _KEEP,
+    "REDUCE_MIN": _KEEP,
+    "REDUCE_ANY": _KEEP,
+    "REDUCE_ALL": _KEEP,
+}
+"""Fields of an operator's options in their order: name, kind and default. An unnamed field is skipped."""
+
+OPTIONS["MAX_POOL_2D"] = OPTIONS["L2_POOL_2D"] = OPTIONS["AVERAGE_POOL_2D"]

@@ -1,0 +1,128 @@
+"""LiteRT: files as networks and as twins, kernel sets, quantising, failures as errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import twinnet
+from tests.needs import need_data, need_engine
+from tests.tflite_nets import small, small_tflite
+from twinnet.engines import find_engine
+from twinnet.errors import EngineError
+from twinnet.job import Job
+from twinnet.report.words import side_words
+from twinnet.result import Result
+from twinnet.trace import TraceBuilder
+
+KERNELS = ("xnnpack", "builtin", "reference")
+
+
+@pytest.fixture(autouse=True)
+def _engine() -> None:
+    need_engine("litert")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("litert") / "small.tflite"
+    path.write_bytes(small_tflite().data)
+    return path
+
+
+def _check(net: object, inputs: object, twin: object, **options: object) -> Result:
+    found = twinnet.check(net, inputs, twin, keep="none", **options)
+    assert isinstance(found, Result)
+    return found
+
+
+# -- right ones ----------------------------------------------------------------------------------------------------
+
+
+def test_a_converted_network_passes_and_is_paired() -> None:
+    module, inputs = small()
+    found = _check(module, inputs, "litert")
+    assert found.verdict == "PASS", found
+    # The two convolutions that norms were folded into, and one of these, have no counterpart.
+    assert len(found.pairs) >= 18
+    assert "kernels=xnnpack" in side_words(found.twin)
+
+
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_a_file_as_network_and_as_twin(file: Path, kernels: str) -> None:
+    found = _check(str(file), None, f"litert?kernels={kernels}")
+    assert found.verdict == "PASS", found
+    assert len(found.pairs) == 23
+    assert found.network.format == "TFLite"
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "quantize=dynamic",
+        "quantize=dynamic&kernels=builtin",
+        "quantize=weights",
+        "quantize=static",
+        "quantize=static&kernels=reference",
+        "quantize=static&activations=int16",
+    ],
+)
+def test_a_network_in_fewer_bits_passes_by_its_own_steps(way: str) -> None:
+    module, inputs = small()
+    found = _check(module, inputs, f"litert?{way}")
+    assert found.verdict == "PASS", found
+    assert found.twin.precision == "int8"
+    assert found.coverage.judged >= 15
+
+
+# -- tensors -------------------------------------------------------------------------------------------------------
+
+
+def test_watched_tensors_are_never_overwritten_memory(file: Path) -> None:
+    """Each tensor is what a run that ends there gives."""
+    net = small_tflite()
+    sample = {"args_0": np.random.default_rng(0).standard_normal((1, 3, 16, 16)).astype(np.float32)}
+    seen = {}
+    for kernels in KERNELS:
+        session = find_engine("litert").open(net, {"kernels": kernels}, None, Job(sample))
+        watch = {s.tensor for s in session.sites}
+        trace = session.trace(sample, watch, TraceBuilder())
+        assert set(trace) >= watch
+        seen[kernels] = {name: np.array(trace[name]) for name in watch}
+        session.close()
+    for name, want in seen["reference"].items():
+        for kernels in ("xnnpack", "builtin"):
+            assert np.abs(seen[kernels][name] - want).max() <= 1e-5 * max(np.abs(want).max(), 1), name
+
+
+# -- what goes wrong -----------------------------------------------------------------------------------------------
+
+
+def test_a_delegate_that_cannot_be_loaded_is_an_error(file: Path, tmp_path: Path) -> None:
+    library = tmp_path / "delegate.so"
+    library.write_bytes(b"not a library")
+    for path in (library, tmp_path / "none.so"):
+        found = _check(str(file), None, f"litert?delegate={path}")
+        assert found.verdict == "ERROR"
+        assert "delegate" in str(found)
+
+
+def test_an_abort_is_an_error(tmp_path: Path) -> None:
+    """A file whose structure is sound and whose numbers are not: whatever LiteRT does, this process lives."""
+    data = bytearray(need_data("uvq", "aggregation_net.tflite").read_bytes())
+    rng, states = np.random.default_rng(3), set()
+    for _ in range(6):
+        damaged = bytearray(data)
+        for _ in range(4):
+            damaged[len(data) - 1 - int(rng.integers(6000))] ^= 1 << int(rng.integers(8))
+        path = tmp_path / "damaged.tflite"
+        path.write_bytes(bytes(damaged))
+        try:
+            states.add(_check(str(path), None, "litert").verdict)
+        except twinnet.UsageError:
+            states.add("refused")
+        except EngineError:
+            states.add("ERROR")
+    assert states <= {"refused", "ERROR", "PASS", "FAIL"}
