@@ -1,4 +1,4 @@
-"""`twinnet` as a command that starts at once: forked from a process that has imported PyTorch, ONNX and the engines.
+"""`twinnet` as a command that starts at once: forked from a process that has imported PyTorch and ONNX.
 
 Pages of the documentation and tests of the command line run some two hundred commands; two seconds of each would be
 imports. The command is still a process of its own, with its own folder, environment, standard streams and exit code.
@@ -58,13 +58,14 @@ def warm_command(folder: Path) -> Path:
 
 def _serve(address: str, parent: int) -> None:
     import onnx  # noqa: F401
-    import onnxruntime  # noqa: F401
     import onnxscript  # noqa: F401
     import torch.export  # noqa: F401
 
     import twinnet.check
     import twinnet.cli.main  # noqa: F401
 
+    # What is forked from a process with threads may wait for ever for a lock that one of them held.
+    assert len(list(Path("/proc/self/task").iterdir())) == 1, "an import has started a thread"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who answer
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(address + ".new")

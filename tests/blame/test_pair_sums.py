@@ -96,3 +96,24 @@ def test_a_processor_without_vnni() -> None:
     assert [f.cause.fact.code if f.cause else None for f in found.findings] == ["steps.pairs"]
     assert "reduce_range=1" in repr(found)
     assert twinnet.check(net, x, "onnxruntime?quantize=static&reduce_range=1").verdict == "PASS"
+
+
+class Words(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(50, 16)
+        self.lstm = nn.LSTM(16, 24, 2, batch_first=True, bidirectional=True)
+        self.out = nn.Linear(48, 5)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return self.out(self.lstm(self.words(words))[0])
+
+
+def test_dynamic_steps_of_an_lstm_and_of_a_product() -> None:
+    torch.manual_seed(3)
+    net, x = Words().eval(), torch.randint(0, 50, (2, 9))
+    assert twinnet.check(net, x, "onnxruntime?quantize=dynamic&reduce_range=1").verdict == "PASS"
+    plain = twinnet.check(net, x, "onnxruntime?quantize=dynamic")
+    codes = {f.cause.fact.code if f.cause else "" for f in plain.findings}
+    assert codes <= {"steps.pairs"}
+    assert (plain.verdict == "FAIL") == in_16_bits()

@@ -307,7 +307,10 @@ class Problem:
 
     def drop(self, index: int, place: int = 0) -> Patch:
         """Layer `index` left out: it passes on the operand at `place`."""
-        return self.become(index, "identity", (self.layers[index].inputs[place],))
+        inputs = self.layers[index].inputs
+        if place >= len(inputs):
+            raise NotApplicable(f"{self.layers[index].label} reads nothing that it could pass on")
+        return self.become(index, "identity", (inputs[place],))
 
     def then(
         self, index: int, kind: str, constants: Mapping[str, Any] | None = None, /, **attrs: Any

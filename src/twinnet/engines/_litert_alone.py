@@ -18,7 +18,9 @@ def run_litert(model: Any, options: dict[str, str], feeds: dict[str, Any]) -> di
     sets = {"builtin": "BUILTIN_WITHOUT_DEFAULT_DELEGATES", "reference": "BUILTIN_REF"}
     resolver = getattr(litert.OpResolverType, sets.get(options.get("kernels", "xnnpack"), "AUTO"))
     delegates = [litert.load_delegate(options["delegate"])] if "delegate" in options else None
-    source: dict[str, Any] = {"model_content": model} if isinstance(model, bytes) else {"model_path": str(model)}
+    source: dict[str, Any] = (
+        {"model_content": model} if isinstance(model, bytes) else {"model_path": str(model)}
+    )
     made = litert.Interpreter(
         **source,
         num_threads=int(options.get("threads", 1)),

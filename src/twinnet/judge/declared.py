@@ -108,6 +108,8 @@ class Kept:
     """Inputs that are read with other steps than they were written with: name, written, read."""
     data: Mapping[str, Transform] = field(default_factory=dict)
     """The steps of the segment's inputs, by the network's names."""
+    dynamic: bool = False
+    """Whether it takes the steps of its data from the data."""
 
 
 class Declared:
@@ -224,7 +226,9 @@ class Declared:
                 )
         read = self._reread(part, run.pair)
         held = None if any(name == tensor for name, _, _ in read) else self.quantiser(target)
-        return Kept(network, allowed, tuple(weights), held, run.own, read, self._steps_of_data(run))
+        dynamic = any(layer.kind == "dynamic_step" for layer in part)
+        data = self._steps_of_data(run)
+        return Kept(network, allowed, tuple(weights), held, run.own, read, data, dynamic)
 
     def _steps_of_data(self, run: SegmentRun) -> dict[str, Transform]:
         """The steps that the twin holds a segment's inputs in, by the network's names."""

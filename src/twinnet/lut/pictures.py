@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, foreign_as
 from twinnet.files import whole_file
 from twinnet.lut.model import LutModel
 from twinnet.lut.png import write_png
@@ -68,14 +68,20 @@ def _depth(image: Any, path: Path) -> int:
 def read_picture(path: str | Path) -> Picture:
     """Read an image. Palettes and other colour spaces become RGB; alpha is kept apart; over 8 bits is
     refused."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image, ImageOps
 
     source = Path(path)
     if not source.is_file():
         raise UsageError(f"no such file: {source}")
+
+    def unreadable(error: BaseException) -> UsageError:
+        said = "truncated" if isinstance(error, IndexError) else f"not a readable image: {error}"
+        return UsageError(f"{source} is {said}")
+
     limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, _MAX_PIXELS
     try:
-        with warnings.catch_warnings(), Image.open(source) as image:
+        # A damaged image can fail in any way.
+        with foreign_as(unreadable), warnings.catch_warnings(), Image.open(source) as image:
             warnings.simplefilter("ignore")
             if _depth(image, source) > 8:
                 raise UsageError(
@@ -87,12 +93,6 @@ def read_picture(path: str | Path) -> Picture:
             image.load()
             ImageOps.exif_transpose(image, in_place=True)
             return _picture(image)
-    except UsageError:
-        raise
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
-        raise UsageError(f"{source} is not a readable image: {error}") from error
-    except IndexError as error:
-        raise UsageError(f"{source} is truncated") from error
     finally:
         Image.MAX_IMAGE_PIXELS = limit
 

@@ -27,6 +27,8 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     for weight in kept.weights:
         layer = problem.layers[weight.layer]
         steps = kept.data.get(layer.inputs[0] or "")
+        if steps is None and kept.dynamic:
+            steps = _own_steps(problem.tensor(weight.layer, 0))
         if weight.place != 1 or steps is None or steps.dtype not in ("int8", "uint8"):
             continue
         if layer.kind not in ("conv", "linear", "matmul", "gemm") or not bool((weight.half > 0).all()):
@@ -42,6 +44,13 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 change=lambda p, i=weight.layer, lost=lost, last=channels_last: _less(p, i, lost(last)),
                 whole=True,
             )
+
+
+def _own_steps(x: torch.Tensor) -> Transform:
+    """The steps that dynamic quantisation gives to data."""
+    low, high = min(float(x.min()), 0.0), max(float(x.max()), 0.0)
+    scale = (high - low) / 255 or 1.0
+    return Transform(scale=(scale,), zero=(round(-low / scale),), dtype="uint8")
 
 
 def _less(problem: Problem, index: int, lost: torch.Tensor) -> Patch:

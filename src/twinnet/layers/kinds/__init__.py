@@ -129,7 +129,7 @@ An operand with a star may be given as attribute of that name (Python ints or fl
 | grid_sample | x, grid | mode="linear" ("nearest", "cubic"), padding="zeros" ("border", "reflection"), align_corners=False |
 | affine_grid | theta, size* | align_corners=False |
 | **recurrent** (ONNX layout: w [dirs, gates*hidden, in], r [dirs, gates*hidden, hidden], b [dirs, 2*gates*hidden]) | | |
-| lstm | x, w, r, b?, lengths?, h0?, c0?, peephole? | direction="forward" ("reverse", "bidirectional"), layout=0 (time first), activations=None, clip=None, input_forget=False; gates iofc; outputs y, h?, c? |
+| lstm | x, w, r, b?, lengths?, h0?, c0?, peephole? | direction="forward" ("reverse", "bidirectional"), layout=0 (time first), activations=None, clip=None, input_forget=False, rounds_state=False; gates iofc; outputs y, h?, c? |
 | gru | x, w, r, b?, lengths?, h0? | as lstm, linear_before_reset=False (torch: True); gates zrh |
 | rnn | x, w, r, b?, lengths?, h0? | as lstm, activations=None ("tanh", "relu") |
 | **discrete** | | |

@@ -161,6 +161,14 @@ def _rnn(run: _Run, d: int) -> Cell:
     return lambda xw, h: [f(run.limit(run.total(d, xw, h)))]
 
 
+def _with_state(errors: Errors, r: torch.Tensor, y: torch.Tensor) -> Errors:
+    """The error of the bias, with what half a step of the state's own 255 moves the gates by."""
+    half = float(y.max().clamp(min=0) - y.min().clamp(max=0)) / 510
+    moved = (r.abs().sum(-1) * half).to(torch.float32)
+    own = torch.cat([torch.zeros_like(moved), moved], -1)
+    return (*errors[:3], own if errors[3] is None else errors[3] + own, *errors[4:])
+
+
 def _recurrent(
     name: str, cell: Callable[[_Run, int], Cell], gates: int, activations: tuple[str, ...], states: int = 1
 ) -> None:
@@ -172,6 +180,8 @@ def _recurrent(
 
     def error(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors, u: float) -> tuple[Error, ...]:
         width = inputs[1].shape[-1] + inputs[2].shape[-1]
+        if attrs.get("rounds_state") and u:
+            errors = _with_state(errors, inputs[2], outputs[0])
         return jitter_error(lambda *xs: evaluate(attrs, *xs), inputs, errors, outputs, u, width)
 
     register(Kind(name, evaluate, error))

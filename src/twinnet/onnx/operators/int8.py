@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+
 from twinnet.onnx.operators._node import Node, op
 from twinnet.onnx.operators._tensors import dtype_from_onnx
 from twinnet.onnx.operators.simple import sub_byte, target_type
-from twinnet.onnx.operators.structure import product, window
+from twinnet.onnx.operators.structure import product, recurrent, window
 
 _MS = "com.microsoft"
 
@@ -91,3 +93,22 @@ def _qgemm(node: Node) -> None:
         node.emit("gemm", operands, **attrs)
         return
     _held(node, node.emit("gemm", operands, [node.temp("y")], **attrs), 7)
+
+
+@op("DynamicQuantizeLSTM", domain=_MS)
+def _dynamic_lstm(node: Node) -> None:
+    """Weights lie transposed; the data, and the state at each step, are rounded in steps of their own range."""
+    data = node.emit("dynamic_step", [node.inputs[0]], [node.temp(n) for n in ("x", "x_scale", "x_zero")])
+    real: list[str] = []
+    for name, place, scale in (("w", 1, 8), ("r", 2, 10)):
+        integers = node.constant(place)
+        if integers is None:
+            raise NotImplementedError("weights that are computed")
+        held = node.hold(integers.transpose(1, 2).contiguous(), f"{name}_int8")
+        parts = [held, node.input(scale), node.input(scale + 1)]
+        real.append(node.emit("dequantize_linear", parts, [node.temp(name)], axis=0))
+    bias = node.input(3)
+    if bias is None:
+        directions, _, size = node.constant(1).shape
+        bias = node.hold(torch.zeros(directions, 2 * size), "b")
+    recurrent(node, "lstm", [data, *real, bias, *(node.input(i) for i in range(4, 8))], rounds_state=True)

@@ -157,13 +157,18 @@ def _upsample(node: Node) -> None:
 
 @op("LSTM", "GRU", "RNN")
 def _recurrent(node: Node) -> None:
-    extra: dict[str, Any] = {}
-    if node.op == "GRU":
+    recurrent(node, node.op.lower())
+
+
+def recurrent(node: Node, kind: str, inputs: list[str | None] | None = None, **extra: Any) -> None:
+    """Emit an `lstm`, `gru` or `rnn` with the attributes of ONNX."""
+    if kind == "gru":
         extra["linear_before_reset"] = bool(node.get("linear_before_reset", 0))
-    if node.op == "LSTM":
+    if kind == "lstm":
         extra["input_forget"] = bool(node.get("input_forget", 0))
     node.emit(
-        node.op.lower(),
+        kind,
+        inputs,
         direction=node.get("direction", "forward"),
         layout=node.get("layout", 0),
         activations=node.get("activations"),

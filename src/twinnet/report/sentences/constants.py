@@ -41,7 +41,7 @@ def _(of: str, channels: int, count: int, network: Any = None, twin: Any = None)
 
 @sentence("scaled.all")
 def _(of: str, network: float, twin: float) -> str:
-    return f"the {of} {_are(of)} {plain(twin)}x"
+    return f"the {of} {_are(of)} {f'{plain(twin)}x' if twin else 'all 0'}"
 
 
 @sentence("scaled.channel")
