@@ -349,6 +349,50 @@ def _read_command(path: Path) -> None:
     read_description(path)
 
 
+def _make_executorch(folder: Path) -> None:
+    """A program with its ETRecord, and a recording of it."""
+    import torch
+
+    import twinnet
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 4, 3), torch.nn.SiLU(), torch.nn.Flatten(), torch.nn.Linear(64, 5)
+    )
+    x = torch.randn(1, 3, 6, 6)
+    twinnet.record((net.eval(), (x,)), x, out=folder / "made", reference="executorch?threads=1")
+    for name in ("etdump.etdp", "debug_buffer.bin", "program.etrecord", "program.pte"):
+        shutil.copy(folder / "made" / "0000" / name, folder / name)
+
+
+def _read_etdump(path: Path) -> None:
+    from twinnet.inspector import Inspector
+
+    home = path.parent
+    found = Inspector(
+        etdump_path=home / "etdump.etdp",
+        buffer_path=home / "debug_buffer.bin",
+        etrecord=home / "program.etrecord",
+    )
+    found.table(200)
+    found.to_html()
+
+
+def _read_pte(path: Path) -> None:
+    import numpy as np
+
+    from twinnet.engines import find_engine
+    from twinnet.job import Job
+    from twinnet.trace import TraceBuilder
+
+    inputs = {"x": np.ones((1, 3, 6, 6), np.float32)}
+    session = find_engine("executorch").open(None, {"threads": "1"}, str(path), Job(inputs, time_limit=8.0))
+    try:
+        session.trace(inputs, {site.tensor for site in session.sites}, TraceBuilder())
+    finally:
+        session.close()
+
+
 READERS: dict[str, Reader] = {
     "onnx": Reader(_make_onnx, _inspect, "*.onnx"),
     "pt2": Reader(_make_pt2, _inspect, "*.pt2"),
@@ -362,6 +406,9 @@ READERS: dict[str, Reader] = {
     "safetensors": Reader(_make_checkpoint, _read_checkpoint, "*.safetensors"),
     "tolerances": Reader(_text("tolerances.toml", _TOLERANCES), _read_tolerances, "*.toml"),
     "command engine": Reader(_make_command, _read_command, "*.toml"),
+    "etdump": Reader(_make_executorch, _read_etdump, "*.etdp"),
+    "etrecord": Reader(_make_executorch, _read_etdump, "*.etrecord"),
+    "pte": Reader(_make_executorch, _read_pte, "*.pte"),
 }
 """Every kind of file that somebody else may have written."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from twinnet.checking.options import Advise, Limits
     from twinnet.checking.record import record
     from twinnet.errors import EngineError, TwinnetError, UsageError
+    from twinnet.inspector import Inspector, compare_results
     from twinnet.judge.tolerance import Tolerance
     from twinnet.result import Result, ResultSet, StagedResult
     from twinnet.shrink.make import repro
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Advise",
     "EngineError",
+    "Inspector",
     "Limits",
     "Result",
     "ResultSet",
@@ -39,6 +41,7 @@ __all__ = [
     "__version__",
     "check",
     "compare",
+    "compare_results",
     "diff",
     "record",
     "repro",
@@ -50,6 +53,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Advise": "twinnet.checking.options",
     "EngineError": "twinnet.errors",
+    "Inspector": "twinnet.inspector",
     "Limits": "twinnet.checking.options",
     "Result": "twinnet.result",
     "ResultSet": "twinnet.result",
@@ -59,6 +63,7 @@ _HOMES = {
     "UsageError": "twinnet.errors",
     "check": "twinnet.check",
     "compare": "twinnet.checking.compare",
+    "compare_results": "twinnet.inspector",
     "diff": "twinnet.structure",
     "record": "twinnet.checking.record",
     "repro": "twinnet.shrink.make",

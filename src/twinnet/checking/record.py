@@ -97,6 +97,7 @@ def _record(network: Any, inputs: Any, folder: Path, options: Options) -> None:
             target = folder / f"{number:04d}"
             write_tensors(target / "inputs.safetensors", {k: np.asarray(v) for k, v in sample.items()})
             session.trace(sample, watch, TraceBuilder(limits.memory or DEFAULT_MEMORY, target))
+            session.keep(target)
         side = SideInfo(
             loaded.name,
             spec.engine,

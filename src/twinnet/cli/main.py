@@ -22,6 +22,7 @@ from twinnet.cli import (
     engines,
     env,
     inspect,
+    inspect_run,
     judge,
     lut,
     record,
@@ -68,8 +69,23 @@ app = typer.Typer(
     "4 a bug in twinnet.",
 )
 
-for _verb in (check, debug, attach, repro, judge, record, compare, diff, show, inspect, engines, env, demo):
-    app.command(_verb.__name__.rpartition(".")[2])(_verb.command)
+for _verb in (
+    check,
+    debug,
+    attach,
+    repro,
+    judge,
+    record,
+    compare,
+    diff,
+    show,
+    inspect,
+    inspect_run,
+    engines,
+    env,
+    demo,
+):
+    app.command(_verb.__name__.rpartition(".")[2].replace("_", "-"))(_verb.command)
 app.add_typer(lut.app, name="lut")
 
 

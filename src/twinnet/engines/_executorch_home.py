@@ -39,10 +39,12 @@ def executorch_version() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Dumped:
-    """Where a run was recorded."""
+    """Where a run was recorded, and of what."""
 
     dump: Path
     buffer: Path
+    pte: Path | None = None
+    record: Path | None = None
 
 
 class Home:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,8 @@ from twinnet.engines._executorch_names import integer_biases, quantised_names, s
 from twinnet.engines._executorch_profile import layer_times
 from twinnet.engines.base import LayerTime, Session
 from twinnet.errors import EngineError, UsageError
-from twinnet.executorch import DebugBuffer, Record, Shown, read_dump, read_record, shown_tensors
+from twinnet.executorch import DebugBuffer, Record, Shown, read_dump, read_record, shown_tensors, tensors_of
+from twinnet.files import atomic_write
 from twinnet.job import Arrays, Job
 from twinnet.signature import Signature, TensorSpec, by_position
 from twinnet.site import Site
@@ -82,7 +84,7 @@ class _ProgramSession(Session):
             outputs, dumped = self._home.run(pte, arguments, method=self._method, dump=True)
         assert dumped is not None
         shown = shown_tensors(read_dump(dumped.dump).executions[-1], record, self._method)
-        self._keep(dumped)
+        self._keep(replace(dumped, pte=pte, record=None if record is None else record.path))
         return outputs, shown, DebugBuffer(dumped.buffer)
 
     def _keep(self, dumped: Dumped) -> None:
@@ -91,6 +93,21 @@ class _ProgramSession(Session):
         if before is not None:
             before.dump.unlink(missing_ok=True)
             before.buffer.unlink(missing_ok=True)
+
+    def keep(self, folder: Path) -> None:
+        """The last recording with its program and ETRecord, as ExecuTorch writes them; of the buffer the used part."""
+        last = getattr(self, "_last", None)
+        if last is None:
+            return
+        used = max(
+            (t.end for run in read_dump(last.dump).runs for v in run.values for t in tensors_of(v)), default=0
+        )
+        atomic_write(folder / "etdump.etdp", last.dump.read_bytes())
+        with last.buffer.open("rb") as file:
+            atomic_write(folder / "debug_buffer.bin", file.read(used))
+        for path in (last.pte, last.record):
+            if path is not None:
+                atomic_write(folder / f"program{path.suffix}", path.read_bytes())
 
     @cached_property
     def _first(self) -> tuple[Shown, ...]:

@@ -183,6 +183,9 @@ class Session(ABC):
         """Time of each step in execution order, the median of `repeats` runs; see `Abilities.profile`."""
         raise EngineError(f"{self.engine} does not measure times per layer", stage="profile")
 
+    def keep(self, folder: Path) -> None:  # noqa: B027 - most engines write nothing themselves
+        """Put what the engine itself recorded of the last `trace` into the folder of a sample."""
+
     def close(self) -> None:  # noqa: B027 - most sessions hold nothing
         """Free what the session holds."""
 

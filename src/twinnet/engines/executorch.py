@@ -33,6 +33,8 @@ class ExecuTorchEngine(Engine):
         "threads": "a number (default: all cores)",
         "method": "a method of the file (default forward)",
         "etrecord": "the ETRecord of the file",
+        "etdump": "an ETDump that a device made with the file, which is then not run here",
+        "buffer": "the debug buffer of that ETDump",
     }
 
     def version(self) -> str:
@@ -53,9 +55,13 @@ class ExecuTorchEngine(Engine):
             threads=positive,
             method=str,
             etrecord=str,
+            etdump=str,
+            buffer=str,
         )
-        self.version()
         self._refuse_idle(chosen, file)
+        if "etdump" in chosen:
+            return self._recorded(chosen, network, job)
+        self.version()
         from twinnet.engines._executorch_home import Home
         from twinnet.engines._executorch_made import Lowering
         from twinnet.engines._executorch_session import ConvertedSession, FileSession
@@ -76,13 +82,32 @@ class ExecuTorchEngine(Engine):
             home.close()
             raise
 
+    def _recorded(self, chosen: Mapping[str, Any], network: Network | None, job: Job) -> Session:
+        """What a device recorded; ExecuTorch need not be installed here."""
+        from twinnet.engines._executorch_device import DeviceSession
+        from twinnet.executorch import DebugBuffer, read_dump, read_record
+
+        if "buffer" not in chosen:
+            raise UsageError(
+                "executorch: the tensors of an ETDump are in its debug buffer", hint="buffer=FILE"
+            )
+        record = read_record(chosen["etrecord"]) if "etrecord" in chosen else None
+        dump, buffer = read_dump(chosen["etdump"]), DebugBuffer(chosen["buffer"])
+        return DeviceSession(dump, buffer, record, chosen.get("method", "forward"), network, job)
+
     def _refuse_idle(self, chosen: Mapping[str, Any], file: str | None) -> None:
         """Refuse options that would have no effect."""
-        idle = ("delegate", "quantize", "per_channel", "taps") if file else ("method", "etrecord")
+        idle = (
+            ("delegate", "quantize", "per_channel", "taps")
+            if file
+            else ("method", "etrecord", "etdump", "buffer")
+        )
         wrong = next((key for key in idle if key in chosen), None)
         if wrong is not None:
             where = "a .pte file, which is run as it is" if file else "a network that is converted here"
             raise UsageError(f"executorch: {wrong}={chosen[wrong]} has no effect on {where}")
+        if "buffer" in chosen and "etdump" not in chosen:
+            raise UsageError("executorch: buffer has no effect without its ETDump", hint="etdump=FILE")
         if "per_channel" in chosen and "quantize" not in chosen:
             raise UsageError(
                 "executorch: per_channel has no effect on a network that is not quantised",

@@ -66,6 +66,8 @@ def parse_spec(text: str) -> Spec:
 
     >>> parse_spec("onnxruntime?opt=off:a.onnx")
     Spec(engine='onnxruntime', options={'opt': 'off'}, file='a.onnx')
+    >>> str(parse_spec("executorch:a.pte?etdump=a.etdp&buffer=a.bin"))
+    'executorch?etdump=a.etdp&buffer=a.bin:a.pte'
     >>> parse_spec("C:/nets/a.onnx").file
     'C:/nets/a.onnx'
     """
@@ -74,7 +76,11 @@ def parse_spec(text: str) -> Spec:
     head, _, file = text.partition(":")
     name, question, query = head.partition("?")
     if has_engine(name):
-        return Spec(name, _options(query, text) if question else {}, file or None)
+        options = _options(query, text) if question else {}
+        place, also, tail = file.rpartition("?")
+        if also and "=" in tail and not Path(file).exists():  # options may follow the file, too
+            file, options = place, _options(f"{query}&{tail}", text)
+        return Spec(name, options, file or None)
     engine = engine_for_file(text)
     if engine is not None:
         return Spec(engine, {}, text)

@@ -5,7 +5,7 @@ Nothing of ExecuTorch is imported or unpickled here, so files from other machine
 
 from __future__ import annotations
 
-from twinnet.executorch.dump import DebugBuffer, Dump, Run, Step, TensorAt, Value, read_dump
+from twinnet.executorch.dump import DebugBuffer, Dump, Run, Step, TensorAt, Value, read_dump, tensors_of
 from twinnet.executorch.record import Method, Node, Record, read_record
 from twinnet.executorch.shown import Shown, shown_tensors
 from twinnet.executorch.sources import Sources
@@ -25,4 +25,5 @@ __all__ = [
     "read_dump",
     "read_record",
     "shown_tensors",
+    "tensors_of",
 ]

@@ -13,7 +13,7 @@ import numpy as np
 from twinnet.errors import UsageError
 from twinnet.flat import Flat, Table
 
-__all__ = ["DebugBuffer", "Dump", "Run", "Step", "TensorAt", "Value", "read_dump"]
+__all__ = ["DebugBuffer", "Dump", "Run", "Step", "TensorAt", "Value", "read_dump", "tensors_of"]
 
 _LARGEST = 1 << 31
 _MARK = b"ED00"
@@ -56,6 +56,13 @@ class TensorAt:
         """Its number format; None for one that numpy cannot hold."""
         kind = _DTYPES.get(self.code)
         return None if kind is None else np.dtype(kind)
+
+    @property
+    def end(self) -> int:
+        """Where its bytes end in the buffer; 0 if it is not there."""
+        if self.offset is None or self.dtype is None:
+            return 0
+        return self.offset + math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
