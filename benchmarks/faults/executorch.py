@@ -17,8 +17,13 @@ from torch.nn import functional as F
 from benchmarks.faults.clean import Clean, clean_pair
 from benchmarks.faults.trial import Outcome
 from twinnet import Limits, check, record
+from twinnet.checking.case import Case, read_network
+from twinnet.checking.options import Options
+from twinnet.checking.run import run_case
+from twinnet.checking.sides import Sides
 from twinnet.engines import find_engine
 from twinnet.errors import MissingExtra, TwinnetError
+from twinnet.job import Job
 from twinnet.result import Result
 
 __all__ = ["KINDS", "installed", "run_executorch"]
@@ -65,7 +70,7 @@ def _tanh(layer: Any, rng: np.random.Generator) -> None:
 
 
 def _has_bias(layer: Any) -> bool:
-    return layer.bias is not None and float(layer.bias.abs().max()) > 1e-2
+    return layer.bias is not None and float(layer.bias.detach().abs().max()) > 1e-2
 
 
 def _padded(layer: Any) -> bool:
@@ -76,7 +81,7 @@ def _padded(layer: Any) -> bool:
 KINDS: dict[str, tuple[tuple[type, ...], Callable[[Any], bool], Plant, tuple[str, ...]]] = {
     "one channel scaled": ((nn.Conv2d, nn.Linear), lambda m: True, _channel, ("scale", "weights")),
     "one weight": ((nn.Conv2d, nn.Linear), lambda m: True, _element, ("weights",)),
-    "kernel mirrored": ((nn.Conv2d,), lambda m: m.kernel_size[-1] > 1, _mirrored, ("weights", "flip")),
+    "kernel mirrored": ((nn.Conv2d,), lambda m: m.kernel_size[-1] > 1, _mirrored, ("weights",)),
     "no bias": ((nn.Conv2d, nn.Linear), _has_bias, _no_bias, ("bias",)),
     "edges instead of zeros": ((nn.Conv2d,), _padded, _edges, ("padding",)),
     "eps": ((nn.BatchNorm2d, nn.LayerNorm), lambda m: True, _eps, ("eps",)),
@@ -135,27 +140,50 @@ def _trial(
     base = Outcome(str(network), name, f"et-{twin}"[:9], "does not run", place, wanted=causes)
     if not _matters(module, faulty, args):
         return replace(base, state="no effect")
-    delegate = "xnnpack&taps=no" if twin == "xnnpack" else "none"
+    start = time.perf_counter()
     try:
-        record((faulty, args), args, out=folder, reference=f"executorch?delegate={delegate}", limits=_ONE)
-        home = folder / "0000"
-        named = "" if twin == "alone" else f"?etrecord={home}/program.etrecord"
-        start = time.perf_counter()
-        result = check(
-            (module, args), args, f"executorch{named}:{home}/program.pte", keep="none", limits=_ONE
+        result = (
+            _delegated(module, faulty, args)
+            if twin == "xnnpack"
+            else _file(module, faulty, args, twin, folder)
         )
-        seconds = time.perf_counter() - start
     except TwinnetError:
         return base
+    seconds = time.perf_counter() - start
     assert isinstance(result, Result)
     if result.verdict == "ERROR":
         return base
-    return _scored(base, result, place, module, seconds)
+    return _scored(base, result, place, seconds)
 
 
-def _scored(base: Outcome, result: Result, place: str, module: nn.Module, seconds: float) -> Outcome:
+def _file(module: nn.Module, faulty: nn.Module, args: Any, twin: str, folder: Path) -> Result:
+    """The faulty network as a .pte, with its ETRecord or alone."""
+    record((faulty, args), args, out=folder, reference="executorch", limits=_ONE)
+    home = folder / "0000"
+    named = "" if twin == "alone" else f"?etrecord={home}/program.etrecord"
+    result = check((module, args), args, f"executorch{named}:{home}/program.pte", keep="none", limits=_ONE)
+    assert isinstance(result, Result)
+    return result
+
+
+def _delegated(module: nn.Module, faulty: nn.Module, args: Any) -> Result:
+    """The faulty network in XNNPACK, the values inside shown."""
+    options = Options(keep="none", limits=_ONE)
+    network, feed = read_network((module, args), args, options)
+    other, _ = read_network((faulty, args), args, options)
+    job = Job(feed.samples[0], feed.samples, threads=1)
+    twin = find_engine("executorch").open(other, {"delegate": "xnnpack"}, None, job)
+    case = Case.of(network, feed, twin, options)
+    sides = Sides(case)
+    try:
+        return run_case(case, sides).result
+    finally:
+        sides.close()
+
+
+def _scored(base: Outcome, result: Result, place: str, seconds: float) -> Outcome:
     """Whether the planted layer is in the first finding's segment, and is the one it names."""
-    planted = {label.split(" ")[0] for label in (place,)}
+    planted = {place}
     segments = [
         {
             label.rpartition(" ")[0]
