@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.bar import Bar
 from benchmarks.faults.clean import Clean, clean_pairs
 from benchmarks.faults.edit import INJECTORS
+from benchmarks.faults.litert import run_litert
 from benchmarks.faults.networks import Subject, subjects
 from benchmarks.faults.tables import run_tables
 from benchmarks.faults.trial import Outcome, plant, run_trial
@@ -23,6 +24,8 @@ __all__ = ["Report", "run_all"]
 _TWINS = ("file", "opaque", "fused", "opaque")
 _TABLES = 4
 """One trial in so many is planted in a network of lookup tables."""
+_LITERT = 10
+"""One trial in so many is planted in a TFLite file."""
 _MOST = 3
 """Rounds for each trial that is wanted: some faults change nothing, or give a network that does not run."""
 
@@ -141,7 +144,8 @@ def run_all(
 ) -> Report:
     """Faults in turn, networks at random, every second twin opaque, until so many trials count.
 
-    A quarter of them are faults in lookup tables; `only` names networks ("tables" among them), `faults` kinds.
+    A quarter of them are faults in lookup tables, a tenth in TFLite files; `only` names networks ("tables" and "litert"
+    among them), `faults` kinds.
     """
     rng = np.random.default_rng(seed)
     outcomes: list[Outcome] = []
@@ -154,7 +158,13 @@ def run_all(
             found, checked = run_tables(share, seed, folder, clean, show)
             outcomes += found
             pairs += checked
-        known = [] if list(only) == ["tables"] else list(subjects(folder, only))
+        if not faults and (not only or "litert" in only):
+            share = trials if list(only) == ["litert"] else trials // _LITERT
+            found, checked = run_litert(share, seed, folder, clean, show)
+            outcomes += found
+            pairs += checked
+        alone = len(only) == 1 and only[0] in ("tables", "litert")
+        known = [] if alone else list(subjects(folder, only))
         names = [n for n in INJECTORS if not faults or any(f in n for f in faults)]
         counted = sum(o.state == "scored" for o in outcomes)
         for number in range(_MOST * trials if known and names else 0):
