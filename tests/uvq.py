@@ -24,7 +24,9 @@ class AggregationNet(nn.Module):
         self.linear1 = nn.Linear(256, 1)
 
     def forward(self, content: Tensor, distortion: Tensor) -> Tensor:
-        pooled = [nn.functional.adaptive_avg_pool2d(x.permute(0, 3, 1, 2), (4, 4)) for x in (content, distortion)]
+        pooled = [
+            nn.functional.adaptive_avg_pool2d(x.permute(0, 3, 1, 2), (4, 4)) for x in (content, distortion)
+        ]
         x = torch.relu(self.ln1(self.conv1(torch.cat(pooled, 1))))
         x = nn.functional.max_pool2d(x, 4).flatten(1)
         return torch.tanh(self.linear1(x)) * 2.0 + 3.0

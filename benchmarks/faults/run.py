@@ -15,6 +15,7 @@ from benchmarks.bar import Bar
 from benchmarks.faults.clean import Clean, clean_pairs
 from benchmarks.faults.edit import INJECTORS
 from benchmarks.faults.executorch import installed, run_executorch
+from benchmarks.faults.litert import run_litert
 from benchmarks.faults.networks import Subject, subjects
 from benchmarks.faults.tables import run_tables
 from benchmarks.faults.trial import Outcome, plant, run_trial
@@ -24,6 +25,8 @@ __all__ = ["Report", "run_all"]
 _TWINS = ("file", "opaque", "fused", "opaque")
 _TABLES = 4
 """One trial in so many is planted in a network of lookup tables."""
+_LITERT = 10
+"""One trial in so many is planted in a TFLite file."""
 _LOWERED = 15
 """One in so many is a program that ExecuTorch lowered, where it is installed: each takes seconds to convert."""
 _MOST = 3
@@ -144,8 +147,8 @@ def run_all(
 ) -> Report:
     """Faults in turn, networks at random, every second twin opaque, until so many trials count.
 
-    A quarter of them are faults in lookup tables, and some in programs of ExecuTorch; `only` names networks ("tables"
-    and "executorch" among them), `faults` kinds.
+    A quarter of them are faults in lookup tables, a tenth in TFLite files, and some in programs of ExecuTorch; `only`
+    names networks ("tables", "litert" and "executorch" among them), `faults` kinds.
     """
     rng = np.random.default_rng(seed)
     outcomes: list[Outcome] = []
@@ -158,12 +161,18 @@ def run_all(
             found, checked = run_tables(share, seed, folder, clean, show)
             outcomes += found
             pairs += checked
+        if not faults and (not only or "litert" in only):
+            share = trials if list(only) == ["litert"] else trials // _LITERT
+            found, checked = run_litert(share, seed, folder, clean, show)
+            outcomes += found
+            pairs += checked
         if not faults and (not only or "executorch" in only) and installed():
             share = trials if list(only) == ["executorch"] else trials // _LOWERED
             found, checked = run_executorch(share, seed, folder, clean, show)
             outcomes += found
             pairs += checked
-        known = [] if list(only) in (["tables"], ["executorch"]) else list(subjects(folder, only))
+        alone = len(only) == 1 and only[0] in ("tables", "litert", "executorch")
+        known = [] if alone else list(subjects(folder, only))
         names = [n for n in INJECTORS if not faults or any(f in n for f in faults)]
         counted = sum(o.state == "scored" for o in outcomes)
         for number in range(_MOST * trials if known and names else 0):

@@ -21,6 +21,7 @@ from twinnet.errors import EngineError, UsageError, machine_error
 
 __all__ = [
     "atomic_write",
+    "check_picture_size",
     "checked",
     "read_json",
     "read_toml",
@@ -50,6 +51,18 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     import tomllib
 
     return _parsed(path, what, tomllib.loads)
+
+
+_PIXELS_PER_BYTE = 8192
+"""No format packs more of them into one byte, even if all are alike."""
+
+
+def check_picture_size(path: Path, width: int, height: int) -> None:
+    """Refuse a picture whose header promises more pixels than its bytes can hold, before they take memory."""
+    if width * height > max(1 << 24, _PIXELS_PER_BYTE * path.stat().st_size):
+        raise UsageError(
+            f"{path} is damaged: it promises {width}x{height} pixels in {path.stat().st_size} bytes"
+        )
 
 
 def checked(kind: type[T], data: Any, what: str) -> T:

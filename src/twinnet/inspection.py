@@ -36,6 +36,8 @@ class Inspection:
     outputs: tuple[str, ...]
     stages: tuple[Stage, ...] = ()
     operators: Mapping[str, int] = field(default_factory=dict)
+    delegated: Mapping[str, int] = field(default_factory=dict)
+    """How many of each kind XNNPACK runs, for a TFLite file on a machine with LiteRT."""
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> str:
@@ -44,11 +46,15 @@ class Inspection:
 
 
 def inspect(
-    network: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None, trust: bool = False
+    network: Any,
+    *,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    trust: bool = False,
+    ops: bool = False,
 ) -> Inspection:
     """Describe a network. A module with known input shapes is also exported, to list operators and shapes.
 
-    `trust` lets code in a .pt2 file run.
+    `trust` lets code in a .pt2 file run. With `ops` a TFLite file is also loaded, to see what XNNPACK takes over.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
@@ -56,10 +62,45 @@ def inspect(
     {'linear': 1, 'relu': 1}
     """
     from twinnet.network import load_network
-    from twinnet.onnx.network import OnnxNetwork
 
     loaded = load_network(network, shape=shapes, trust=trust)
-    return _onnx(loaded) if isinstance(loaded, OnnxNetwork) else _torch(loaded)
+    if loaded.format == "TFLite":
+        return _tflite(loaded, ops)
+    return _onnx(loaded) if loaded.format == "ONNX" else _torch(loaded)
+
+
+def _tflite(network: Any, ops: bool) -> Inspection:
+    graph = network.model.main
+    operators = Counter(op.op for op in graph.operators)
+    notes = [f"quantised: {network.quantised}"] if network.quantised else []
+    if len(network.model.subgraphs) > 1:
+        notes.append(f"{len(network.model.subgraphs)} graphs; the first is described")
+    delegated: Counter[str] = Counter()
+    if ops:
+        from twinnet.engines.litert_ops import assignment
+        from twinnet.errors import TwinnetError
+
+        try:
+            found = assignment(network)
+        except TwinnetError as error:
+            notes.append(f"delegates are not known: {error.what.splitlines()[0]}")
+        else:
+            delegated = Counter(graph.operators[i].op for i in found.delegated)
+            parts = f"{found.pieces} piece{'' if found.pieces == 1 else 's'}"
+            notes.append(
+                f"XNNPACK runs {len(found.delegated)} of {len(graph.operators)} operators, in {parts}"
+            )
+    return Inspection(
+        network.name,
+        network.format,
+        network.parameters,
+        tuple(map(str, network.signature.inputs)),
+        tuple(map(str, network.signature.outputs)),
+        (),
+        dict(operators.most_common()),
+        dict(delegated),
+        tuple(notes),
+    )
 
 
 def _onnx(network: Any) -> Inspection:
@@ -85,6 +126,7 @@ def _onnx(network: Any) -> Inspection:
         tuple(map(str, network.signature.outputs)),
         stages if 1 < len(stages) <= 40 else (),
         dict(operators.most_common()),
+        {},
         (f"opset {opsets}, IR version {network.model.ir_version}",),
     )
 
@@ -138,6 +180,7 @@ def _torch(network: Any) -> Inspection:
         outputs,
         stages,
         dict(operators.most_common()),
+        {},
         tuple(notes),
     )
 
@@ -157,8 +200,16 @@ def render(found: Inspection, *, ops: bool = False) -> str:
             lines.append(row.rstrip())
     if ops and found.operators:
         lines.append("")
-        lines += [f"  {count:>6}  {op}" for op, count in found.operators.items()]
+        lines += [f"  {count:>6}  {op}{_by(found, op)}" for op, count in found.operators.items()]
     elif found.operators:
         total = sum(found.operators.values())
         lines.append(f"\n{grouped(total)} operators of {len(found.operators)} kinds; --ops counts them")
     return screen("\n".join(lines))
+
+
+def _by(found: Inspection, op: str) -> str:
+    """Who runs an operator of a TFLite file, where that is known."""
+    if not found.delegated:
+        return ""
+    count = found.delegated.get(op, 0)
+    return f"  (XNNPACK: {'all' if count == found.operators[op] else count or 'none'})"

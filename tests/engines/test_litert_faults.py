@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.faults.tflite_edit import TfliteEdit
 
 import twinnet
 from tests.needs import need_engine
-from tests.tflite_edit import TfliteEdit
 from tests.tflite_nets import small, small_tflite
 from twinnet.result import Result
 

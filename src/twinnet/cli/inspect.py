@@ -14,7 +14,12 @@ __all__ = ["command"]
 
 def command(
     network: o.Network,
-    ops: Annotated[bool, typer.Option("--ops", help="Count the operators of each kind.")] = False,
+    ops: Annotated[
+        bool,
+        typer.Option(
+            "--ops", help="Count the operators of each kind; of TFLite files, also those that XNNPACK runs."
+        ),
+    ] = False,
     shape: o.Shape = None,
     trust: o.Trust = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -22,5 +27,5 @@ def command(
     """List the stages, shapes, parameters and operators of a module or file."""
     from twinnet.inspection import inspect, render
 
-    found = inspect(network, shapes=o.shapes(shape), trust=trust)
+    found = inspect(network, shapes=o.shapes(shape), trust=trust, ops=ops)
     say(found.to_json() if as_json else render(found, ops=ops))

@@ -236,6 +236,11 @@ class Engine(ABC):
     as_written: ClassVar[Mapping[str, str]] = {}
     """Options under which it computes the network as written, without optimising it."""
 
+    stage: ClassVar[str] = ""
+    """The stage of `--stages` at which networks have its own format, if it is converted to in place of ONNX."""
+    making: ClassVar[tuple[str, ...]] = ()
+    """Options that say how a file of that format is made from the network, and not how it runs."""
+
     def reference(self, network: Network) -> str | None:
         """The spec that runs the network when the twin uses this engine; None: the default for its format."""
         return None
@@ -267,6 +272,10 @@ class Engine(ABC):
     def save_optimised(self, file: str, options: Mapping[str, str], target: Path, job: Job) -> str:
         """Write an ONNX file as optimised under these options; returns a description of what was written."""
         raise EngineError(f"{self.name} does not show what its optimiser makes", stage="optimise")
+
+    def save_stage(self, network: Network, options: Mapping[str, str], target: Path, job: Job) -> str:
+        """Write a network in the format of `stage`, made by these of its `making` options; says what was written."""
+        raise EngineError(f"{self.name} has no format of its own", stage="convert")
 
     @abstractmethod
     def version(self) -> str:

@@ -40,6 +40,9 @@ class LiteRtEngine(Engine):
         "calibrate": "minmax|average (static; default minmax)",
     }
 
+    stage: ClassVar[str] = "litert"
+    making: ClassVar[tuple[str, ...]] = ("quantize", "activations", "calibrate")
+
     def version(self) -> str:
         try:
             return version("ai-edge-litert")
@@ -65,16 +68,10 @@ class LiteRtEngine(Engine):
         way = Quantise.of(chosen)
         installed = self.version()
         from twinnet.engines._litert_session import LiteRtSession, Settings
-        from twinnet.tflite.ends import sample_for
 
         loaded = _tflite(network, file, job)
         if way is not None:
-            names = [label for label, _ in loaded.model.inputs]
-            samples = [
-                sample_for(loaded, network, dict(zip(names, sample.values(), strict=False)))
-                for sample in job.samples or (job.inputs,)
-            ]
-            loaded = quantised(loaded, way, samples, job)
+            loaded = _quantised(loaded, network, way, job)
         settings = Settings(
             chosen.get("kernels", "xnnpack"),
             chosen.get("threads", job.threads) or 1,
@@ -87,8 +84,27 @@ class LiteRtEngine(Engine):
 
         return Standalone(run_litert, (), "ai_edge_litert", ("ai-edge-litert",), takes_onnx=False)
 
+    def save_stage(self, network: Network, options: Mapping[str, str], target: Path, job: Job) -> str:
+        way = Quantise.of(options)
+        loaded = _tflite(network, None, job)
+        if way is not None:
+            loaded = _quantised(loaded, network, way, job)
+        target.write_bytes(loaded.data)
+        return "converted by litert-torch" if way is None else f"quantised by ai-edge-quantizer ({way.how})"
+
     def starts(self, options: Mapping[str, str]) -> tuple[str, ...]:
         return (str(options["delegate"]),) if "delegate" in options else ()
+
+
+def _quantised(loaded: TfliteNetwork, network: Network | None, way: Quantise, job: Job) -> TfliteNetwork:
+    from twinnet.tflite.ends import sample_for
+
+    names = [label for label, _ in loaded.model.inputs]
+    samples = [
+        sample_for(loaded, network, dict(zip(names, sample.values(), strict=False)))
+        for sample in job.samples or (job.inputs,)
+    ]
+    return quantised(loaded, way, samples, job)
 
 
 def _library(text: str) -> str:

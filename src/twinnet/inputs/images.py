@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from twinnet.errors import UsageError
+from twinnet.files import check_picture_size
 from twinnet.inputs.filters import OWN_FILTER, ways_to_resize
 from twinnet.inputs.layout import Layout, image_layout
 from twinnet.signature import TensorSpec, dims
@@ -201,7 +202,9 @@ def _opened(path: Path) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            return Image.open(path)
+            image = Image.open(path)
+        check_picture_size(path, *image.size)
+        return image
     except UnidentifiedImageError as error:
         raise UsageError(f"{path} cannot be read as an image", hint="is the file complete?") from error
     except _BROKEN as error:

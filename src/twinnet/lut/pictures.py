@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from twinnet.errors import UsageError, foreign_as
-from twinnet.files import whole_file
+from twinnet.files import check_picture_size, whole_file
 from twinnet.lut.model import LutModel
 from twinnet.lut.png import write_png
 
@@ -83,6 +83,7 @@ def read_picture(path: str | Path) -> Picture:
         # A damaged image can fail in any way.
         with foreign_as(unreadable), warnings.catch_warnings(), Image.open(source) as image:
             warnings.simplefilter("ignore")
+            check_picture_size(source, *image.size)
             if _depth(image, source) > 8:
                 raise UsageError(
                     f"{source} has more than 8 bits per sample, and table networks index 8-bit pixels",

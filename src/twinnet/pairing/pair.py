@@ -105,7 +105,8 @@ def pair_sites(
     # In a quantised twin the input of a quantiser is not what the next operator reads.
     quantised = graph is not None and is_quantised(twin_graph)
     hidden = raw_values(twin_graph) if quantised and twin_graph is not None else set()
-    integers = steps_of_all(twin_graph) if quantised and twin_graph is not None else {}
+    rounded = quantised and not is_quantised(graph)
+    integers = steps_of_all(twin_graph) if rounded and twin_graph is not None else {}
     seen: dict[str, str] = {}
 
     def take(tensor: str, twin: str, how: str, confidence: float, transform: Transform = IDENTITY) -> None:

@@ -177,6 +177,10 @@ class _Walk:
             if stage == "onnx" and self._network.format == "ONNX":
                 stage = "optimised"
             files = {stage: file, **files}
+        own = find_engine(spec.engine) if isinstance(spec, Spec) else None
+        if own is not None and own.stage and file and file not in files.values():
+            stage = "quantised" if getattr(load_network(file), "quantised", "") else own.stage
+            files = {stage: file, **files}
         if self._network.format == "ONNX" and "onnx" in files:
             raise UsageError("the network is already an ONNX file, so the stage onnx cannot be given")
         return files
@@ -185,13 +189,19 @@ class _Walk:
 
     def result(self) -> StagedResult:
         """Take every step."""
-        from twinnet.stages.forms import NAMES
+        from twinnet.stages.forms import names_for
 
+        names = names_for(self._twin_engine)
         start = self._forge.start()
+        if start.stage not in names:
+            raise UsageError(
+                f"a network of format {self._network.format} is not on the way to {_words(self._twin)}",
+                hint="twinnet check compares them directly",
+            )
         self._forms[start.stage] = start
         self._stages.append(Stage(start.stage, start.what, "start", file=start.file))
         self._start = self._last = start
-        for name in NAMES[NAMES.index(start.stage) + 1 :]:
+        for name in names[names.index(start.stage) + 1 :]:
             reason = self._off_the_way(name)
             if reason:
                 self._stages.append(Stage(name, state="skipped", reason=reason))
@@ -215,6 +225,9 @@ class _Walk:
             return ""
         if engine is not None and engine.takes == "network":
             return f"{engine.name} takes the network itself"
+        if name == "quantised" and engine is not None and engine.stage:
+            made = any(key in self._twin.options for key in engine.making)
+            return "" if made else "the twin is not quantised"
         if name == "quantised":
             return "no quantised file is given"
         if name == "optimised":
@@ -264,6 +277,9 @@ class _Walk:
             source = self._forms.get("onnx")
             if spec.file is None and source is not None:
                 form = replace(form, twin=str(replace(spec, file=source.file)))
+            if engine.stage and spec.file is None:
+                how = {k: v for k, v in spec.options.items() if k not in engine.making}
+                form = replace(form, twin=str(Spec(spec.engine, how, last.file)))
             form = replace(form, keeps_names=engine.takes == "onnx")
         before = self._compare("engine", last, form)
         what = f"the twin: {_words(spec)}"

@@ -19,12 +19,25 @@ from twinnet.trust import trusting
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
+    from twinnet.engines.base import Engine
     from twinnet.network import Network
 
-__all__ = ["NAMES", "Forge", "Form", "holds", "names_between"]
+__all__ = ["NAMES", "Forge", "Form", "holds", "names_between", "names_for"]
 
 NAMES = ("eager", "exported", "decomposed", "onnx", "optimised", "quantised", "engine")
 """The stages in order."""
+
+
+def names_for(engine: Engine | None) -> tuple[str, ...]:
+    """The stages on the way to an engine: one with a format of its own has that in place of ONNX.
+
+    >>> names_for(find_engine("litert"))
+    ('eager', 'exported', 'decomposed', 'litert', 'quantised', 'engine')
+    """
+    if engine is None or not engine.stage:
+        return NAMES
+    return tuple(engine.stage if n == "onnx" else n for n in NAMES if n != "optimised")
+
 
 Sample = Mapping[str, np.ndarray]
 
@@ -45,17 +58,26 @@ class Form:
     origin: Mapping[str, str] = field(default_factory=dict)
     keeps_names: bool = False
     inputs: Mapping[str, str] = field(default_factory=dict)
+    source: Any = None
+    """The network whose samples it is fed with, where its own inputs have another form (TFLite)."""
 
     @cached_property
     def values(self) -> frozenset[str]:
         """The names of all its values."""
         if hasattr(self.network, "exported") and self.origin:
             return frozenset(n.name for n in self.network.exported().graph.nodes)
-        return frozenset(_operators(self.file)) if self.file else frozenset()
+        return (
+            frozenset(_operators(self.file)) if self.file and self.network.format == "ONNX" else frozenset()
+        )
 
     def feed(self, sample: Sample) -> dict[str, np.ndarray]:
         """A sample under this form's names, without inputs that it does not take."""
-        return {theirs: sample[ours] for ours, theirs in self.inputs.items() if ours in sample}
+        named = {theirs: sample[ours] for ours, theirs in self.inputs.items() if ours in sample}
+        if self.source is None:
+            return named
+        from twinnet.tflite.ends import sample_for
+
+        return sample_for(self.network, self.source, named)
 
 
 def names_between(before: Form, after: Form) -> dict[str, str] | None:
@@ -101,12 +123,12 @@ class Forge:
 
     def start(self) -> Form:
         """The network itself, at the stage of its format."""
-        stage = {"ONNX": "onnx", "exported program": "exported"}.get(self.network.format, "eager")
-        if stage == "onnx":
+        form = self.network.format
+        stage = {"ONNX": "onnx", "TFLite": "litert", "exported program": "exported"}.get(form, "eager")
+        if stage in ("onnx", "litert"):
             path = self.network.path
-            return Form(
-                stage, "the given ONNX file", self.network, "", str(path or ""), inputs=dict(self._same)
-            )
+            words = f"the given {form} file"
+            return Form(stage, words, self.network, "", str(path or ""), inputs=dict(self._same))
         if stage == "exported":
             trunk = self._program
             origin = {n.name: n.name for n in trunk.graph.nodes}
@@ -115,6 +137,9 @@ class Forge:
 
     def make(self, stage: str, before: Mapping[str, Form]) -> Form:
         """The form of a stage; EngineError where it cannot be made. `before` are the forms made so far."""
+        engine = find_engine(self.twin.engine) if hasattr(self.twin, "engine") else None
+        if engine is not None and engine.stage and stage in (engine.stage, "quantised"):
+            return self._own_format(engine, stage)
         return getattr(self, f"_{stage}")(before)
 
     # -- torch ---------------------------------------------------------------------------------------------------
@@ -228,6 +253,17 @@ class Forge:
     def _quantised(self, before: Mapping[str, Form]) -> Form:
         return self._file("quantised", "the given quantised file", Path(self.given["quantised"]))
 
+    def _own_format(self, engine: Engine, stage: str) -> Form:
+        """The network in the format of the twin's engine, as it is or quantised."""
+        given = self.given.get(stage)
+        if given is not None:
+            made = self._file(stage, "the given file", Path(given), form=engine.formats[0])
+            return replace(made, source=self.network)
+        options = {k: v for k, v in self.twin.options.items() if k in engine.making}
+        path = self.folder / f"{stage}{engine.suffixes[0]}"
+        what = engine.save_stage(self.network, options if stage == "quantised" else {}, path, self.job)
+        return replace(self._file(stage, what, path, form=engine.formats[0]), source=self.network)
+
     def _file(
         self,
         stage: str,
@@ -237,12 +273,13 @@ class Forge:
         origin: Mapping[str, str] | None = None,
         *,
         keeps_names: bool = False,
+        form: str = "ONNX",
     ) -> Form:
         from twinnet.network import load_network
 
         network = load_network(path, name=self.network.name)
-        if network.format != "ONNX":
-            raise UsageError(f"{path} is not an ONNX file", hint=f"the stage {stage} is one")
+        if network.format != form:
+            raise UsageError(f"{path} is not of the format {form}", hint=f"the stage {stage} is")
         names = inputs or _by_position(self.sample, [s.name for s in network.signature.inputs])
         twin = str(replace(reference_spec(network), file=str(path)))
         return Form(stage, what, network, twin, str(path), origin or {}, keeps_names, names)

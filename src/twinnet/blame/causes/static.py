@@ -61,13 +61,16 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     ours, theirs = problem.layers, problem.twin.layers
     match = difflib.SequenceMatcher(a=[x.kind for x in ours], b=[x.kind for x in theirs], autojunk=False)
     names: dict[str, str] = {}
+    left_out: dict[str, str | None] = {}
     for what, a, b, c, d in match.get_opcodes():
         if what in ("equal", "replace") and b - a == d - c:
             for i, j in zip(range(a, b), range(c, d)):
                 names.update({t: o for o, t in zip(ours[i].outputs, theirs[j].outputs) if t})
-                yield from _compare(problem, i, ours[i], theirs[j], names)
+                yield from _compare(problem, i, ours[i], theirs[j], names, left_out)
         elif what == "delete":
             for i in range(a, b):
+                source = next((n for n in ours[i].inputs if n not in problem.constants), None)
+                left_out[ours[i].outputs[0]] = left_out.get(source or "", source)
                 yield _dropped(problem, i)
         elif what == "insert":
             yield from _inserted(problem, a, theirs[c:d], names)
@@ -108,7 +111,12 @@ def _group(kind: str) -> str:
 
 
 def _compare(
-    problem: Problem, i: int, our: Layer, their: Layer, names: dict[str, str]
+    problem: Problem,
+    i: int,
+    our: Layer,
+    their: Layer,
+    names: dict[str, str],
+    left_out: dict[str, str | None],
 ) -> Iterator[Candidate]:
     assert problem.twin is not None
     constants = problem.twin.constants
@@ -160,7 +168,9 @@ def _compare(
         for a, b in zip(our.inputs, inputs)
         if a is not None and b is not None and a in problem.constants and b in constants
     )
-    turned = sorted(varying) == sorted(theirs) or fixed
+    # What reads across a layer that the twin leaves out reads the same operands.
+    across = [left_out.get(n, n) for n in varying] == theirs
+    turned = sorted(varying) == sorted(theirs) or (fixed and not across)
     if len(inputs) == len(our.inputs) > 1 and (
         our.inputs != inputs
         and ((turned and varying != theirs) or _moved(our.inputs, inputs, problem, constants, fixed))
