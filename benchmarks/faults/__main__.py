@@ -16,7 +16,7 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--networks", default="", help="only these, separated by commas (tables: lookup tables)"
+        "--networks", default="", help="only these, separated by commas (also: tables, executorch)"
     )
     parser.add_argument("--faults", default="", help="only faults whose name contains one of these")
     parser.add_argument("--no-clean", action="store_true", help="skip the clean pairs")

@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.bar import Bar
 from benchmarks.faults.clean import Clean, clean_pairs
 from benchmarks.faults.edit import INJECTORS
+from benchmarks.faults.executorch import installed, run_executorch
 from benchmarks.faults.litert import run_litert
 from benchmarks.faults.networks import Subject, subjects
 from benchmarks.faults.tables import run_tables
@@ -26,6 +27,8 @@ _TABLES = 4
 """One trial in so many is planted in a network of lookup tables."""
 _LITERT = 10
 """One trial in so many is planted in a TFLite file."""
+_LOWERED = 15
+"""One in so many is a program that ExecuTorch lowered, where it is installed: each takes seconds to convert."""
 _MOST = 3
 """Rounds for each trial that is wanted: some faults change nothing, or give a network that does not run."""
 
@@ -144,8 +147,8 @@ def run_all(
 ) -> Report:
     """Faults in turn, networks at random, every second twin opaque, until so many trials count.
 
-    A quarter of them are faults in lookup tables, a tenth in TFLite files; `only` names networks ("tables" and "litert"
-    among them), `faults` kinds.
+    A quarter of them are faults in lookup tables, a tenth in TFLite files, and some in programs of ExecuTorch; `only`
+    names networks ("tables", "litert" and "executorch" among them), `faults` kinds.
     """
     rng = np.random.default_rng(seed)
     outcomes: list[Outcome] = []
@@ -163,7 +166,12 @@ def run_all(
             found, checked = run_litert(share, seed, folder, clean, show)
             outcomes += found
             pairs += checked
-        alone = len(only) == 1 and only[0] in ("tables", "litert")
+        if not faults and (not only or "executorch" in only) and installed():
+            share = trials if list(only) == ["executorch"] else trials // _LOWERED
+            found, checked = run_executorch(share, seed, folder, clean, show)
+            outcomes += found
+            pairs += checked
+        alone = len(only) == 1 and only[0] in ("tables", "litert", "executorch")
         known = [] if alone else list(subjects(folder, only))
         names = [n for n in INJECTORS if not faults or any(f in n for f in faults)]
         counted = sum(o.state == "scored" for o in outcomes)

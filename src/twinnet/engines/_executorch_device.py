@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.engines._executorch_names import same_names
+from twinnet.engines._executorch_names import counted_names, same_names
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError
 from twinnet.executorch import DebugBuffer, Dump, Record, Shown, shown_tensors
@@ -78,10 +78,14 @@ class DeviceSession(Session):
 
     @cached_property
     def provenance(self) -> Mapping[str, str] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if self._record is None or not hasattr(self._network, "exported"):
+        if not hasattr(self._network, "exported"):
             return None
         program = self._network.exported(self._job.inputs)
-        return None if program is None else same_names(program, self._record)
+        if program is None:
+            return None
+        return (
+            counted_names(program, self.sites) if self._record is None else same_names(program, self._record)
+        )
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         found = {s.site.tensor: s for s in self._shown[self._index(inputs)]}
@@ -103,7 +107,7 @@ class DeviceSession(Session):
 def _notes(record: Record | None, shown: Sequence[Shown]) -> tuple[str, ...]:
     said = ["the device's inputs are not in its recording: they are taken to be those of the check"]
     if record is None:
-        said.append("no ETRecord was given: tensors are paired by their values (etrecord=FILE)")
+        said.append("no ETRecord was given: tensors are paired by their order and values (etrecord=FILE)")
     if all(s.site.role == "output" for s in shown):
         said.append("the device recorded program outputs only: the fault can be seen, but not placed")
     return tuple(said)

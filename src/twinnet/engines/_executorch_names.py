@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twinnet.executorch import Record
+from twinnet.site import Site
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -12,8 +14,22 @@ if TYPE_CHECKING:
 
     from twinnet.layers import Graph
 
-__all__ = ["integer_biases", "quantised_names", "same_names"]
+__all__ = ["counted_names", "integer_biases", "quantised_names", "same_names"]
 
+_KERNELS = {
+    "conv1d": "convolution",
+    "conv2d": "convolution",
+    "conv3d": "convolution",
+    "conv_transpose2d": "convolution",
+    "linear": "addmm",
+    "batch_norm": "_native_batch_norm_legit_no_training",
+    "layer_norm": "native_layer_norm",
+    "group_norm": "native_group_norm",
+    "silu": "mul",
+    "softmax": "_softmax",
+    "log_softmax": "_log_softmax",
+}
+"""The kernel that gives an operator's result, where it is called otherwise."""
 _NORMS = ("aten._native_batch_norm_legit_no_training.default", "aten.batch_norm.default")
 
 
@@ -57,6 +73,35 @@ def same_names(program: ExportedProgram, record: Record) -> dict[str, str]:
             if layer is not None and layer.op == node.op.split(".")[1] and layer.module == node.module:
                 found[name] = name
     return found
+
+
+def counted_names(program: ExportedProgram, sites: Sequence[Site]) -> dict[str, str]:
+    """Values of a program without an ETRecord by those of the network: the first convolution of a shape is the first.
+
+    Lowering keeps the order of operators, so the k-th of a kind and shape is the k-th, if both sides have as many. A
+    delegate may run them in another order; then nothing is known.
+    """
+    from twinnet.layers.read_fx import read_fx
+
+    if any(site.op == "delegate" for site in sites):
+        return {}
+    graph = read_fx(program)
+    ours: dict[tuple[str, int, object], list[str]] = {}
+    for layer in graph:
+        for index, name in enumerate(layer.outputs):
+            if name and not name.startswith(f"{layer.node}."):
+                kernel = _KERNELS.get(layer.op, layer.op)
+                ours.setdefault((kernel, index, graph.shapes.get(name)), []).append(name)
+    theirs: dict[tuple[str, int, object], list[str]] = {}
+    for site in sites:
+        if site.role != "output":
+            theirs.setdefault((site.op, site.index, site.shape), []).append(site.tensor)
+    return {
+        twin: name
+        for key, names in ours.items()
+        if len(theirs.get(key, ())) == len(names)
+        for name, twin in zip(names, theirs[key])
+    }
 
 
 def integer_biases(graph: Graph) -> Graph:

@@ -13,7 +13,7 @@ import numpy as np
 
 from twinnet.engines._executorch_home import Dumped, Home, executorch_version
 from twinnet.engines._executorch_made import Lowering, Made, exported_program, make, make_tapped, taps_of
-from twinnet.engines._executorch_names import integer_biases, quantised_names, same_names
+from twinnet.engines._executorch_names import counted_names, integer_biases, quantised_names, same_names
 from twinnet.engines._executorch_profile import layer_times
 from twinnet.engines.base import LayerTime, Session
 from twinnet.errors import EngineError, UsageError
@@ -343,7 +343,9 @@ class FileSession(_ProgramSession):
         )
         self._count = sum(o is not None for o in said["outputs"])
         if record is None:
-            self.notes = ("no ETRecord was given: tensors are paired by their values (etrecord=FILE)",)
+            self.notes = (
+                "no ETRecord was given: tensors are paired by their order and values (etrecord=FILE)",
+            )
 
     def _program(self, inputs: Arrays) -> tuple[Path, list[Any]]:
         values = iter(np.asarray(inputs[name]) for name in self._inputs)
@@ -365,11 +367,13 @@ class FileSession(_ProgramSession):
 
     @cached_property
     def provenance(self) -> Mapping[str, str] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Values of the exported program that the network's own export has too, by name and operator."""
-        if self._known is None or not hasattr(self._network, "exported"):
+        """Values that the network's own export has too: by name and operator, or by their order without an ETRecord."""
+        if not hasattr(self._network, "exported"):
             return None
         program = self._network.exported(self._job.inputs)
-        return None if program is None else same_names(program, self._known)
+        if program is None:
+            return None
+        return counted_names(program, self.sites) if self._known is None else same_names(program, self._known)
 
 
 def _input_names(record: Record | None, tensors: Sequence[Any]) -> list[str]:
