@@ -196,10 +196,12 @@ def _settled(
             if turned is not None:
                 kept.append(replace(pair, transform=turned))
             continue
-        if ours.shape != theirs.shape and pair.transform.is_identity and pair.how not in ("output", "stated"):
+        if ours.shape != theirs.shape and pair.transform.keeps_axes and pair.how not in ("output", "stated"):
             fitting = candidates(ours.shape, theirs.shape)
             if len(fitting) == 1:
-                pair = replace(pair, transform=fitting[0])
+                turn = fitting[0]
+                own = replace(pair.transform, perm=turn.perm, shape=turn.shape, twin_shape=turn.twin_shape)
+                pair = replace(pair, transform=own)
             elif pair.confidence < 1:
                 continue
         kept.append(pair)

@@ -42,6 +42,11 @@ class Transform:
         return self.perm is None and self.shape is None and self.scale is None and not self.pairs
 
     @property
+    def keeps_axes(self) -> bool:
+        """Whether axes stay as they are, and any may be put in another order: steps, if any, are those of all."""
+        return self.perm is None and self.shape is None and not self.pairs and len(self.scale or ()) <= 1
+
+    @property
     def is_permutation(self) -> bool:
         """Whether it only gives the axes another order."""
         return self.perm is not None and self.shape is None and self.scale is None and not self.pairs

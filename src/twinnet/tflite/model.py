@@ -16,7 +16,8 @@ from twinnet.tflite.schema import ACTIVATIONS, DTYPES, OPERATORS, OPTIONS
 __all__ = ["Model", "Operator", "Steps", "Subgraph", "Tensor", "read_model"]
 
 MAGIC = b"TFL3"
-_MOST = 1 << 40
+_MOST, _MOST_GIVEN = 1 << 31, 1 << 27
+"""Elements of a tensor, and of an input; a file that declares more is damaged."""
 _PACKED = {"int4": (4, True), "uint4": (4, False), "int2": (2, True)}
 
 
@@ -122,6 +123,10 @@ def read_model(data: bytes | memoryview, what: str = "the TFLite model") -> Mode
     graphs = tuple(_subgraph(table, codes, buffers, flat) for table in root.tables(2))
     if not graphs or not graphs[0].outputs:
         raise UsageError(f"{what} is not a network: it has no graph with outputs")
+    for index in graphs[0].inputs:
+        sizes = [n for n in graphs[0].tensors[index].shape or () if isinstance(n, int)]
+        if math.prod(sizes) > _MOST_GIVEN:
+            raise flat.damaged(f"its input {index} has the shape {'x'.join(map(str, sizes))}")
     inputs, outputs = _signature(root, graphs[0], flat)
     return Model(graphs, inputs, outputs, root.text(3), flat.size, root.number(0, "u32"))
 
