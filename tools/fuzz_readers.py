@@ -393,6 +393,31 @@ def _read_pte(path: Path) -> None:
         session.close()
 
 
+def _make_tflite(folder: Path) -> None:
+    """A converted network and its quantised form."""
+    import torch
+
+    from twinnet.engines import find_engine
+    from twinnet.job import Job
+    from twinnet.network import load_network
+
+    torch.manual_seed(0)
+    x = torch.randn(1, 3, 8, 8)
+    net = load_network((torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU()).eval(), (x,)))
+    engine, job = find_engine("litert"), Job({net.signature.inputs[0].name: x.numpy()})
+    engine.save_stage(net, {}, folder / "float.tflite", job)
+    engine.save_stage(net, {"quantize": "static"}, folder / "int8.tflite", job)
+
+
+def _read_tflite(path: Path) -> None:
+    from twinnet.tflite.network import TfliteNetwork
+    from twinnet.tflite.read import read_tflite
+    from twinnet.tflite.view import View
+
+    model = TfliteNetwork.load(path).model
+    read_tflite(model, View(model.main))
+
+
 READERS: dict[str, Reader] = {
     "onnx": Reader(_make_onnx, _inspect, "*.onnx"),
     "pt2": Reader(_make_pt2, _inspect, "*.pt2"),
@@ -406,6 +431,7 @@ READERS: dict[str, Reader] = {
     "safetensors": Reader(_make_checkpoint, _read_checkpoint, "*.safetensors"),
     "tolerances": Reader(_text("tolerances.toml", _TOLERANCES), _read_tolerances, "*.toml"),
     "command engine": Reader(_make_command, _read_command, "*.toml"),
+    "tflite": Reader(_make_tflite, _read_tflite, "*.tflite"),
     "etdump": Reader(_make_executorch, _read_etdump, "*.etdp"),
     "etrecord": Reader(_make_executorch, _read_etdump, "*.etrecord"),
     "pte": Reader(_make_executorch, _read_pte, "*.pte"),

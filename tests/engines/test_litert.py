@@ -62,9 +62,9 @@ def test_a_file_as_network_and_as_twin(file: Path, kernels: str) -> None:
     "way",
     [
         "quantize=dynamic",
-        "quantize=dynamic&kernels=builtin",
+        pytest.param("quantize=dynamic&kernels=builtin", marks=pytest.mark.slow),
         "quantize=weights",
-        "quantize=static",
+        pytest.param("quantize=static", marks=pytest.mark.slow),
         "quantize=static&kernels=reference",
         "quantize=static&activations=int16",
     ],
