@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.needs import need_data, need_engine
-from tests.tflite_nets import small_tflite
+from tests.tflite_nets import small, small_tflite
 from twinnet.engines import find_engine
 from twinnet.engines.base import Session
 from twinnet.inputs import load_inputs
@@ -18,6 +18,7 @@ from twinnet.job import Arrays, Job
 from twinnet.layers.evaluate import evaluate
 from twinnet.network import load_network
 from twinnet.network.base import Network
+from twinnet.structure import diff
 from twinnet.tflite.names import module_of
 from twinnet.trace import TraceBuilder
 
@@ -111,3 +112,11 @@ def test_a_file_beside_a_network_with_channels_first(tmp_path: Path) -> None:
         plain.close()
         seen.close()
     assert np.array_equal(want.transpose(0, 3, 1, 2), got)
+
+
+def test_a_file_is_compared_with_the_module_it_was_made_from(tmp_path: Path) -> None:
+    """Layer by layer, without running either: most are in the same place."""
+    path = tmp_path / "small.tflite"
+    path.write_bytes(small_tflite().data)
+    found = diff(small(), str(path))
+    assert len(found.changes) < 15, found

@@ -22,7 +22,7 @@ __all__ = ["diff"]
 def diff(
     a: Any, b: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None, trust: bool = False
 ) -> StructureDiff:
-    """Compare two networks of any readable format: modules, exported programs, ONNX files, lookup tables.
+    """Compare two networks of any readable format: modules, exported programs, ONNX and TFLite files, lookup tables.
 
     `trust` lets code in a .pt2 file run.
 
@@ -65,6 +65,14 @@ def _load(loaded: Network) -> tuple[str, Graph, Signature, int]:
             loaded.signature,
             loaded.parameters,
         )
+    if loaded.format == "TFLite":
+        from twinnet.pairing.quantised import folded
+        from twinnet.tflite.read import read_tflite
+        from twinnet.tflite.view import View
+
+        model = loaded.model  # type: ignore[attr-defined]
+        graph = folded(read_tflite(model, View(model.main)))
+        return loaded.name, graph, loaded.signature, loaded.parameters
     from twinnet.layers.read_fx import read_fx
 
     if any(i.dynamic for i in loaded.signature.inputs):
