@@ -7,6 +7,7 @@ import pytest
 import torch
 from benchmarks.hidden.attack import check_deployed, checked, function
 from benchmarks.hidden.nets import Classifier, Clipped, Features, Head, Lookup, picture
+from torch import nn
 
 import twinnet
 
@@ -78,3 +79,22 @@ def test_a_declared_precision_is_no_surprise() -> None:
 def test_the_limit_that_says_nothing_is_named() -> None:
     with pytest.raises(twinnet.errors.UsageError, match="atol nan is not a limit"):
         twinnet.Tolerance(atol=float("nan"))
+
+
+def test_far_from_rounding_behind_layers_that_nobody_saw() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(*(layer for _ in range(5) for layer in (nn.Linear(16, 16), nn.Tanh()))).eval()
+    for layer in net:
+        if isinstance(layer, nn.Linear):
+            nn.init.orthogonal_(layer.weight)
+    x = torch.randn(4, 16)
+
+    def far(x: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return net(torch.from_numpy(x)).numpy() * np.float32(1 + 150 * 2.0**-24)
+
+    found = twinnet.check(net, x, far)
+    assert (found.verdict, found.evidence) == ("PASS", "weak")
+    assert any(g.fact.code == "coverage.far" for g in found.guards)
+    near = twinnet.check(net, x, lambda x: net(torch.from_numpy(x)).detach().numpy())
+    assert (near.verdict, near.evidence) == ("PASS", "strong")

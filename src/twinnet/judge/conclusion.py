@@ -102,6 +102,7 @@ class _Conclusion:
             *guards.changed_by_watching(pairs),
             *guards.constant_inputs([outcome.first.sample]),
             *guards.coverage_guard(coverage),
+            *self._far(outputs, pairs),
             *plan.tolerances.idle([p.site for p in (*pairs, *outputs)]),
         ]
         found_at = findings_of(pairs, plan.lineage, [p.site.tensor for p in visibly])
@@ -120,6 +121,11 @@ class _Conclusion:
             tolerance=str(plan.tolerances),
             judged_by="layers" if plan.net.meaning is None else plan.net.meaning.name,
         )
+
+    def _far(self, outputs: list[PairResult], pairs: list[PairResult]) -> list[Guard]:
+        if self.plan.tolerances or self.plan.net.meaning is not None:
+            return []
+        return guards.far_unseen(outputs, {p.site.tensor: p for p in pairs})
 
     def _visible(self, pair: PairResult) -> bool:
         """Whether a tensor plainly differs; changes caused by watching do not count."""

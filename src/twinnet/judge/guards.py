@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = [
     "coverage_guard",
     "degenerate_data",
     "distance",
+    "far_unseen",
     "not_reached",
     "null_baseline",
     "observer_or_chance",
@@ -223,6 +224,23 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
         return float("inf")
     difference = compare(a, b)
     return float("inf") if difference.nonfinite_mismatch else difference.max_abs
+
+
+_FAR = 32.0
+"""So many times the network's own rounding is more than another order of the same sums usually makes."""
+_SEVERAL = 8
+
+
+def far_unseen(outputs: Iterable[PairResult], pairs: Mapping[str, PairResult]) -> list[Guard]:
+    """Warn of an output that rounding could explain but hardly does, at the end of layers that nobody looked into."""
+    found = []
+    for output in outputs:
+        judged = pairs.get(output.site.tensor)
+        layers = len(judged.segment) if judged is not None else 0
+        if output.status == "pass" and output.ratio is not None and output.ratio > _FAR and layers > _SEVERAL:
+            said = fact("coverage.far", output=output.site.tensor, ratio=output.ratio, layers=layers)
+            found.append(Guard("coverage", said, weakens=True))
+    return found
 
 
 def coverage_guard(coverage: Coverage) -> list[Guard]:

@@ -19,6 +19,8 @@ sayings(
         "coverage.not_judged": "{pairs} pairs could not be judged: {why}",
         "coverage.long_segment": "the longest segment judged as one has {layers} layers: small faults inside it can "
         "hide",
+        "coverage.far": "output {output} differs by {ratio:.3g} x the network's own rounding, and nothing inside the "
+        "{layers} layers before it was compared: a small fault can hide there",
         "outputs.dtype": "output {output} is {twin} in the twin, {network} in the network: code that reads it may not "
         "take that",
         "note.no_ir": "{engine} has no intermediate representation to write",
