@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.tflite.flat import Flat, Table
+from twinnet.flat import Flat, Table
 from twinnet.tflite.schema import ACTIVATIONS, DTYPES, OPERATORS, OPTIONS
 
 __all__ = ["Model", "Operator", "Steps", "Subgraph", "Tensor", "read_model"]
