@@ -43,6 +43,8 @@ few per cent (float16) or of half its size (bfloat16) would show.
 """
 
 _NARROW_BLIND = 2.0**-5
+_QUOTIENT = 1 + 2.0**-12
+"""Engines divide by the step in float32: a value half way between two integers may become either."""
 _STEPS_BLIND = 64.0
 
 _SHAPE_KINDS = {"shape", "size", "rank"}
@@ -231,7 +233,7 @@ class _Sample:
         expected = test.declared.expect(SegmentRun(pair, layers, values, self._twin, own, test.unit))
         if expected is None:
             return None
-        allowed = expected.steps.double() / test.limit
+        allowed = expected.steps.double() * _QUOTIENT / test.limit
         if expected.floor is not None:
             allowed = allowed + expected.floor
         sizes = Sizes(got, expected.value, allowed, test.unit)
