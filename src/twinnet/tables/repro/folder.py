@@ -116,7 +116,7 @@ def table_repro(seed: Seed, confidential: bool, progress: Progress) -> tuple[dic
         seed.twin,
         arrays,
         engines,
-        _SOURCES,
+        sources=_SOURCES,
     )
     return {"sentence": size, "nodes": len(network), "elements": elements}, contents
 
