@@ -41,12 +41,17 @@ def warm_command(folder: Path) -> Path:
         return place
     place.mkdir(parents=True, exist_ok=True)
     address = str(folder / "socket")
-    subprocess.Popen(
-        [sys.executable, "-m", "tests.warm", address, str(os.getpid())], cwd=Path(__file__).parents[1]
+    alone = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.warm", address, str(os.getpid())],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, **alone},
     )
     for _ in range(1200):
         if Path(address).exists():
             break
+        if server.poll() is not None:
+            raise RuntimeError("the server of warm commands ended")
         time.sleep(0.1)
     else:
         raise RuntimeError("the server of warm commands did not start")
