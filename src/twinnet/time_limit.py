@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import signal
+import ctypes
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 from twinnet.errors import EngineError
 
@@ -21,19 +21,16 @@ class _Block:
     """A block with a limit. It is interrupted once its time is up, while it is armed."""
 
     def __init__(self) -> None:
-        self.armed = self.up = False
+        self.armed = False
         self.over = threading.Event()
 
 
 class _TimeUp(BaseException):
     """Not an `Exception`: code that ignores every one of those would go on."""
 
-    def __init__(self, block: _Block) -> None:
-        super().__init__()
-        self.block = block
+    block: _Block
 
 
-_blocks: list[_Block] = []
 _stuck: list[Callable[[EngineError], None]] = []
 
 
@@ -49,7 +46,7 @@ def when_stuck(call: Callable[[EngineError], None]) -> Iterator[None]:
 
 @contextmanager
 def limited(seconds: float | None, what: str) -> Iterator[None]:
-    """Raise an `EngineError` in a block that takes longer than that; only the main thread can be interrupted.
+    """Raise an `EngineError` in a block that takes longer than that; Python code can be interrupted.
 
     >>> with limited(0.05, "the count"):
     ...     while True:
@@ -64,63 +61,41 @@ def limited(seconds: float | None, what: str) -> Iterator[None]:
         return
     hint = "give it more time (--time-limit)"
     error = EngineError(f"{what} exceeded the time limit of {seconds:g} s", stage=what, hint=hint)
-    block, thread = _Block(), threading.main_thread()
-    heard = hasattr(signal, "pthread_kill") and threading.current_thread() is thread
-    watch = threading.Thread(
-        target=_watch, args=(block, seconds, thread.ident if heard else None, error), daemon=True
-    )
+    block = _Block()
+    threading.Thread(target=_watch, args=(block, seconds, threading.get_ident(), error), daemon=True).start()
     try:
-        with _listening(block) if heard else contextlib.nullcontext():
-            watch.start()
-            try:
-                block.armed = True
-                if heard and block.up:
-                    raise _TimeUp(block)
-                yield
-            finally:
-                block.armed = False
+        block.armed = True
+        yield
     except _TimeUp as raised:
         if raised.block is not block:
             raise
         raise error from None
     finally:
+        block.armed = False
         block.over.set()
 
 
-def _watch(block: _Block, seconds: float, thread: int | None, error: EngineError) -> None:
+def _watch(block: _Block, seconds: float, thread: int, error: EngineError) -> None:
     """Interrupt a thread when its time is up, again and again: it may catch even that, or be deaf for a while."""
     if block.over.wait(seconds):
         return
-    block.up = True
     for _ in range(round(_GRACE / _AGAIN)):
-        if thread is not None:
-            signal.pthread_kill(thread, signal.SIGALRM)
+        _interrupt(block, thread)
         if block.over.wait(_AGAIN):
             return
     for call in _stuck[-1:]:
         call(error)
 
 
-@contextmanager
-def _listening(block: _Block) -> Iterator[None]:
-    before = signal.signal(signal.SIGALRM, _stop)
-    _blocks.append(block)
-    try:
-        yield
-    finally:
-        _blocks.remove(block)
-        # A signal may still be on its way, and the default would end the process.
-        if before is not signal.SIG_DFL:
-            signal.signal(signal.SIGALRM, before)
+def _interrupt(block: _Block, thread: int) -> None:
+    """Raise in a thread, but not while the block is being entered or left.
+
+    No signal is sent: engines set up a stack for signals that does not always outlive them.
+    """
+    frame = sys._current_frames().get(thread)
+    if block.armed and frame is not None and frame.f_code.co_filename not in _OWN:
+        kind = type("_TimeUp", (_TimeUp,), {"block": block})
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
 
 
 _OWN = (__file__, contextlib.__file__)
-
-
-def _stop(_: int, frame: FrameType | None) -> None:
-    """Interrupt the outermost block whose time is up, but not while it is being entered or left."""
-    if frame is not None and frame.f_code.co_filename in _OWN:
-        return
-    for block in _blocks:
-        if block.up and block.armed:
-            raise _TimeUp(block)
