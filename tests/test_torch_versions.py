@@ -95,7 +95,8 @@ def private_names(file: Path) -> Iterator[str]:
 
 def test_private_names_of_torch_are_used_in_one_place() -> None:
     used = {file.relative_to(SOURCE).as_posix() for file in SOURCE.rglob("*.py") if any(private_names(file))}
-    assert used == {"torch_versions.py"}
+    # ExecuTorch's worker runs without twinnet, with the one PyTorch that ExecuTorch is built for.
+    assert used == {"torch_versions.py", "engines/_executorch_worker.py"}
 
 
 def test_what_is_stated_elsewhere_is_the_same() -> None:

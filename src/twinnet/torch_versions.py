@@ -31,6 +31,7 @@ __all__ = [
     "operator_family",
     "pytree",
     "refuse_older",
+    "register_quantised_operators",
     "registered_type",
 ]
 
@@ -132,3 +133,8 @@ def formula_functions() -> frozenset[str]:
 
 
 refuse_older(torch.__version__)
+
+
+def register_quantised_operators() -> None:
+    """Make the operators of quantised exported programs known to PyTorch."""
+    import torch.ao.quantization.fx._decomposed  # noqa: F401

@@ -115,10 +115,10 @@ def make(network: Any, inputs: Arrays, how: Lowering, home: Home, job: Job) -> M
 
     folder = cached_folder(key, build)
     if how.quantize:
-        import torch.ao.quantization.fx._decomposed  # noqa: F401 (registers the operators of the file)
-
         from twinnet.network.pt2 import load_pt2
+        from twinnet.torch_versions import register_quantised_operators
 
+        register_quantised_operators()
         program = load_pt2(folder / "quantised.pt2")
     return Made(folder, program, arguments)
 
