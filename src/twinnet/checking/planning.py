@@ -217,7 +217,7 @@ def _nearest(ours: np.ndarray, theirs: np.ndarray) -> Transform | None:
     def apart(transform: Transform) -> float:
         with np.errstate(invalid="ignore", over="ignore"):
             off = np.abs(transform.to_network(theirs).astype(np.float64) - ours)
-        return float(np.nan_to_num(off, nan=0.0, posinf=0.0).mean()) if off.size else 0.0
+        return float(off.sum(where=np.isfinite(off))) / max(off.size, 1)
 
     return min(fitting, key=apart)
 

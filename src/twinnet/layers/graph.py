@@ -10,7 +10,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Graph", "Layer"]
+__all__ = ["Graph", "Layer", "fresh_name"]
+
+
+def fresh_name(base: str, used: set[str]) -> str:
+    """A value name that is not used yet, and is from now on.
+
+    >>> used = {"x"}
+    >>> fresh_name("x", used), fresh_name("y", used), sorted(used)
+    ('x.2', 'y', ['x', 'x.2', 'y'])
+    """
+    name, count = base, 1
+    while name in used:
+        count += 1
+        name = f"{base}.{count}"
+    used.add(name)
+    return name
 
 
 @dataclass(frozen=True, slots=True)

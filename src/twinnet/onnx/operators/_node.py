@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 import torch
 
-from twinnet.layers.graph import Graph, Layer
+from twinnet.layers.graph import Graph, Layer, fresh_name
 from twinnet.onnx.operators._tensors import tensor_from_onnx
 
 __all__ = ["Node", "Scope", "Translator", "op", "translator"]
@@ -55,12 +55,7 @@ class Scope:
 
     def fresh(self, base: str) -> str:
         """A value name that the model does not use."""
-        name, count = base, 1
-        while name in self.names:
-            count += 1
-            name = f"{base}.{count}"
-        self.names.add(name)
-        return name
+        return fresh_name(base, self.names)
 
 
 class Node:

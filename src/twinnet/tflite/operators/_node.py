@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from twinnet.layers.graph import Layer
+from twinnet.layers.graph import Layer, fresh_name
 from twinnet.network.arrays import to_tensor
 from twinnet.tflite.model import Operator, Steps, Subgraph, Tensor
 from twinnet.tflite.schema import ACTIVATIONS
@@ -60,12 +60,7 @@ class Scope:
 
     def fresh(self, base: str) -> str:
         """A value name that the graph does not use."""
-        name, count = base, 1
-        while name in self.names:
-            count += 1
-            name = f"{base}.{count}"
-        self.names.add(name)
-        return name
+        return fresh_name(base, self.names)
 
     def tensor(self, index: int) -> Tensor:
         return self.graph.tensors[index]

@@ -75,29 +75,29 @@ def _padded(node: Node) -> tuple[int, ...] | None:
 
 @op("CONV_2D")
 def _conv(node: Node) -> None:
-    _, height, width, depth = node.shape(1)
+    _, _, _, depth = node.shape(1)
     channels = node.size(0, 3)
     if not depth or channels % depth:
         raise ValueError("the channels do not fit the weights")
-    dilations = (node.options["dilation_h"], node.options["dilation_w"])
-    around = _padded(node)
-    operands = [_dynamic(node, 0, 1), node.kernel(1, (0, 3, 1, 2)), node.bias(2)]
-    window = _window(node, 0, (height, width), dilations, around)
-    node.emit("conv", operands, group=channels // depth, **window)
+    _convolution(node, (0, 3, 1, 2), channels // depth)
 
 
 @op("DEPTHWISE_CONV_2D")
 def _depthwise(node: Node) -> None:
-    _, height, width, out = node.shape(1)
+    _, _, _, out = node.shape(1)
     channels = node.size(0, 3)
     if not channels or out % channels:
         raise ValueError("the channels do not fit the weights")
-    dilations = (node.options["dilation_h"], node.options["dilation_w"])
     # 1HWO to O1HW: output channel c * multiplier + m reads input channel c.
+    _convolution(node, (3, 0, 1, 2), channels)
+
+
+def _convolution(node: Node, order: tuple[int, ...], group: int) -> None:
+    _, height, width, _ = node.shape(1)
+    dilations = (node.options["dilation_h"], node.options["dilation_w"])
     around = _padded(node)
-    operands = [_dynamic(node, 0, 1), node.kernel(1, (3, 0, 1, 2)), node.bias(2)]
-    window = _window(node, 0, (height, width), dilations, around)
-    node.emit("conv", operands, group=channels, **window)
+    operands = [_dynamic(node, 0, 1), node.kernel(1, order), node.bias(2)]
+    node.emit("conv", operands, group=group, **_window(node, 0, (height, width), dilations, around))
 
 
 @op("TRANSPOSE_CONV")
