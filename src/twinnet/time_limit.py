@@ -61,6 +61,8 @@ def limited(seconds: float | None, what: str) -> Iterator[None]:
         return
     hint = "give it more time (--time-limit)"
     error = EngineError(f"{what} exceeded the time limit of {seconds:g} s", stage=what, hint=hint)
+    if seconds <= 0:
+        raise error
     block = _Block()
     threading.Thread(target=_watch, args=(block, seconds, threading.get_ident(), error), daemon=True).start()
     try:

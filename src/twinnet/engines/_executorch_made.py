@@ -13,9 +13,9 @@ import numpy as np
 
 from twinnet.cache import cached_folder, content_key
 from twinnet.engines._executorch_home import Home, executorch_version
-from twinnet.errors import EngineError, UsageError
 from twinnet.executorch import Record, Sources
 from twinnet.job import Arrays, Job
+from twinnet.network.content import exported_program
 from twinnet.scratch import scratch_folder
 from twinnet.store import write_tensors
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import Node
 
-__all__ = ["Lowering", "Made", "exported_program", "make", "make_tapped", "taps_of"]
+__all__ = ["Lowering", "Made", "make", "make_tapped", "program_of", "taps_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +64,14 @@ class Made:
         return [value if name is None else np.asarray(inputs[name]) for name, value in self.arguments]
 
 
-def exported_program(network: Any, inputs: Arrays) -> ExportedProgram:
+def program_of(network: Any, inputs: Arrays) -> ExportedProgram:
     """The network as a program; an EngineError says why there is none."""
-    if not hasattr(network, "exported"):
-        raise UsageError(
-            f"executorch converts PyTorch networks, and {network.name} is {network.format}",
-            hint="give the twin as a file: --twin executorch:FILE.pte",
-        )
-    program = network.exported(inputs)
-    if program is None:
-        raise EngineError(
-            f"torch.export could not export the network: {network.failure.what}",
-            stage="export",
-            log=network.failure.log,
-            hint=f"{network.failure.hint}; or give the twin as a file: --twin executorch:FILE.pte",
-        )
-    return program
+    return exported_program(network, inputs, "converted to ExecuTorch", "executorch:FILE.pte")
 
 
 def make(network: Any, inputs: Arrays, how: Lowering, home: Home, job: Job) -> Made:
     """Lower a network for inputs of these shapes."""
-    program = exported_program(network, inputs)
+    program = program_of(network, inputs)
     arguments = _arguments(network, program)
     samples = list(job.samples or (job.inputs,)) if how.quantize else []
     key = _key(program, how, samples)

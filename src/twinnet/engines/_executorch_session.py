@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.engines._executorch_home import Dumped, Home, executorch_version
-from twinnet.engines._executorch_made import Lowering, Made, exported_program, make, make_tapped, taps_of
+from twinnet.engines._executorch_made import Lowering, Made, make, make_tapped, program_of, taps_of
 from twinnet.engines._executorch_names import counted_names, integer_biases, quantised_names, same_names
 from twinnet.engines._executorch_profile import layer_times
 from twinnet.engines.base import LayerTime, Session
@@ -220,7 +220,7 @@ class ConvertedSession(_ProgramSession):
         if not self._how.quantize:
             return None
 
-        ours = exported_program(self._network, self._mine(self._job.inputs))
+        ours = program_of(self._network, self._mine(self._job.inputs))
         return quantised_names(ours, self._made(self._job.inputs).program)
 
     # -- inside delegates ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 from twinnet.cache import cached_folder, content_key
 from twinnet.engines import _litert_make_program
 from twinnet.engines._process import Task, start_program
-from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.errors import MissingExtra, UsageError
 from twinnet.job import Job
 from twinnet.scratch import scratch_folder
 from twinnet.tflite.network import TfliteNetwork
@@ -60,25 +60,13 @@ class Quantise:
 
 def converted(network: Any, job: Job) -> TfliteNetwork:
     """A PyTorch network as a TFLite file, by litert-torch; kept in the cache."""
-    if not hasattr(network, "exported"):
-        raise UsageError(
-            f"a network of format {network.format} cannot be converted to TFLite",
-            hint="give the twin as a file: --twin FILE.tflite",
-        )
     installed = _version("litert-torch", "litert-convert")
     import torch
 
-    from twinnet.network.content import program_content
+    from twinnet.network.content import exported_program, program_content
 
     with job.step("export"):
-        program = network.exported(job.inputs)
-    if program is None:
-        raise EngineError(
-            f"torch.export could not export the network: {network.failure.what}",
-            stage="export",
-            log=network.failure.log,
-            hint=f"{network.failure.hint}; or give the twin as a file: --twin FILE.tflite",
-        )
+        program = exported_program(network, job.inputs, "converted to TFLite", "FILE.tflite")
     key = content_key(
         "litert", torch.__version__, installed, _version("litert-converter"), *program_content(program)
     )

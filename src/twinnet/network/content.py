@@ -1,14 +1,37 @@
-"""What decides whether two exported programs are the same."""
+"""A network as an exported program, for converters, and what decides whether two of them are the same."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from twinnet.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["program_content"]
+__all__ = ["exported_program", "program_content"]
+
+
+def exported_program(
+    network: Any, inputs: Mapping[str, Any], wanted: str, file: str
+) -> torch.export.ExportedProgram:
+    """The network as a program that is to be `wanted` ("exported to ONNX"); errors suggest the twin `file` instead."""
+    if not hasattr(network, "exported"):
+        raise UsageError(
+            f"a network of format {network.format} cannot be {wanted}",
+            hint=f"give the twin as a file: --twin {file}",
+        )
+    program = network.exported(inputs)
+    if program is None:
+        raise EngineError(
+            f"torch.export could not export the network: {network.failure.what}",
+            stage="export",
+            log=network.failure.log,
+            hint=f"{network.failure.hint}; or give the twin as a file: --twin {file}",
+        )
+    return program
 
 
 def program_content(program: torch.export.ExportedProgram) -> tuple[str, str]:

@@ -19,7 +19,7 @@ import numpy as np
 from twinnet.cache import cached_folder, content_key
 from twinnet.errors import EngineError, MissingExtra, UsageError, failed, foreign_as
 from twinnet.job import Job
-from twinnet.network.content import program_content
+from twinnet.network.content import exported_program, program_content
 from twinnet.precision import UNITS
 from twinnet.progress import quiet
 from twinnet.signature import Signature, by_position
@@ -180,24 +180,12 @@ def _origin_of_file(loaded: OnnxNetwork, network: Any, job: Job) -> dict[str, Or
 
 
 def _exported(network: Any, job: Job) -> OnnxArtefact:
-    if not hasattr(network, "exported"):
-        raise UsageError(
-            f"a network of format {network.format} cannot be exported to ONNX",
-            hint="give the twin as a file: --twin FILE.onnx",
-        )
     import torch
 
     from twinnet.onnx.network import OnnxNetwork
 
     with job.step("export"):
-        program = network.exported(job.inputs)
-    if program is None:
-        raise EngineError(
-            f"torch.export could not export the network: {network.failure.what}",
-            stage="export",
-            log=network.failure.log,
-            hint=f"{network.failure.hint}; or give the twin as a file: --twin FILE.onnx",
-        )
+        program = exported_program(network, job.inputs, "exported to ONNX", "FILE.onnx")
     key = content_key("onnx", torch.__version__, _onnxscript_version(), *program_content(program))
 
     def build(folder: Path) -> None:
