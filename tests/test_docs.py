@@ -27,6 +27,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from tests.suite.project import plugin
 from tests.warm import warm_command
 
 ROOT = Path(__file__).parents[1]
@@ -89,6 +90,7 @@ class Session:
             "FILES": str(files),
             "COLUMNS": "80",
             "PYTHONWARNINGS": "ignore",
+            "PYTEST_ADDOPTS": " ".join(plugin()),
         }
 
     def do(self, block: Block) -> None:

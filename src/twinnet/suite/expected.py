@@ -63,7 +63,8 @@ def _parsed(line: str, number: int, path: Path) -> Expectation | None:
             f"{path}:{number}: {line.strip()[:80]!r} is not an expected failure",
             hint=f"case-glob | {' or '.join(_KINDS)} | reason | link",
         )
-    return Expectation(*parts, *[""] * (4 - len(parts)), number)
+    pattern, kind, reason, link = (*parts, "", "")[:4]
+    return Expectation(pattern, kind, reason, link, number)
 
 
 def compared(outcome: Outcome, expected: Iterable[Expectation]) -> Outcome:
