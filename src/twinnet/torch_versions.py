@@ -29,6 +29,7 @@ __all__ = [
     "name_of_origin",
     "notes",
     "operator_family",
+    "program_schema",
     "pytree",
     "refuse_older",
     "register_quantised_operators",
@@ -138,3 +139,11 @@ refuse_older(torch.__version__)
 def register_quantised_operators() -> None:
     """Make the operators of quantised exported programs known to PyTorch."""
     import torch.ao.quantization.fx._decomposed  # noqa: F401
+
+
+def program_schema() -> tuple[int, int]:
+    """The version of the format in which PyTorch writes exported programs."""
+    from torch._export.serde.schema import SCHEMA_VERSION
+
+    major, minor = SCHEMA_VERSION
+    return major, minor

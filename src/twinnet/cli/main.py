@@ -30,6 +30,7 @@ from twinnet.cli import (
     repro,
     show,
     suite,
+    uvq,
 )
 from twinnet.cli._screen import say
 from twinnet.cli._verbs import Verbs
@@ -83,6 +84,7 @@ for _verb in (
     show,
     inspect,
     inspect_run,
+    uvq,
     engines,
     env,
     demo,

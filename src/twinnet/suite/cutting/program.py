@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
 
 from twinnet.cache import content_key
 from twinnet.errors import EngineError
@@ -143,6 +144,6 @@ def _identity(graph: Graph, attributes: Mapping[str, Any], fed: Mapping[str, np.
             else:
                 words.append(repr(value))
         elif node.op == "call_function":
-            arguments = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: f"%{order[n]}")
+            arguments = map_arg((node.args, node.kwargs), lambda n: f"%{order[n]}")
             words.append(f"{node.target} {arguments!r}")
     return content_key(*words)
