@@ -24,6 +24,7 @@ from twinnet.cli import (
     inspect,
     inspect_run,
     judge,
+    ladder,
     lut,
     record,
     repro,
@@ -72,6 +73,7 @@ app = typer.Typer(
 
 for _verb in (
     check,
+    ladder,
     debug,
     attach,
     repro,
