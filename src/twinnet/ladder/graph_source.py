@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
 from typing import Any
 
 from twinnet.engines import find_engine, reference_spec
@@ -18,11 +19,15 @@ __all__ = ["GraphSource", "Node"]
 _MOST = 24
 
 
+@dataclass(frozen=True, slots=True)
 class Node:
     """One operator of a graph: its name, its kind, what it reads and makes, and the parameters it holds."""
 
-    def __init__(self, name: str, op: str, reads: frozenset[Any], makes: tuple[Any, ...], parameters: int) -> None:
-        self.name, self.op, self.reads, self.makes, self.parameters = name, op, reads, makes, parameters
+    name: str
+    op: str
+    reads: frozenset[Any]
+    makes: tuple[Any, ...]
+    parameters: int
 
 
 class GraphSource(Source):
@@ -58,18 +63,19 @@ class GraphSource(Source):
     def _renamed(self, part: Any, arrays: Arrays) -> Arrays:
         """Arrays under the names that a part gives its inputs."""
 
-    @cached_property
-    def places(self) -> Sequence[Place]:
-        nodes, found, start = self._nodes(), [], 0
+    def _places(self) -> Iterator[Place]:
+        nodes, start = self._nodes(), 0
+        often = Counter(n.name for n in nodes)
         for stop, _ in self._cuts:
             inside, before = nodes[start : stop + 1], nodes[:start]
             known = {n.op for n in before}
             ops = tuple(dict.fromkeys(n.op for n in inside if n.op not in known))
             own = sum(n.parameters for n in inside)
             kind = inside[0].op if len(inside) == 1 else f"{len(inside)} operators"
-            found.append(Place(nodes[stop].name, kind, own + sum(n.parameters for n in before), own, ops))
+            last = nodes[stop]
+            name = last.name if often[last.name] == 1 else f"{last.name} {last.op} #{stop}"
+            yield Place(name, kind, own + sum(n.parameters for n in before), own, ops)
             start = stop + 1
-        return tuple(found)
 
     def prefix(self, index: int) -> Cut:
         value = self._cuts[index][1]

@@ -56,7 +56,8 @@ class OnnxSource(GraphSource):
             kind = known[value.name].type.tensor_type.elem_type if value.name in known else 0
             if kind:  # some engines refuse outputs without a declared type
                 value.CopyFrom(helper.make_tensor_value_info(value.name, kind, None))
-        return OnnxNetwork(model, name=f"{self.network.name} to {outputs[0]}", path=self.network.path)
+        # Without a path: engines read the file of a network that has one.
+        return OnnxNetwork(self.network.complete(model), name=f"{self.network.name} to {outputs[0]}")
 
     def _renamed(self, part: Any, arrays: Arrays) -> Arrays:
         names = [spec.name for spec in part.signature.inputs]

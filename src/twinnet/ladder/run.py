@@ -80,9 +80,7 @@ def ladder(
         progress=progress,
     )
     with trusting(trust):
-        return ladder_with(
-            options, network, inputs, twin, at=at, sizes=sizes, way=way, out=out, tell=tell
-        )
+        return ladder_with(options, network, inputs, twin, at=at, sizes=sizes, way=way, out=out, tell=tell)
 
 
 def ladder_with(
@@ -144,7 +142,7 @@ def _source(
     return source_of(loaded, samples, at), feed.info.description
 
 
-def _specs(twin: str) -> list[Spec]:
+def _specs(twin: str) -> Sequence[Spec]:
     specs = parse_specs(twin)
     for spec in specs:
         engine = find_engine(spec.engine)

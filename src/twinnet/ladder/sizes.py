@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from twinnet.checking.case import read_network
@@ -37,17 +36,14 @@ class SizesSource(Source):
         self.network, self.samples = self._cuts[-1].network, self._cuts[-1].samples
         self._sizes = sizes
 
-    @cached_property
-    def places(self) -> Sequence[Place]:
-        found: list[Place] = []
+    def _places(self) -> Iterator[Place]:
         known: set[str] = set()
         for size, cut in zip(self._sizes, self._cuts, strict=True):
             inner = source_of(cut.network, cut.samples).places
             ops = dict.fromkeys(op for place in inner for op in place.ops if op not in known)
             known.update(ops)
             count = cut.network.parameters
-            found.append(Place(size, cut.network.name, count, count, tuple(ops)))
-        return tuple(found)
+            yield Place(size, cut.network.name, count, count, tuple(ops))
 
     def prefix(self, index: int) -> Cut:
         return self._cuts[index]

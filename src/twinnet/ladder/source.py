@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from twinnet.errors import UsageError
@@ -44,10 +45,13 @@ class Source(ABC):
     network: Network
     samples: Sequence[Arrays]
 
-    @property
-    @abstractmethod
+    @cached_property
     def places(self) -> Sequence[Place]:
         """The rungs."""
+        return tuple(self._places())
+
+    @abstractmethod
+    def _places(self) -> Iterable[Place]: ...
 
     @abstractmethod
     def prefix(self, index: int) -> Cut:

@@ -10,6 +10,7 @@ from typing import Any
 from twinnet.job import Arrays
 from twinnet.ladder.graph_source import GraphSource, Node
 from twinnet.tflite.cut import Cutter, between
+from twinnet.tflite.names import module_of
 from twinnet.tflite.network import TfliteNetwork
 
 __all__ = ["TfliteSource"]
@@ -32,7 +33,8 @@ class TfliteSource(GraphSource):
             held = [graph.tensors[t] for t in op.inputs if t >= 0 and graph.tensors[t].data is not None]
             weights = (t for t in held if t.dtype not in ("int32", "int64", "bool") or t.steps is not None)
             size = sum(math.prod(int(n) for n in t.shape or ()) for t in weights)
-            found.append(Node(graph.tensors[makes[0]].name, op.op, reads, makes, size))
+            name = graph.tensors[makes[0]].name
+            found.append(Node(module_of(name) or name, op.op, reads, makes, size))
         return found
 
     @cached_property
@@ -55,7 +57,8 @@ class TfliteSource(GraphSource):
         return TfliteNetwork(data, name=f"{self.network.name} to {name}")
 
     def _renamed(self, part: Any, arrays: Arrays) -> Arrays:
-        own = {t.name: label for label, i in self.network.model.inputs for t in [self.network.model.main.tensors[i]]}
+        tensors = self.network.model.main.tensors
+        own = {tensors[i].name: label for label, i in self.network.model.inputs}
         names = [spec.name for spec in part.signature.inputs]
         if all(own.get(name) in arrays for name in names):
             return {name: arrays[own[name]] for name in names}

@@ -1,11 +1,10 @@
-"""PyTorch modules, cut where submodules return. Nothing is exported for it, so networks that do not export are cut too."""
+"""PyTorch modules, cut where submodules return. Nothing is exported for it: it works if torch.export does not."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -30,14 +29,14 @@ class TorchSource(Source):
             # As modules again, with the names they had.
             module = torch.export.unflatten(network.program)
             network = TorchNetwork(module, example=network.unflatten(samples[0]), name=network.name)
+            names = [spec.name for spec in network.signature.inputs]
+            samples = [dict(zip(names, sample.values(), strict=True)) for sample in samples]
         self.network: Any = network
         self.samples = samples
         self._recorded = record_calls(network, samples[0])
         self._calls = self._matching(at) if at else _natural(self._recorded.root)
 
-    @cached_property
-    def places(self) -> Sequence[Place]:
-        found: list[Place] = []
+    def _places(self) -> Iterator[Place]:
         before = 0
         for call in self._calls:
             known = set(self._recorded.ops[:before])
@@ -45,9 +44,8 @@ class TorchSource(Source):
             own = sum(p.numel() for p in call.module.parameters())
             whole = call is self._recorded.root
             up_to = self.network.parameters if whole else self._recorded.parameters(call)
-            found.append(Place(call.name or "(the end)", call.kind, up_to, own, ops))
+            yield Place(call.name or "(the end)", call.kind, up_to, own, ops)
             before = call.stop
-        return tuple(found)
 
     def _matching(self, patterns: Sequence[str]) -> list[Call]:
         root = self._recorded.root

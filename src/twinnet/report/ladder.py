@@ -63,14 +63,22 @@ def conclusion(climb: Climb) -> list[tuple[str, str]]:
     if climb.bad is None:
         weak = any(r.weak for r in climb.rungs)
         rows = [("PASS", f"{climb.twin} climbs to the top: {figures.count(places, 'rung')}, none breaks")]
-        return [*rows, ("note", "* the data could hardly have shown a fault: see the run's report")] if weak else rows
+        return (
+            [*rows, ("note", "* the data could hardly have shown a fault: see the run's report")]
+            if weak
+            else rows
+        )
     bad, smallest = climb.bad, climb.smallest
     what = "breaks" if bad.verdict == "FAIL" else "cannot run"
     rows = [(bad.verdict, f"{climb.twin} {what} at {figures.clean(bad.name)} ({figures.clean(bad.kind)})")]
     if smallest is None:
-        rows.append(("alone", f"{figures.clean(bad.name)} alone does not break: only together with what is before it"))
+        rows.append(
+            ("alone", f"{figures.clean(bad.name)} alone does not break: only together with what is before it")
+        )
     elif smallest.name != bad.name:
-        rows.append(("smallest", f"{figures.clean(smallest.name)} ({figures.clean(smallest.kind)}) breaks by itself"))
+        rows.append(
+            ("smallest", f"{figures.clean(smallest.name)} ({figures.clean(smallest.kind)}) breaks by itself")
+        )
     shown = smallest or bad
     if shown.where:
         rows.append(("born in", figures.clean(shown.where)))

@@ -44,7 +44,7 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Whether a fault is in conversion or in execution, or cannot be told; `tried` are the specs that were run for it."""
+    """Whether a fault is in conversion or in execution; `tried` are the specs that were run to tell."""
 
     kind: Literal["conversion", "execution", "quantisation", "unknown"]
     sentence: str
