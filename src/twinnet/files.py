@@ -11,7 +11,10 @@ import json
 import os
 import re
 import shutil
+import struct
 import time
+import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,6 +23,7 @@ from typing import Any, BinaryIO, TypeVar
 from twinnet.errors import EngineError, UsageError, machine_error
 
 __all__ = [
+    "BAD_ARCHIVE",
     "atomic_write",
     "check_picture_size",
     "checked",
@@ -31,6 +35,18 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+BAD_ARCHIVE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    RuntimeError,
+    NotImplementedError,
+    struct.error,
+)
+"""The ways in which `zipfile` fails at a damaged archive: checksum, length, a method or password it does not have."""
 _PART = re.compile(r"^\..+\.(\d+)\.part$")
 _STAGE = ".writing"
 _LOCK = "lock"

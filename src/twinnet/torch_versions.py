@@ -32,6 +32,7 @@ __all__ = [
     "name_of_origin",
     "notes",
     "operator_family",
+    "program_schema",
     "pytree",
     "refuse_older",
     "register_quantised_operators",
@@ -160,3 +161,11 @@ def module_stack_kept() -> Iterator[None]:
         for key in [key for key in stack if key not in before]:
             del stack[key]
         raise
+
+
+def program_schema() -> tuple[int, int]:
+    """The version of the format in which PyTorch writes exported programs."""
+    from torch._export.serde.schema import SCHEMA_VERSION
+
+    major, minor = SCHEMA_VERSION
+    return major, minor
