@@ -17,6 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -86,14 +87,22 @@ def checked(kind: type[T], data: Any, what: str) -> T:
 
     Fields that are not known are ignored: a newer twinnet may have written them.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        return TypeAdapter(kind).validate_python(data)
+        return _adapter(kind).validate_python(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise UsageError(f"{what}: {place}: {first['msg']}"[:400]) from None
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    """What reads a type; making it takes longer than reading a thousand values."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def _parsed(path: Path, what: str, parse: Callable[[str], Any]) -> Any:

@@ -263,6 +263,10 @@ class Engine(ABC):
         """The options passed to `Standalone.run` for a spec with these options and this file."""
         return dict(options)
 
+    def depends_on(self, options: Mapping[str, str], file: str | None) -> tuple[str, ...]:
+        """What its results depend on besides the network, these options, the file and installed packages, in words."""
+        return ()
+
     def starts(self, options: Mapping[str, str]) -> tuple[str, ...]:
         """What these options of `standalone_options` start, load or write besides the engine itself, in words.
 
