@@ -25,6 +25,7 @@ from twinnet.cli import (
     inspect,
     inspect_run,
     judge,
+    ladder,
     lut,
     record,
     repro,
@@ -74,6 +75,7 @@ app = typer.Typer(
 
 for _verb in (
     check,
+    ladder,
     debug,
     attach,
     repro,

@@ -236,6 +236,9 @@ class Engine(ABC):
     as_written: ClassVar[Mapping[str, str]] = {}
     """Options under which it computes the network as written, without optimising it."""
 
+    calmer: ClassVar[tuple[Mapping[str, str], ...]] = ()
+    """Options under which it executes the same converted network with less optimisation, the mildest first."""
+
     stage: ClassVar[str] = ""
     """The stage of `--stages` at which networks have its own format, if it is converted to in place of ONNX."""
     making: ClassVar[tuple[str, ...]] = ()

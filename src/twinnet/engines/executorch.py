@@ -25,6 +25,7 @@ class ExecuTorchEngine(Engine):
     abilities: ClassVar[Abilities] = Abilities(capture=True, profile=True)
     packages: ClassVar[tuple[str, ...]] = ("executorch", "torchao")
     suffixes: ClassVar[tuple[str, ...]] = (".pte",)
+    calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"delegate": "none"},)
     options: ClassVar[Mapping[str, str]] = {
         "delegate": "none|xnnpack (default none: portable kernels)",
         "quantize": "static (int8, calibrated with the inputs of the check)",

@@ -31,6 +31,7 @@ class LiteRtEngine(Engine):
     suffixes: ClassVar[tuple[str, ...]] = (".tflite",)
     formats: ClassVar[tuple[str, ...]] = ("TFLite",)
     as_written: ClassVar[Mapping[str, str]] = {"kernels": "builtin"}
+    calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"kernels": "builtin"}, {"kernels": "reference"})
     options: ClassVar[Mapping[str, str]] = {
         "kernels": "xnnpack|builtin|reference (default xnnpack)",
         "threads": "a number (default 1)",

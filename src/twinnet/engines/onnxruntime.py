@@ -58,6 +58,7 @@ class OnnxRuntimeEngine(Engine):
     suffixes: ClassVar[tuple[str, ...]] = (".onnx",)
     formats: ClassVar[tuple[str, ...]] = ("ONNX",)
     as_written: ClassVar[Mapping[str, str]] = {"opt": "off"}
+    calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"opt": "off"},)
     options: ClassVar[Mapping[str, str]] = {
         "opt": "off|basic|extended|all (default all)",
         "threads": "a number (default: all cores)",
