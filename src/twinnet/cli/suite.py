@@ -66,6 +66,12 @@ def run(
             help="Where compiling engines write their IR, a folder for each case.",
         ),
     ] = None,
+    runtime_profile: Annotated[
+        Path | None,
+        typer.Option(
+            "--runtime-profile", metavar="DIR", help="Where the times of layers go, a CSV file for each case."
+        ),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="DIR", help="Report folder (default: runs/suite).")
     ] = None,
@@ -112,6 +118,7 @@ def run(
         "--twin-report": report,
         "--twin-bundle": bundle,
         "--debug-ir": debug_ir,
+        "--runtime-profile": runtime_profile,
         "-k": only,
         "-n": workers,
     }

@@ -29,6 +29,10 @@ _MORE: tuple[tuple[str, dict[str, Any]], ...] = (
         "--debug-ir",
         {"metavar": "DIR", "help": "Where compiling engines write their IR, a folder for each case."},
     ),
+    (
+        "--runtime-profile",
+        {"metavar": "DIR", "help": "Where the times of layers go, a CSV file for each case."},
+    ),
     ("--recompute-cache", {"action": "store_true", "help": "Make all artefacts and results again."}),
 )
 
