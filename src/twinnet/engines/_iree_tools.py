@@ -19,9 +19,9 @@ import onnx
 from twinnet.cache import cached_folder, content_key
 from twinnet.engines._compiled_model import tensor_types
 from twinnet.engines._iree_alone import iree_problem
-from twinnet.engines._process import Task, start_program
 from twinnet.errors import EngineError, MissingExtra, UsageError
 from twinnet.job import Job
+from twinnet.programs.start import Task, start_program
 from twinnet.scratch import scratch_folder
 
 __all__ = ["Compiler", "Module", "Node", "iree_version", "run_module", "tool", "write_inputs"]
