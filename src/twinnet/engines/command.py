@@ -230,13 +230,13 @@ class CommandSession(CompiledSession["_Built"]):
                 ) from None
             missing = [f for f in outs if f["name"] not in results]
             if missing:
-                there = sorted(str(p.relative_to(home)) for p in home.rglob("*") if p.is_file())[:12]
+                seen = sorted(str(p.relative_to(home)) for p in home.rglob("*") if p.is_file())[:12]
                 sought = Path(missing[0]["file"]).relative_to(home)
                 raise EngineError(
                     f"{found.name}: the run succeeded but wrote no file for the output {missing[0]['name']}",
                     stage="run the network",
                     log=last_words(log) or "nothing was printed",
-                    hint=f"looked for {sought}; there are: {', '.join(there)}",
+                    hint=f"looked for {sought}; there are: {', '.join(seen)}",
                 )
         return results
 

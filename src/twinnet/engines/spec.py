@@ -113,9 +113,9 @@ def parse_spec(text: str) -> Spec:
     name, question, query = head.partition("?")
     if has_engine(name):
         options = _options(query, text) if question else {}
-        place, also, tail = file.rpartition("?")
+        before, also, tail = file.rpartition("?")
         if also and "=" in tail and not Path(file).exists():  # options may follow the file, too
-            file, options = place, _options(f"{query}&{tail}", text)
+            file, options = before, _options(f"{query}&{tail}", text)
         return Spec(name, options, file or None, place)
     engine = engine_for_file(text)
     if engine is not None:

@@ -276,16 +276,15 @@ printf '%s\\n' "home $f" "machine $(uname -m)"
         self.copied.files += len(files)
         self.copied.bytes += sum(file.stat().st_size for file in files.values())
 
-    def place_files(self, files: dict[str, Path]) -> None:
-        """Put files into the run's folder, by their paths in it."""
-        if not files:
-            return
-        for path in files:
+    def place_files(self, folders: Sequence[str], files: dict[str, Path]) -> None:
+        """Make folders in the run's folder, and put files there, by their paths in it."""
+        lines = [f"- {path}" for path in folders]
+        for path in (*folders, *files):
             if re.search(r"[\x00-\x1f\x7f\\]|^\s|\s$", path) or PurePosixPath(path).is_absolute():
                 raise EngineError(f"a file cannot be called {path!r} on a board", stage="run")
         names = self.give(files.values())
-        lines = "".join(f"{name} {path}\n" for name, path in zip(names, files, strict=True))
-        self.call("place", self.run, source=lines.encode())
+        lines += [f"{name} {path}" for name, path in zip(names, files, strict=True)]
+        self.call("place", self.run, source="".join(f"{line}\n" for line in lines).encode())
 
     def fetch(self, path: str, target: Path) -> None:
         """Copy a file or folder of the run's folder to `target`; nothing happens if there is none."""

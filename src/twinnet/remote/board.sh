@@ -12,13 +12,13 @@ fail() {
 
 # The number of the newest lease. Numbers only grow, so that exactly one process can make the next one.
 newest() {
-    n=0
-    for p in "$lock"/lease.*; do
-        i=${p##*.}
-        case $i in '' | *[!0-9]*) continue ;; esac
-        if [ "$i" -gt "$n" ]; then n=$i; fi
+    highest=0
+    for one in "$lock"/lease.*; do
+        number=${one##*.}
+        case $number in '' | *[!0-9]*) continue ;; esac
+        if [ "$number" -gt "$highest" ]; then highest=$number; fi
     done
-    echo "$n"
+    echo "$highest"
 }
 
 # Reads lease $1: `left` seconds (0: it is over), `who` holds it. A lease of more than a day comes from another clock.
@@ -40,9 +40,9 @@ write() {
         mv -f "$t" "$lock/lease.$1"
     else
         ln "$t" "$lock/lease.$1" 2>/dev/null
-        done=$?
+        linked=$?
         rm -f "$t"
-        return $done
+        return $linked
     fi
 }
 
@@ -54,13 +54,13 @@ lost() {
 
 # Kills what a run started. After a reboot its numbers may be those of others: what it started works in its folder.
 stop() {
-    for p in "$1"/.pid-$2; do
-        [ -f "$p" ] || continue
-        read -r pid group <"$p" || continue
+    for mark in "$1"/.pid-$2; do
+        [ -f "$mark" ] || continue
+        read -r pid group <"$mark" || continue
         case $(readlink "/proc/$pid/cwd" 2>/dev/null || { [ -d /proc/self ] || echo "$1"; }) in
-        "$1"*) kill -9 -- "-$group" 2>/dev/null ;;
+        "$1"*) kill -9 "-$group" 2>/dev/null ;;
         esac
-        rm -f "$p"
+        rm -f "$mark"
     done
 }
 
@@ -159,10 +159,13 @@ put) # KEY: a tar of files, each called by its sha256, and a suffix
     done
     rm -rf "$t"
     ;;
-place) # RUN: lines "NAME PATH", copies from the store into the run's folder
+place) # RUN: lines "NAME PATH", copies from the store into the run's folder; for a folder the name is -
     cd "$home/runs/$1" || fail 70 "the folder of the run is gone"
     while read -r name path; do
-        case $path in */*) mkdir -p "./${path%/*}" ;; esac
+        if [ "$name" = - ]; then
+            mkdir -p "./$path" || fail 71 "cannot write to $home/runs"
+            continue
+        fi
         cp "$home/store/$name" "./$path" && chmod 600 "./$path" || fail 71 "cannot write to $home/runs"
     done
     ;;

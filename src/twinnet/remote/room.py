@@ -46,8 +46,9 @@ class BoardRoom(Room):
         return f"{self.board.home.folder}/runs/{self.board.run}/{self._inside(file)}"
 
     def push(self, folder: Path) -> None:
-        files = [p for p in sorted(folder.rglob("*")) if p.is_file()]
-        self.board.place_files({self._inside(p): p for p in files})
+        inner = sorted(folder.rglob("*"))
+        folders = [self._inside(p) for p in (folder, *inner) if p.is_dir()]
+        self.board.place_files(folders, {self._inside(p): p for p in inner if p.is_file()})
 
     def pull(self, path: Path) -> None:
         self.board.fetch(self._inside(path), path)

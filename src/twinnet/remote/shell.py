@@ -100,10 +100,12 @@ class Shell:
         return self._child.poll() is None
 
     def close(self) -> None:
-        """End it."""
+        """End it; it ends by itself if it hears no more."""
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(2)
         stop_child(self._child)
         self._log.close()

@@ -193,16 +193,14 @@ class Connection:
         self, words: Sequence[str], stage: str, source: bytes | Path | None, target: Path | None, limit: float
     ) -> tuple[int, str, str]:
         with contextlib.ExitStack() as stack:
-            given: IO[bytes] = stack.enter_context(
-                source.open("rb") if isinstance(source, Path) else tempfile.TemporaryFile()
-            )
-            if isinstance(source, bytes):
+            given, out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+            if isinstance(source, Path):
+                given = stack.enter_context(source.open("rb"))
+            elif source is not None:
                 given.write(source)
                 given.seek(0)
-            out: IO[bytes] = stack.enter_context(
-                tempfile.TemporaryFile() if target is None else target.open("wb+")
-            )
-            err = stack.enter_context(tempfile.TemporaryFile())
+            if target is not None:
+                out = stack.enter_context(target.open("wb+"))
             child = start_child(self.command(words), stdin=given, stdout=out, stderr=err)
             try:
                 code = child.wait(limit)

@@ -145,7 +145,7 @@ class _Walk:
         self._argv = argv
         self._progress = options.progress
         self._network, self._feed = read_network(route.network, route.inputs, options)
-        self._twin = placed(_one_twin(route.twin, self._network), options.on)
+        self._twin: Any = placed(_one_twin(route.twin, self._network), options.on)
         self._samples = list(self._feed.samples)
         self._files = self._placed(dict(route.files))
         held.mkdir(parents=True, exist_ok=True)
