@@ -6,38 +6,17 @@ import json
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from tests.needs import need_data
+from twinnet.zoo.uvq import AggregationNet, load_weights
 
-__all__ = ["AggregationNet", "aggregation_net", "golden", "golden_inputs"]
-
-
-class AggregationNet(nn.Module):
-    """Two maps of features, channels last, to one score between 1 and 5."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(256, 256, 1)
-        self.ln1 = nn.LayerNorm([256, 4, 4], eps=1e-3)
-        self.linear1 = nn.Linear(256, 1)
-
-    def forward(self, content: Tensor, distortion: Tensor) -> Tensor:
-        pooled = [
-            nn.functional.adaptive_avg_pool2d(x.permute(0, 3, 1, 2), (4, 4)) for x in (content, distortion)
-        ]
-        x = torch.relu(self.ln1(self.conv1(torch.cat(pooled, 1))))
-        x = nn.functional.max_pool2d(x, 4).flatten(1)
-        return torch.tanh(self.linear1(x)) * 2.0 + 3.0
+__all__ = ["aggregation_net", "golden", "golden_inputs"]
 
 
 def aggregation_net() -> AggregationNet:
     """The network with its trained weights."""
     net = AggregationNet().eval()
-    held = torch.load(need_data("uvq", "aggregation_net.pth"), weights_only=True, map_location="cpu")
-    own = net.state_dict()
-    net.load_state_dict({name: next(v for k, v in held.items() if k.endswith(name)) for name in own})
+    load_weights(net, need_data("uvq", "aggregation_net.pth"))
     return net
 
 

@@ -324,7 +324,7 @@ def _read_image(path: Path) -> None:
 
 
 def _read_pth(path: Path) -> None:
-    from twinnet.lut.inert import read_pth
+    from twinnet.pth import read_pth
 
     read_pth(path)
 

@@ -14,6 +14,8 @@ from twinnet.report.quoting import screen
 
 __all__ = ["Inspection", "Stage", "inspect", "render"]
 
+_MOST_STAGES = 40
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -124,7 +126,7 @@ def _onnx(network: Any) -> Inspection:
         network.parameters,
         tuple(map(str, network.signature.inputs)),
         tuple(map(str, network.signature.outputs)),
-        stages if 1 < len(stages) <= 40 else (),
+        stages if 1 < len(stages) <= _MOST_STAGES else (),
         dict(operators.most_common()),
         {},
         (f"opset {opsets}, IR version {network.model.ir_version}",),
@@ -170,7 +172,7 @@ def _torch(network: Any) -> Inspection:
             sum(p.numel() for p in child.parameters()),
             shapes.get(name, ""),
         )
-        for name, child in network.module.named_children()
+        for name, child in _parts(network.module)
     )
     return Inspection(
         network.name,
@@ -183,6 +185,19 @@ def _torch(network: Any) -> Inspection:
         {},
         tuple(notes),
     )
+
+
+def _parts(module: Any) -> list[tuple[str, Any]]:
+    """The children of a module; those of a plain container in its place, as long as the list stays short."""
+    from torch import nn
+
+    found: list[tuple[str, Any]] = list(module.named_children())
+    for name, child in found.copy():
+        inner = [(f"{name}.{n}", c) for n, c in child.named_children()]
+        if type(child) in (nn.Sequential, nn.ModuleList) and len(found) + len(inner) <= _MOST_STAGES:
+            place = found.index((name, child))
+            found[place : place + 1] = inner
+    return found
 
 
 def render(found: Inspection, *, ops: bool = False) -> str:

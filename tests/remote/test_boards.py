@@ -448,6 +448,7 @@ def test_the_store_of_a_board_does_not_grow_without_end(board: SshBoard, tmp_pat
         with Board(board_at(board.address(store=1)).address).kept() as place:
             (tmp_path / "large.bin").write_bytes(os.urandom(700_000))
             place.give([tmp_path / "large.bin"])
-            os.utime(board.home / "store" / place.give([tmp_path / "large.bin"])[0], (time.time() + n,) * 2)
+            then = time.time() + n
+            os.utime(board.home / "store" / place.give([tmp_path / "large.bin"])[0], (then, then))
     kept = sum(file.stat().st_size for file in (board.home / "store").iterdir())
     assert 700_000 <= kept <= 1_000_000

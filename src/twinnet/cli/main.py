@@ -28,6 +28,7 @@ from twinnet.cli import (
     record,
     repro,
     show,
+    uvq,
 )
 from twinnet.cli._screen import say
 from twinnet.cli._verbs import Verbs
@@ -81,6 +82,7 @@ for _verb in (
     show,
     inspect,
     inspect_run,
+    uvq,
     engines,
     env,
     demo,

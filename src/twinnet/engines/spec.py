@@ -98,8 +98,9 @@ def file_name(text: str, most: int | None = None) -> str:
 def parse_spec(text: str) -> Spec:
     """Read one spec. A prefix counts only if it is the name of an engine, so that paths with a colon work.
 
-    >>> parse_spec("onnxruntime?opt=off:a.onnx")
-    Spec(engine='onnxruntime', options={'opt': 'off'}, file='a.onnx')
+    >>> spec = parse_spec("onnxruntime?opt=off:a.onnx")
+    >>> spec.engine, spec.options, spec.file
+    ('onnxruntime', {'opt': 'off'}, 'a.onnx')
     >>> str(parse_spec("executorch:a.pte?etdump=a.etdp&buffer=a.bin"))
     'executorch?etdump=a.etdp&buffer=a.bin:a.pte'
     >>> parse_spec("C:/nets/a.onnx").file

@@ -66,6 +66,10 @@ class TorchNetwork(Network):
     ) -> None:
         self.module = module
         self.was_training = module.training
+        # A module may bring its own, under the name that PyTorch Lightning gave it. Any other goes first.
+        self._brought = example is None
+        if example is None:
+            example = getattr(module, "example_input_array", None)
         self.example: Example | None = None if example is None else normalise_example(example)
         self.failure: ExportFailure | None = None
         self._exported: dict[tuple[Any, ...], ExportedProgram | None] = {}
@@ -205,7 +209,7 @@ class TorchNetwork(Network):
         >>> str(TorchNetwork(torch.nn.Linear(2, 3)).with_example(np.ones((1, 2))).signature.inputs[0])
         'input: float32 ?x?'
         """
-        if self.example is not None or sample is None:
+        if sample is None or (self.example is not None and not self._brought):
             return self
         if isinstance(sample, Mapping) and not takes_keywords(self.module, sample):
             sample = (sample,)  # a dict that is one argument, not keywords

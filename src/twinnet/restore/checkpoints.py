@@ -11,8 +11,8 @@ import torch
 
 from twinnet.errors import UsageError
 from twinnet.lut.bodies import DenseBody, PlainBody
-from twinnet.lut.inert import read_pth
 from twinnet.lut.net import LutNet
+from twinnet.pth import read_pth
 from twinnet.restore.nets import mulut, srlut
 from twinnet.store import read_npz
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from tests.needs import need_data
 from twinnet.errors import UsageError
-from twinnet.lut.inert import read_pth
+from twinnet.pth import read_pth
 
 FILES = [
     ("SR-LUT/Model_S.pth", "SR-LUT/Model_S_state.npz"),
@@ -20,8 +21,9 @@ FILES = [
 
 
 @pytest.mark.parametrize(("pth", "npz"), FILES)
-def test_published_checkpoints(data, pth, npz):
-    found, expected = read_pth(data / "lut-data" / pth), np.load(data / "lut-data" / npz)
+def test_published_checkpoints(pth, npz):
+    data = need_data("lut-data")
+    found, expected = read_pth(data / pth), np.load(data / npz)
     assert set(found) == set(expected.files)
     for name, array in found.items():
         assert array.dtype == expected[name].dtype and np.array_equal(array, expected[name])

@@ -1,0 +1,1 @@
+"""Real networks to practise on."""
