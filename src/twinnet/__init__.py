@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from twinnet.errors import EngineError, TwinnetError, UsageError
     from twinnet.inspector import Inspector, compare_results
     from twinnet.judge.tolerance import Tolerance
-    from twinnet.result import Result, ResultSet, StagedResult
+    from twinnet.ladder import ladder
+    from twinnet.result import Ladder, Result, ResultSet, StagedResult
     from twinnet.shrink.make import repro
     from twinnet.stages import stages
     from twinnet.structure import diff
@@ -31,6 +32,7 @@ __all__ = [
     "Advise",
     "EngineError",
     "Inspector",
+    "Ladder",
     "Limits",
     "Result",
     "ResultSet",
@@ -43,6 +45,7 @@ __all__ = [
     "compare",
     "compare_results",
     "diff",
+    "ladder",
     "record",
     "repro",
     "stages",
@@ -54,6 +57,7 @@ _HOMES = {
     "Advise": "twinnet.checking.options",
     "EngineError": "twinnet.errors",
     "Inspector": "twinnet.inspector",
+    "Ladder": "twinnet.result",
     "Limits": "twinnet.checking.options",
     "Result": "twinnet.result",
     "ResultSet": "twinnet.result",
@@ -65,6 +69,7 @@ _HOMES = {
     "compare": "twinnet.checking.compare",
     "compare_results": "twinnet.inspector",
     "diff": "twinnet.structure",
+    "ladder": "twinnet.ladder",
     "record": "twinnet.checking.record",
     "repro": "twinnet.shrink.make",
     "stages": "twinnet.stages",

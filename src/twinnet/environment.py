@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -16,6 +17,7 @@ _PACKAGES = ("twinnet", "torch", "numpy", "onnx", "onnxscript", "onnx-ir", "safe
 """Packages that any check may use; engines list their own."""
 
 
+@cache
 def version_of(package: str) -> str | None:
     """The installed version of a package, without importing it."""
     try:

@@ -11,15 +11,20 @@ import json
 import os
 import re
 import shutil
+import struct
 import time
+import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from twinnet.errors import EngineError, UsageError, machine_error
 
 __all__ = [
+    "BAD_ARCHIVE",
     "atomic_write",
     "check_picture_size",
     "checked",
@@ -31,6 +36,18 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+BAD_ARCHIVE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    OSError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    RuntimeError,
+    NotImplementedError,
+    struct.error,
+)
+"""The ways in which `zipfile` fails at a damaged archive: checksum, length, a method or password it does not have."""
 _PART = re.compile(r"^\..+\.(\d+)\.part$")
 _STAGE = ".writing"
 _LOCK = "lock"
@@ -70,14 +87,22 @@ def checked(kind: type[T], data: Any, what: str) -> T:
 
     Fields that are not known are ignored: a newer twinnet may have written them.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        return TypeAdapter(kind).validate_python(data)
+        return _adapter(kind).validate_python(data)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise UsageError(f"{what}: {place}: {first['msg']}"[:400]) from None
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    """What reads a type; making it takes longer than reading a thousand values."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def _parsed(path: Path, what: str, parse: Callable[[str], Any]) -> Any:

@@ -8,6 +8,8 @@ note.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeGuard
 
 import torch
@@ -26,9 +28,11 @@ __all__ = [
     "formula_functions",
     "is_higher_order",
     "is_operator",
+    "module_stack_kept",
     "name_of_origin",
     "notes",
     "operator_family",
+    "program_schema",
     "pytree",
     "refuse_older",
     "register_quantised_operators",
@@ -138,3 +142,30 @@ refuse_older(torch.__version__)
 def register_quantised_operators() -> None:
     """Make the operators of quantised exported programs known to PyTorch."""
     import torch.ao.quantization.fx._decomposed  # noqa: F401
+
+
+@contextmanager
+def module_stack_kept() -> Iterator[None]:
+    """Let an exception that is caught outside leave modules that are being exported.
+
+    The tracer keeps a stack of the modules it is in, and takes them off only where they return.
+    """
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+    mode = get_proxy_mode()
+    stack: dict[str, Any] = getattr(getattr(mode, "tracer", None), "module_stack", {})
+    before = set(stack)
+    try:
+        yield
+    except BaseException:
+        for key in [key for key in stack if key not in before]:
+            del stack[key]
+        raise
+
+
+def program_schema() -> tuple[int, int]:
+    """The version of the format in which PyTorch writes exported programs."""
+    from torch._export.serde.schema import SCHEMA_VERSION
+
+    major, minor = SCHEMA_VERSION
+    return major, minor

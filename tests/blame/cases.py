@@ -150,6 +150,12 @@ def _reordered(w: torch.Tensor) -> torch.Tensor:
     return torch.cat([parts[k] for k in FLIP], 1)
 
 
+def _split(x: torch.Tensor, heads: int) -> torch.Tensor:
+    """The same channels in another number of heads."""
+    batch, _, length, _ = x.shape
+    return x.transpose(1, 2).reshape(batch, length, heads, -1).transpose(1, 2)
+
+
 def _pool(x: torch.Tensor) -> torch.Tensor:
     return F.avg_pool2d(x, 3, 1, 1, count_include_pad=True)
 
@@ -270,6 +276,10 @@ CASES: tuple[Case, ...] = (
         {"a": torch.tensor([1]), "b": torch.tensor([8]), "k": torch.tensor([1])},
     ),
     Case("gather", "index", "i-1", one("gather", "t", "x"), {"x": torch.tensor([3, 5, 9, 1, 0, 12])}, lambda x: M[(x - 1).clamp(0)], {"t": M}),
+    Case(
+        "heads", "attention", "2 heads", one("attention", "q", "k", "v"), {"q": seeded(1, 4, 7, 8), "k": seeded(1, 4, 7, 8, seed=1), "v": seeded(1, 4, 7, 8, seed=2)},
+        lambda q, k, v: _split(F.scaled_dot_product_attention(_split(q, 2), _split(k, 2), _split(v, 2)), 4),
+    ),
     Case("attention", "attention", "masks later positions", one("attention", "x", "x", "x"), {"x": seeded(1, 2, 7, 8)}, lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True)),
     Case(
         "attention written out", "attention", "scales the scores by 0.176777", _ATTENTION, {"q": seeded(1, 4, 7, 8), "k": seeded(1, 4, 7, 8, seed=1), "v": seeded(1, 4, 7, 8, seed=2)},

@@ -96,6 +96,23 @@ def test_a_planted_fault_is_named(fault: Fault) -> None:
     assert first.cause is not None and first.cause.kind == fault.kind, first.cause
 
 
+_DELEGATED = [
+    pytest.param(fault, id=fault.name, marks=() if fault.name == "padding" else pytest.mark.slow)
+    for fault in FAULTS
+    if fault.name != "tanh"
+]
+"""XNNPACK has one GELU, so another in the program changes nothing."""
+
+
+@pytest.mark.parametrize("fault", _DELEGATED)
+def test_a_fault_planted_inside_a_delegate_is_named(fault: Fault) -> None:
+    program = fault.made("xnnpack")
+    found = _check(f"executorch?etrecord={program.record}:{program.pte}")
+    assert [f.place.module for f in found.findings] == [fault.module]
+    cause = found.findings[0].cause
+    assert cause is not None and cause.kind == fault.kind
+
+
 @pytest.mark.parametrize("fault", FAULTS[:2], ids=lambda fault: fault.name)
 def test_a_file_alone_is_enough(fault: Fault) -> None:
     found = _check(f"executorch:{fault.made().pte}")

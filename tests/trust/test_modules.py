@@ -415,11 +415,13 @@ class Attends(nn.Module):
         torch.manual_seed(9)
         self.table = nn.Parameter(torch.randn(1, 10, 16))
         self.first, self.last = nn.Linear(16, 16), nn.Linear(16, 16)
-        self.scale = scale
+        self.places = nn.Embedding(10, 16)
+        self.scale, self.heads = scale, 4
         self.eval()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q = self.first(x + self.table).view(1, 10, 4, 4).transpose(1, 2)
+        x = self.first(x + self.table) + self.places(torch.arange(10))
+        q = x.view(1, 10, self.heads, -1).transpose(1, 2)
         y = F.scaled_dot_product_attention(q, q, q, scale=self.scale)
         return self.last(y.transpose(1, 2).reshape(1, 10, 16))
 
@@ -436,9 +438,24 @@ class Attends(nn.Module):
         ),
         (lambda m: m.last.weight.add_(_noise(16, 16, scale=0.01)), "apart from the network's"),
         (lambda m: m.last.weight.copy_(_noise(16, 16, scale=0.1)), "as from another checkpoint"),
+        (
+            lambda m: m.places.weight.copy_(m.places.weight.roll(1, 0)),
+            "the added table of the twin is rolled by 1",
+        ),
+        (lambda m: setattr(m, "heads", 2), "2 heads where the network's has 4"),
         (lambda m: setattr(m, "scale", 0.25), "by 0.25 where the network scales by 0.5"),
     ],
-    ids=["rolled table", "rolled heads", "rolled inputs", "truncated", "near", "checkpoint", "scale"],
+    ids=[
+        "rolled table",
+        "rolled heads",
+        "rolled inputs",
+        "truncated",
+        "near",
+        "checkpoint",
+        "rolled embedding",
+        "number of heads",
+        "scale",
+    ],
 )
 def test_how_weights_are_related_is_said(what: Any, said: str, tmp_path: Path) -> None:
     twin, x = Attends(), _noise(1, 10, 16)

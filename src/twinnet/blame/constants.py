@@ -99,7 +99,8 @@ def _role(kind: str, place: int, old: torch.Tensor | None, new: torch.Tensor) ->
         return "layout", "axes"
     many = max(new.numel(), 0 if old is None else old.numel()) > 1
     if many and kind in ("add", "sub"):
-        return "bias", "bias"
+        table = sum(size > 1 for size in new.shape) > 1
+        return ("constant", "added table") if table else ("bias", "bias")
     if many and kind in ("mul", "div"):
         return "scale", "factor"
     return "constant", f"{kind.replace('_', ' ')} with the constant"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -106,6 +107,10 @@ def command(
         ),
     ] = False,
     out: o.Out = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option("--bundle", metavar="FILE.zip", help="Also write the run as one file."),
+    ] = None,
     answer: o.Answer,
 ) -> None:
     """Compare a network with its twin, site by site, and judge the difference against the noise floor.
@@ -147,4 +152,8 @@ def command(
     answer.give(result, unmatched=unmatched)
     if repro and result.verdict != "PASS":
         write_repro(result, silent=answer.silent)
+    if bundle is not None:
+        from twinnet.report.bundle import bundle_results
+
+        bundle_results(bundle, result)
     answer.leave(result)

@@ -14,6 +14,7 @@ import typer
 
 from twinnet.cli import (
     attach,
+    cache,
     check,
     compare,
     debug,
@@ -24,10 +25,12 @@ from twinnet.cli import (
     inspect,
     inspect_run,
     judge,
+    ladder,
     lut,
     record,
     repro,
     show,
+    suite,
     uvq,
 )
 from twinnet.cli._screen import say
@@ -72,6 +75,7 @@ app = typer.Typer(
 
 for _verb in (
     check,
+    ladder,
     debug,
     attach,
     repro,
@@ -88,6 +92,8 @@ for _verb in (
     demo,
 ):
     app.command(_verb.__name__.rpartition(".")[2].replace("_", "-"))(_verb.command)
+app.add_typer(suite.app, name="suite")
+app.add_typer(cache.app, name="cache")
 app.add_typer(lut.app, name="lut")
 
 

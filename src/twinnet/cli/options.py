@@ -339,17 +339,12 @@ def parse_memory(text: str | None) -> int | None:
     >>> parse_memory("2M")
     2097152
     """
+    from twinnet.cache import parse_size
     from twinnet.errors import UsageError
 
     if text is None:
         return None
-    factors = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-    body = text.strip().upper().removesuffix("IB").removesuffix("B")
-    factor = factors.get(body[-1:], 1)
-    try:
-        value = int(float(body[:-1] if factor > 1 else body) * factor)
-    except (ValueError, OverflowError):
-        raise UsageError(f"--max-memory {text!r} is not a size", hint="for example 512M or 2G") from None
+    value = parse_size(text, "--max-memory")
     if value < 1 << 20:
         raise UsageError(f"--max-memory {text} is too small", hint="at least 1M")
     return value

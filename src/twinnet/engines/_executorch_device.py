@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines._executorch_names import counted_names, same_names
+from twinnet.engines._executorch_lowered import Lowered
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError
 from twinnet.executorch import DebugBuffer, Dump, Record, Shown, shown_tensors
@@ -16,6 +16,9 @@ from twinnet.job import Arrays, Job
 from twinnet.signature import Signature, TensorSpec
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
+
+if TYPE_CHECKING:
+    from twinnet.layers import Graph
 
 __all__ = ["DeviceSession"]
 
@@ -42,10 +45,12 @@ class DeviceSession(Session):
                 f"{dump.path} holds {len(runs)} executions, and the check has {len(self._samples)} samples",
                 hint=f"give the inputs that the device ran, in its order (--samples {len(runs)})",
             )
-        self._buffer, self._record, self._network, self._job = buffer, record, network, job
+        self._buffer, self._record, self._job = buffer, record, job
         self._shown = [shown_tensors(run, record, method) for run in runs]
         self.signature = Signature(tuple(TensorSpec(name) for name in job.inputs))
-        self.notes = _notes(record, self._shown[0])
+        self._lowered = Lowered(record, network, job.inputs)
+        self.notes = _notes(self._lowered, self._shown[0])
+        self.precision = "int8" if self._lowered.quantised else "float32"
 
     def _index(self, inputs: Arrays) -> int:
         for index, sample in enumerate(self._samples):
@@ -78,14 +83,10 @@ class DeviceSession(Session):
 
     @cached_property
     def provenance(self) -> Mapping[str, str] | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if not hasattr(self._network, "exported"):
-            return None
-        program = self._network.exported(self._job.inputs)
-        if program is None:
-            return None
-        return (
-            counted_names(program, self.sites) if self._record is None else same_names(program, self._record)
-        )
+        return self._lowered.provenance(self.sites)
+
+    def graph(self) -> Graph | None:
+        return self._lowered.graph
 
     def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
         found = {s.site.tensor: s for s in self._shown[self._index(inputs)]}
@@ -104,10 +105,11 @@ class DeviceSession(Session):
         raise EngineError("a recording cannot be run, whole or in part", stage="cut")
 
 
-def _notes(record: Record | None, shown: Sequence[Shown]) -> tuple[str, ...]:
-    said = ["the device's inputs are not in its recording: they are taken to be those of the check"]
-    if record is None:
-        said.append("no ETRecord was given: tensors are paired by their order and values (etrecord=FILE)")
+def _notes(lowered: Lowered, shown: Sequence[Shown]) -> tuple[str, ...]:
+    said = [
+        "the device's inputs are not in its recording: they are taken to be those of the check",
+        *lowered.notes,
+    ]
     if all(s.site.role == "output" for s in shown):
         said.append("the device recorded program outputs only: the fault can be seen, but not placed")
     return tuple(said)

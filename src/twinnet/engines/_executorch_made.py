@@ -42,22 +42,14 @@ class Lowering:
 
 @dataclass(frozen=True)
 class Made:
-    """A lowered program in the cache, and the program that it computes."""
+    """A lowered program, its ETRecord, and the program that it computes; `key` tells it from others."""
 
-    folder: Path
+    key: str
+    pte: Path
+    record: Path
     program: ExportedProgram
     arguments: tuple[tuple[str | None, Any], ...]
     """For each argument its name in a sample, or None and its value."""
-
-    @property
-    def pte(self) -> Path:
-        """What the runtime loads."""
-        return self.folder / "program.pte"
-
-    @property
-    def record(self) -> Path:
-        """Its ETRecord."""
-        return self.folder / "program.etrecord"
 
     def given(self, inputs: Arrays) -> list[Any]:
         """The arguments of a call."""
@@ -107,7 +99,7 @@ def make(network: Any, inputs: Arrays, how: Lowering, home: Home, job: Job) -> M
 
         register_quantised_operators()
         program = load_pt2(folder / "quantised.pt2")
-    return Made(folder, program, arguments)
+    return Made(key, folder / "program.pte", folder / "program.etrecord", program, arguments)
 
 
 def make_tapped(made: Made, taps: Sequence[str], how: Lowering, home: Home, job: Job) -> Path:
@@ -134,7 +126,7 @@ def make_tapped(made: Made, taps: Sequence[str], how: Lowering, home: Home, job:
                 "convert the network with more outputs",
             )
 
-    return cached_folder(content_key("executorch-taps", made.folder.name, *taps), build)
+    return cached_folder(content_key("executorch-taps", made.key, repr(how), *taps), build)
 
 
 def _flat(program: ExportedProgram) -> ExportedProgram:

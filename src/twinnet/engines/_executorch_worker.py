@@ -77,12 +77,12 @@ def _convert(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[
     """Lower a program to a .pte with its ETRecord; a quantised one is written down as a program, too."""
     import torch
 
-    program = torch.export.load(asked["program"])
+    program = _loaded(asked["program"])
     if asked["quantize"]:
         program = _quantised(program, asked)
         torch.export.save(program, asked["quantised"])
         # Read back: its nodes then have the names that the file has.
-        program = torch.export.load(asked["quantised"])
+        program = _loaded(asked["quantised"])
     manager = _lowered(program, asked, record=True)
     made = manager.to_executorch()
     made.save(asked["pte"])
@@ -95,7 +95,7 @@ def _tap(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str,
     import torch
     import torch.utils._pytree as pytree
 
-    program = torch.export.load(asked["program"])
+    program = _loaded(asked["program"])
     module = program.module()
     graph = module.graph
     output = graph.output_node()
@@ -116,6 +116,14 @@ def _tap(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str,
     return {}
 
 
+def _loaded(path: str) -> Any:
+    """A program from a file, which may be quantised already."""
+    import torch
+    import torch.ao.quantization.fx._decomposed
+
+    return torch.export.load(path)
+
+
 def _names(program: Any) -> list[str]:
     # A program from a file has a node for each result, used or not.
     return [node.name for node in program.graph.nodes if node.op == "call_function" and node.users]
@@ -125,7 +133,7 @@ def _lowered(program: Any, asked: dict[str, Any], *, record: bool) -> Any:
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
     partitioners: Any = None
-    if asked["quantize"]:
+    if any("quantized_decomposed" in str(node.target) for node in program.graph.nodes):
         import executorch.kernels.quantized  # noqa: F401 (registers its operators)
     if asked["delegate"] == "xnnpack":
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner

@@ -7,8 +7,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from twinnet.engines._command_alone import filled, said_problem
 from twinnet.engines._command_file import Description, chosen_options, find_description, read_description
@@ -153,18 +154,32 @@ class Toolchain:
             )
         return found
 
-    def fingerprint(self) -> list[str]:
-        """What a compiled artefact depends on: how it is compiled, and by which programs."""
+    def fingerprint(self, *, running: bool = False) -> list[str]:
+        """What a compiled artefact depends on: how it is compiled, and by which programs; `running`: and run."""
         step = self.found.compile
-        if step is None:
-            return []
-        told = [step.plain(), step.artefact, self.values, self.found.environment]
-        parts = [json.dumps(told, sort_keys=True), self.version()]
-        for command in step.run:
+        commands = [] if step is None else list(step.run)
+        parts = []
+        if step is not None or running:
+            compiled = [] if step is None else [step.plain(), step.artefact]
+            told = [*compiled, self.values, self.found.environment]
+            parts = [json.dumps(told, sort_keys=True), self.version()]
+        if running:
+            commands += self.found.run.run
+        for command in commands:
             program = Path(self._program(filled(str(command[0]), self.values), self._path())).resolve()
-            stat = program.stat()
-            parts.append(f"{program} {stat.st_size} {stat.st_mtime_ns}")
+            for file in (program, *self._named_files(command)):
+                stat = file.stat()
+                parts.append(f"{file} {stat.st_size} {stat.st_mtime_ns}")
         return parts
+
+    def _named_files(self, command: Sequence[Any]) -> Iterator[Path]:
+        """Files among the arguments, such as the script of an interpreter."""
+        for part in command[1:]:
+            text = str(part)
+            for key, value in self.values.items():
+                text = text.replace(f"{{{key}}}", value)
+            if "{" not in text and os.sep in text and Path(text).is_file():
+                yield Path(text)
 
     @property
     def precision(self) -> str:

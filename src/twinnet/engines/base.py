@@ -240,6 +240,9 @@ class Engine(ABC):
     """Packages that a board needs to run it, besides Python, the last one its own; () if not even Python; None if it
     runs here only. An engine with a runner starts all programs that are part of a run in a room of `Job.place`."""
 
+    calmer: ClassVar[tuple[Mapping[str, str], ...]] = ()
+    """Options under which it executes the same converted network with less optimisation, the mildest first."""
+
     stage: ClassVar[str] = ""
     """The stage of `--stages` at which networks have its own format, if it is converted to in place of ONNX."""
     making: ClassVar[tuple[str, ...]] = ()
@@ -263,6 +266,10 @@ class Engine(ABC):
     def standalone_options(self, options: Mapping[str, str], file: str | None, job: Job) -> dict[str, str]:
         """The options passed to `Standalone.run` for a spec with these options and this file."""
         return dict(options)
+
+    def depends_on(self, options: Mapping[str, str], file: str | None) -> tuple[str, ...]:
+        """What its results depend on besides the network, these options, the file and installed packages, in words."""
+        return ()
 
     def starts(self, options: Mapping[str, str]) -> tuple[str, ...]:
         """What these options of `standalone_options` start, load or write besides the engine itself, in words.

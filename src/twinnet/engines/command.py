@@ -87,6 +87,11 @@ class CommandEngine(Engine):
 
         return {"description": Toolchain.read(file, options, job).told()}
 
+    def depends_on(self, options: Mapping[str, str], file: str | None) -> tuple[str, ...]:
+        from twinnet.engines._toolchain import Toolchain
+
+        return tuple(Toolchain.read(file, options, Job({})).fingerprint(running=True))
+
     def starts(self, options: Mapping[str, str]) -> tuple[str, ...]:
         try:
             told = json.loads(options["description"])

@@ -25,6 +25,7 @@ class ExecuTorchEngine(Engine):
     abilities: ClassVar[Abilities] = Abilities(capture=True, profile=True)
     packages: ClassVar[tuple[str, ...]] = ("executorch", "torchao")
     suffixes: ClassVar[tuple[str, ...]] = (".pte",)
+    calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"delegate": "none"},)
     options: ClassVar[Mapping[str, str]] = {
         "delegate": "none|xnnpack (default none: portable kernels)",
         "quantize": "static (int8, calibrated with the inputs of the check)",
@@ -62,16 +63,18 @@ class ExecuTorchEngine(Engine):
         if "etdump" in chosen:
             return self._recorded(chosen, network, job)
         self.version()
+        from twinnet.engines._executorch_converted import ConvertedSession
+        from twinnet.engines._executorch_file import FileSession
         from twinnet.engines._executorch_home import Home
         from twinnet.engines._executorch_made import Lowering
-        from twinnet.engines._executorch_session import ConvertedSession, FileSession
         from twinnet.executorch import read_record
 
         home = Home(job, chosen.get("threads", job.threads))
         try:
             if file is not None:
                 record = read_record(chosen["etrecord"]) if "etrecord" in chosen else None
-                return FileSession(Path(file), record, chosen.get("method", "forward"), network, home, job)
+                method, taps = chosen.get("method", "forward"), chosen.get("taps", True)
+                return FileSession(Path(file), record, method, network, home, job, taps=taps)
             if network is None:
                 raise UsageError("executorch needs a network or a file", hint="executorch:FILE.pte")
             how = Lowering(
@@ -97,11 +100,7 @@ class ExecuTorchEngine(Engine):
 
     def _refuse_idle(self, chosen: Mapping[str, Any], file: str | None) -> None:
         """Refuse options that would have no effect."""
-        idle = (
-            ("delegate", "quantize", "per_channel", "taps")
-            if file
-            else ("method", "etrecord", "etdump", "buffer")
-        )
+        idle = ("delegate", "quantize", "per_channel") if file else ("method", "etrecord", "etdump", "buffer")
         wrong = next((key for key in idle if key in chosen), None)
         if wrong is not None:
             where = "a .pte file, which is run as it is" if file else "a network that is converted here"

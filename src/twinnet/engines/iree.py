@@ -42,6 +42,7 @@ class IreeEngine(Engine):
     abilities: ClassVar[Abilities] = Abilities(capture=True, segment="compile", profile=True)
     packages: ClassVar[tuple[str, ...]] = ("iree-base-compiler", "iree-base-runtime")
     takes = "onnx"
+    calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"opt": "O0"},)
     options: ClassVar[Mapping[str, str]] = {
         "opt": "O0|O1|O2|O3 (default: the compiler's own)",
         "cpu": "host|generic|a name that LLVM knows (default host)",

@@ -32,6 +32,7 @@ class LiteRtEngine(Engine):
     formats: ClassVar[tuple[str, ...]] = ("TFLite",)
     as_written: ClassVar[Mapping[str, str]] = {"kernels": "builtin"}
     board: ClassVar[tuple[str, ...] | None] = ("numpy", "ai-edge-litert")
+    calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"kernels": "builtin"}, {"kernels": "reference"})
     options: ClassVar[Mapping[str, str]] = {
         "kernels": "xnnpack|builtin|reference (default xnnpack)",
         "threads": "a number (default 1)",

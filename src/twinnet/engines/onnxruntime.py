@@ -61,6 +61,7 @@ class OnnxRuntimeEngine(Engine):
     formats: ClassVar[tuple[str, ...]] = ("ONNX",)
     as_written: ClassVar[Mapping[str, str]] = {"opt": "off"}
     board: ClassVar[tuple[str, ...] | None] = ("numpy", "onnxruntime")
+    calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"opt": "off"},)
     options: ClassVar[Mapping[str, str]] = {
         "opt": "off|basic|extended|all (default all)",
         "threads": "a number (default: all cores)",

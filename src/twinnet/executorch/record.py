@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
+from twinnet.files import BAD_ARCHIVE
 
 __all__ = ["Method", "Node", "Origin", "Record", "read_record"]
 
@@ -147,9 +147,9 @@ def read_record(path: str | Path) -> Record:
         raise UsageError(f"no such file: {path}") from None
     except RecursionError:
         raise UsageError(f"{path} is not a readable ETRecord: it is nested too deeply") from None
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError) as error:
-        raise UsageError(f"{path} is not a readable ETRecord: {error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except BAD_ARCHIVE as error:
+        raise UsageError(f"{path} is not a readable ETRecord: {error}"[:400]) from None
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise UsageError(f"{path} is not a readable ETRecord: {type(error).__name__} {error}"[:400]) from None
     return Record(path, made, whole, graph if isinstance(graph, int) else None, frozenset(names))
 

@@ -21,6 +21,7 @@ import torch
 from torch.export import ExportedProgram
 
 from twinnet.errors import UsageError, foreign_as
+from twinnet.files import BAD_ARCHIVE
 from twinnet.network.pt2_program import Unsafe, is_plain, is_variable, rebuilt_program, rebuilt_type
 from twinnet.progress import quiet
 from twinnet.trust import is_trusted
@@ -49,14 +50,7 @@ def load_pt2(path: Path) -> ExportedProgram:
             ) from None
         except RecursionError:
             raise UsageError(f"{path} is damaged: its program nests too deeply") from None
-        except (
-            zipfile.BadZipFile,
-            OSError,
-            EOFError,
-            NotImplementedError,
-            RuntimeError,
-            ValueError,
-        ) as error:
+        except BAD_ARCHIVE as error:
             raise UsageError(f"{path} is not a readable exported program: {error}") from error
         copy.seek(0)
         return _load(path, copy)

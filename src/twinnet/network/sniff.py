@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 import zipfile
 from pathlib import Path
 from typing import Literal
 
 from twinnet.errors import UsageError
+from twinnet.files import BAD_ARCHIVE
 
 __all__ = ["describe_file", "sniff"]
 
@@ -101,15 +101,7 @@ def _members(path: Path) -> list[str] | None:
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()
-    except (
-        zipfile.BadZipFile,
-        OSError,
-        ValueError,
-        NotImplementedError,
-        EOFError,
-        OverflowError,
-        struct.error,
-    ):
+    except BAD_ARCHIVE:
         return None
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from twinnet.report import figures
 from twinnet.result import PairResult
 
-__all__ = ["Chart", "Tick", "chart_of"]
+__all__ = ["LEFT", "RIGHT", "WIDTH", "Chart", "Scale", "Tick", "chart_of", "scale_of"]
 
 WIDTH, LEFT, RIGHT = 1000, 54, 14
 _TOP, _MIDDLE = (16.0, 176.0), (206.0, 286.0)
@@ -50,7 +50,7 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
+class Scale:
     """A logarithmic axis between two exponents, drawn from `top` down to `bottom`."""
 
     low: int
@@ -67,6 +67,7 @@ class _Scale:
         return round(self.bottom - min(max(share, 0.0), 1.0) * (self.bottom - self.top), 2)
 
     def ticks(self, most: int) -> tuple[Tick, ...]:
+        """At most about `most` lines of the grid, one for each power of ten."""
         step = max(1, math.ceil((self.high - self.low) / most))
         return tuple(Tick(self(10.0**e), _power(e)) for e in range(self.low, self.high + 1, step))
 
@@ -75,8 +76,8 @@ def chart_of(pairs: Sequence[PairResult]) -> Chart | None:
     """The chart of all pairs in their order; None where nothing has a figure."""
     if not pairs:
         return None
-    ratios = _scale([p.ratio for p in pairs], [p.limit for p in pairs], *_TOP)
-    sizes = _scale([p.difference.relative for p in pairs], [], *_MIDDLE)
+    ratios = scale_of([p.ratio for p in pairs], [p.limit for p in pairs], *_TOP)
+    sizes = scale_of([p.difference.relative for p in pairs], [], *_MIDDLE)
     step = (WIDTH - LEFT - RIGHT) / len(pairs)
     xs = [round(LEFT + (i + 0.5) * step, 2) for i in range(len(pairs))]
     dots: dict[str, list[str]] = {}
@@ -99,16 +100,17 @@ def chart_of(pairs: Sequence[PairResult]) -> Chart | None:
     )
 
 
-def _scale(values: Sequence[float | None], limits: Sequence[float], top: float, bottom: float) -> _Scale:
+def scale_of(values: Sequence[float | None], limits: Sequence[float], top: float, bottom: float) -> Scale:
+    """A scale that holds all known values, from `top` down to `bottom`."""
     known = [v for v in (*values, *limits) if v is not None and math.isfinite(v) and v > 0]
     if not known:
-        return _Scale(-1, 1, top, bottom)
+        return Scale(-1, 1, top, bottom)
     high = math.floor(math.log10(max(known))) + 1
     low = math.floor(math.log10(min(known)))
-    return _Scale(max(low, high - 9), high, top, bottom)
+    return Scale(max(low, high - 9), high, top, bottom)
 
 
-def _stairs(pairs: Sequence[PairResult], scale: _Scale, step: float) -> str:
+def _stairs(pairs: Sequence[PairResult], scale: Scale, step: float) -> str:
     """The limit, which may differ from site to site, as a stepped line."""
     path = ""
     last = None
@@ -126,7 +128,7 @@ def _area(xs: Sequence[float], ys: Sequence[float]) -> str:
 
 
 def _labels(
-    pairs: Sequence[PairResult], xs: Sequence[float], scale: _Scale
+    pairs: Sequence[PairResult], xs: Sequence[float], scale: Scale
 ) -> tuple[tuple[float, float, str, str], ...]:
     """Names beside the two worst failing sites, on the side that has room."""
     failing = [i for i, pair in enumerate(pairs) if pair.status == "fail" and pair.ratio is not None]

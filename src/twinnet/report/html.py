@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import jinja2
     import numpy as np
 
-__all__ = ["FILE_NAME", "render_fragment", "render_report"]
+__all__ = ["FILE_NAME", "render_fragment", "render_page", "render_report"]
 
 FILE_NAME = "report.html"
 
@@ -41,11 +41,11 @@ def render_report(
 ) -> str:
     """The text of report.html."""
     if isinstance(result, StagedResult):
-        return _render("stages.html.j2", **_staged(result, folder))
+        return render_page("stages.html.j2", **_staged(result, folder))
     if isinstance(result, ResultSet):
         twins = [{"base": _base(r), "link": _link(r, folder), "cells": _cells(r)} for r in result.results]
-        return _render("several.html.j2", verdict=result.verdict, twins=twins, network=_network(result))
-    return _render("report.html.j2", **_context(result, tensors or {}))
+        return render_page("several.html.j2", verdict=result.verdict, twins=twins, network=_network(result))
+    return render_page("report.html.j2", **_context(result, tensors or {}))
 
 
 def render_fragment(result: Result | ResultSet) -> str:
@@ -58,7 +58,7 @@ def render_fragment(result: Result | ResultSet) -> str:
     (True, False)
     """
     several = result.results if isinstance(result, ResultSet) else (result,)
-    return _render("fragment.html.j2", results=[_base(one) for one in several])
+    return render_page("fragment.html.j2", results=[_base(one) for one in several])
 
 
 def _staged(result: StagedResult, folder: str | Path) -> dict[str, Any]:
@@ -101,7 +101,8 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _render(template: str, **context: Any) -> str:
+def render_page(template: str, **context: Any) -> str:
+    """A page from a template: every text in `context` is escaped, and nothing is loaded from elsewhere."""
     css, script = ((_TEMPLATES / name).read_text("utf-8") for name in ("report.css", "report.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return _environment().get_template(template).render(css=css, script=script, script_hash=digest, **context)

@@ -13,7 +13,7 @@ from twinnet.report import figures, words
 from twinnet.report.terminal import render_text
 from twinnet.result import Finding, Result, ResultSet
 
-__all__ = ["render_junit"]
+__all__ = ["render_junit", "xml_text"]
 
 # What XML 1.0 cannot hold, not even escaped.
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -31,20 +31,22 @@ def render_junit(result: Result | ResultSet) -> str:
 
 
 def _suite(result: Result) -> ET.Element:
-    network, twin = _text(result.network.name), _text(result.twin.spec or result.twin.name)
+    network, twin = xml_text(result.network.name), xml_text(result.twin.spec or result.twin.name)
     seconds = f"{words.total_time(result) or 0.0:.3f}"
     suite = ET.Element("testsuite", name=f"{network} / {twin}", time=seconds)
     check = ET.SubElement(suite, "testcase", classname=network, name=twin, time=seconds)
-    message = _text(words.verdict_words(result))
+    message = xml_text(words.verdict_words(result))
     if result.verdict == "FAIL":
-        ET.SubElement(check, "failure", message=message, type="FAIL").text = _text(render_text(result))
+        ET.SubElement(check, "failure", message=message, type="FAIL").text = xml_text(render_text(result))
     elif result.verdict == "ERROR":
-        first = _text(result.error.strip().partition("\n")[0]) or message
+        first = xml_text(result.error.strip().partition("\n")[0]) or message
         log = f"{render_text(result)}\n\n{result.log}"
-        ET.SubElement(check, "error", message=first, type=_text(result.stage) or "ERROR").text = _text(log)
+        ET.SubElement(check, "error", message=first, type=xml_text(result.stage) or "ERROR").text = xml_text(
+            log
+        )
     remarks = [words.weak_words(result), *(words.guard_words(guard) for guard in result.guards)]
     if remarks := [remark for remark in remarks if remark]:
-        ET.SubElement(check, "system-out").text = _text("\n".join(remarks))
+        ET.SubElement(check, "system-out").text = xml_text("\n".join(remarks))
     for finding in result.findings:
         suite.append(_case(network, twin, finding))
     for finding in result.known_findings:
@@ -59,28 +61,29 @@ def _suite(result: Result) -> ET.Element:
 def _known(network: str, twin: str, finding: Finding) -> ET.Element:
     case = _named(network, twin, finding)
     why = finding.cause.sentence if finding.cause else words.share_words(finding)
-    ET.SubElement(case, "skipped", message=_text(f"known from the baseline: {why}"))
+    ET.SubElement(case, "skipped", message=xml_text(f"known from the baseline: {why}"))
     return case
 
 
 def _named(network: str, twin: str, finding: Finding) -> ET.Element:
-    name = _text(figures.clean(finding.place.label))
+    name = xml_text(figures.clean(finding.place.label))
     return ET.Element("testcase", classname=f"{network} / {twin}", name=name, time="0.000")
 
 
 def _case(network: str, twin: str, finding: Finding) -> ET.Element:
     case = _named(network, twin, finding)
-    kind = _text(finding.cause.kind) if finding.cause else "unknown cause"
-    message = _text(finding.cause.sentence if finding.cause else words.share_words(finding))
+    kind = xml_text(finding.cause.kind) if finding.cause else "unknown cause"
+    message = xml_text(finding.cause.sentence if finding.cause else words.share_words(finding))
     lines = [
         f"born in {words.place_words(finding)} {figures.clean(finding.place.source)}",
         f"creates {figures.figure(finding.born)}, {figures.times(finding.ratio)} its noise floor",
         f"differs by {figures.figure(finding.error)} here; {finding.inherited_by} later sites inherit it",
     ]
-    ET.SubElement(case, "failure", message=message, type=kind).text = _text("\n".join(lines))
+    ET.SubElement(case, "failure", message=message, type=kind).text = xml_text("\n".join(lines))
     return case
 
 
-def _text(text: str) -> str:
+def xml_text(text: str) -> str:
+    """Text as XML can hold it: control characters are spelt out."""
     shown = _ILLEGAL.sub(lambda m: m[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
     return shown.replace("\r", "\\r").replace(figures.NBSP, " ")

@@ -15,7 +15,7 @@ from twinnet.errors import UsageError
 from twinnet.result import PairResult, Result, ResultSet
 from twinnet.store import TensorFile, write_tensors
 
-__all__ = ["draw_site", "find_pair", "open_report", "save_tensors"]
+__all__ = ["draw_site", "find_pair", "load_tensors", "open_report", "save_tensors"]
 
 _NETWORK, _TWIN = "traces/network.safetensors", "traces/twin.safetensors"
 
@@ -25,6 +25,14 @@ def save_tensors(folder: Path, tensors: Mapping[str, tuple[np.ndarray, np.ndarra
     if tensors:
         write_tensors(folder / _NETWORK, {name: pair[0] for name, pair in tensors.items()})
         write_tensors(folder / _TWIN, {name: pair[1] for name, pair in tensors.items()})
+
+
+def load_tensors(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The pairs of tensors that a run folder holds, by the network's name."""
+    if not (folder / _NETWORK).exists() or not (folder / _TWIN).exists():
+        return {}
+    ours, theirs = TensorFile(folder / _NETWORK), TensorFile(folder / _TWIN)
+    return {name: (ours[name], theirs[name]) for name in ours if name in theirs}
 
 
 def find_pair(pairs: Sequence[PairResult], asked: str) -> PairResult:

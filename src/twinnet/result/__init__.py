@@ -9,6 +9,7 @@ from __future__ import annotations
 from twinnet.result.evidence import Coverage, Guard, InputsInfo, SideInfo, TaskMetric
 from twinnet.result.facts import Fact, coded, fact, said
 from twinnet.result.finding import Advice, AdviceStep, Cause, Finding
+from twinnet.result.ladder import Climb, Fault, Ladder, Rung
 from twinnet.result.pair import Difference, Judged, PairResult, Status
 from twinnet.result.staged import Stage, StagedResult, Step
 from twinnet.result.whole import SCHEMA, Result, ResultSet, Verdict, worst
@@ -18,16 +19,20 @@ __all__ = [
     "Advice",
     "AdviceStep",
     "Cause",
+    "Climb",
     "Coverage",
     "Difference",
     "Fact",
+    "Fault",
     "Finding",
     "Guard",
     "InputsInfo",
     "Judged",
+    "Ladder",
     "PairResult",
     "Result",
     "ResultSet",
+    "Rung",
     "SideInfo",
     "Stage",
     "StagedResult",

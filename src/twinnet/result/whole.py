@@ -13,7 +13,7 @@ from twinnet.result.pair import PairResult
 from twinnet.result.speech import speaker
 from twinnet.site import Site
 
-__all__ = ["SCHEMA", "Result", "ResultSet", "Verdict", "worst"]
+__all__ = ["SCHEMA", "Result", "ResultSet", "Verdict", "exit_code", "worst"]
 
 SCHEMA = 2
 
@@ -28,6 +28,11 @@ def worst(verdicts: list[Verdict]) -> Verdict:
     'FAIL'
     """
     return "FAIL" if "FAIL" in verdicts else "ERROR" if "ERROR" in verdicts else "PASS"
+
+
+def exit_code(verdict: Verdict) -> int:
+    """0 PASS, 1 FAIL, 3 ERROR."""
+    return _EXIT_CODES[verdict]
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Result:
     @property
     def exit_code(self) -> int:
         """0 PASS, 1 FAIL, 3 ERROR."""
-        return _EXIT_CODES[self.verdict]
+        return exit_code(self.verdict)
 
     def __repr__(self) -> str:
         return speaker().screen(self)
@@ -106,7 +111,7 @@ class ResultSet:
 
     @property
     def exit_code(self) -> int:
-        return _EXIT_CODES[self.verdict]
+        return exit_code(self.verdict)
 
     def __repr__(self) -> str:
         return speaker().screen(self)

@@ -1,11 +1,15 @@
-"""Attention: scale and masks."""
+"""Attention: scale, masks and the number of heads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
 
 from twinnet.blame.causes.family import Candidate, changed, family
-from twinnet.blame.problem import Problem
+from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.layers.graph import Layer
 from twinnet.result import fact
 
 
@@ -27,6 +31,45 @@ def propose(problem: Problem) -> Iterator[Candidate]:
         ours = width**-0.5 if ours is None else float(ours)
         for value in _scales(width, ours):
             yield changed("attention", fact("attention.scale", network=ours, twin=value), i, scale=value)
+        yield from _other_heads(problem, i, ours)
+
+
+def _other_heads(problem: Problem, i: int, scale: float) -> Iterator[Candidate]:
+    """The same channels in more or fewer heads; the usual scale goes with their width."""
+    layer = problem.layers[i]
+    shapes = [problem.tensor(i, place).shape for place in range(3)]
+    heads, width = shapes[0][-3], shapes[0][-1]
+    if any(layer.inputs[3:]) or any(len(s) != 4 or (s[1], s[3]) != (heads, width) for s in shapes):
+        return
+    usual = abs(scale * width**0.5 - 1) < 1e-6
+    for count in range(1, heads * width + 1):
+        if heads * width % count or count == heads:
+            continue
+        factor = (heads * width // count) ** -0.5 if usual else scale
+        yield Candidate(
+            kind="attention",
+            fact=fact("attention.heads", network=heads, twin=count),
+            change=lambda p, count=count, factor=factor: _regrouped(p, i, count, factor),
+            whole=True,
+        )
+
+
+def _regrouped(problem: Problem, i: int, count: int, scale: float) -> Patch:
+    layer = problem.layers[i]
+    names = [f"{name}/{place}" for place, name in enumerate(layer.inputs[:3])]
+    inner = f"{layer.outputs[0]}/heads"
+
+    def group(name: str | None, new: str, to: int) -> Layer:
+        def run(x: torch.Tensor) -> tuple[torch.Tensor]:
+            batch, _, length, _ = x.shape
+            return (x.transpose(1, 2).reshape(batch, length, to, -1).transpose(1, 2),)
+
+        return Layer("opaque", (name,), (new,), {"run": by_cause(run)})
+
+    heads = problem.tensor(i, 0).shape[1]
+    made = replace(layer, inputs=tuple(names), outputs=(inner,), attrs={**layer.attrs, "scale": scale})
+    before = [group(name, new, count) for name, new in zip(layer.inputs, names)]
+    return Patch(i, i + 1, (*before, made, group(inner, layer.outputs[0], heads)))
 
 
 def _scales(width: int, ours: float) -> list[float]:

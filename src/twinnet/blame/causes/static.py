@@ -58,22 +58,43 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     if any(layer.kind == "linear" for layer in problem.layers):
         problem = replace(problem, twin=with_linear_layers(problem.twin))
     assert problem.twin is not None
-    ours, theirs = problem.layers, problem.twin.layers
-    match = difflib.SequenceMatcher(a=[x.kind for x in ours], b=[x.kind for x in theirs], autojunk=False)
+    problem, at = _folded(problem)
+    ours, theirs = problem.layers, problem.twin.layers if problem.twin else ()
+    kinds = [ours[i].kind for i in at]
+    match = difflib.SequenceMatcher(a=kinds, b=[x.kind for x in theirs], autojunk=False)
     names: dict[str, str] = {}
     left_out: dict[str, str | None] = {}
     for what, a, b, c, d in match.get_opcodes():
         if what in ("equal", "replace") and b - a == d - c:
-            for i, j in zip(range(a, b), range(c, d)):
+            for i, j in zip(at[a:b], range(c, d)):
                 names.update({t: o for o, t in zip(ours[i].outputs, theirs[j].outputs) if t})
                 yield from _compare(problem, i, ours[i], theirs[j], names, left_out)
         elif what == "delete":
-            for i in range(a, b):
+            for i in at[a:b]:
                 source = next((n for n in ours[i].inputs if n not in problem.constants), None)
                 left_out[ours[i].outputs[0]] = left_out.get(source or "", source)
                 yield _dropped(problem, i)
         elif what == "insert":
-            yield from _inserted(problem, a, theirs[c:d], names)
+            yield from _inserted(problem, at[a] if a < len(at) else len(ours), theirs[c:d], names)
+
+
+def _folded(problem: Problem) -> tuple[Problem, list[int]]:
+    """Results of layers that read constants only, as constants: converters compute them. And the layers that are left.
+
+    The layers themselves stay, so that a patch counts them as any other does.
+    """
+    constants = dict(problem.constants)
+    left: list[int] = []
+    for i, layer in enumerate(problem.layers):
+        if layer.inputs and all(n is None or n in constants for n in layer.inputs):
+            constants |= {n: _narrow(problem.values[n]) for n in layer.outputs if n}
+        else:
+            left.append(i)
+    return replace(problem, constants=constants), left
+
+
+def _narrow(value: Any) -> Any:
+    return value.to(torch.float32) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
 def _dropped(problem: Problem, i: int) -> Candidate:
@@ -176,7 +197,8 @@ def _compare(
         and ((turned and varying != theirs) or _moved(our.inputs, inputs, problem, constants, fixed))
     ):
         made = replace(their, inputs=inputs, outputs=our.outputs)
-        found = fact("operands.reordered", operator=our.kind)
+        code = "operands.other" if our.kind in _COMMUTES else "operands.reordered"
+        found = fact(code, operator=our.kind)
         yield _stated("operand order", found, lambda p: Patch(i, i + 1, (made,), constants), 0.6)
     for place in range(max(len(our.inputs), len(inputs))):
         a, b = (n[place] if place < len(n) else None for n in (our.inputs, inputs))

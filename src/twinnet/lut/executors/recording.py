@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from fractions import Fraction
 
 import numpy as np
@@ -15,18 +16,18 @@ __all__ = ["Registers", "StagedExecutor", "affine", "check_planes", "levels"]
 Registers = dict[str, np.ndarray]
 
 
-class StagedExecutor:
+class StagedExecutor(ABC):
     """Records a plan stage by stage: runs each stage as usual and looks up its terms once more for their numerators."""
 
     plan: Plan
 
+    @abstractmethod
     def lookup(self, stage: Stage, term: Term, rotation: int, registers: Registers) -> np.ndarray:
         """Numerators of one term in one rotation: [payload, site rows, site columns]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run_stage(self, stage: Stage, registers: Registers) -> np.ndarray:
         """The register a stage writes: uint8 [channels, rows, columns]."""
-        raise NotImplementedError
 
     def record(self, plane: np.ndarray, record: Record) -> np.ndarray:
         """See `Executor.record`."""

@@ -6,6 +6,7 @@ from twinnet.report.sentences.registry import sayings, sentence
 
 sayings(
     {
+        "attention.heads": "the twin's attention has {twin} heads where the network's has {network}",
         "attention.no_mask": "the twin ignores the mask",
         "attention.scale": "the twin scales the scores by {twin} where the network scales by {network}",
     }

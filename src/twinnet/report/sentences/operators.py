@@ -13,6 +13,7 @@ sayings(
         "rounding.another": "the twin rounds {twin} where the network rounds {network}",
         "rounding.left_out": "the twin leaves out the rounding",
         "operator.another": "{twin:words} where the network has {network:words}",
+        "operands.other": "{operator:words} of other operands than in the network",
         "operands.reordered": "{operator:words} with its operands in another order",
         "operands.of_attention": "the twin takes {operands[0]} and {operands[1]} the other way round",
     }

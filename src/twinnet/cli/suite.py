@@ -1,0 +1,155 @@
+"""`twinnet suite`: run the cases of all models in a folder, without writing tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from twinnet.cli._screen import say
+from twinnet.cli._verbs import Verbs
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    cls=Verbs,
+    invoke_without_command=True,
+    rich_markup_mode=None,
+    subcommand_metavar="[accept]",
+)
+
+
+@app.callback()
+def run(
+    context: typer.Context,
+    *,
+    models: Annotated[
+        list[Path] | None,
+        typer.Option("--models", metavar="DIR", help="Folder of models (default: models); may be repeated."),
+    ] = None,
+    engines: Annotated[
+        str | None,
+        typer.Option("--engines", metavar="SPEC,...", help="Only these engines: names, patterns or specs."),
+    ] = None,
+    chips: Annotated[
+        str | None,
+        typer.Option("--chips", metavar="CHIP,...", help="What {chip} stands for in the specs of engines."),
+    ] = None,
+    hw_type: Annotated[
+        str | None,
+        typer.Option("--hw-type", metavar="TYPE", help="What {hw_type} stands for in the specs of engines."),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option("-k", metavar="WORDS", help="Only cases whose name fits: words with and, or, not."),
+    ] = None,
+    tolerance: Annotated[
+        Path | None,
+        typer.Option("--tolerance", metavar="FILE.toml", help="Rules to use instead of the noise floor."),
+    ] = None,
+    expected: Annotated[
+        Path | None, typer.Option("--expected", metavar="FILE", help="File of expected failures.")
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option("--time-limit", metavar="SECONDS", help="Stop each step of an engine after this time."),
+    ] = None,
+    with_random: Annotated[
+        bool, typer.Option("--with-random", help="Run each layer also on random activations.")
+    ] = False,
+    debug_ir: Annotated[
+        Path | None,
+        typer.Option(
+            "--debug-ir",
+            metavar="DIR",
+            help="Where compiling engines write their IR, a folder for each case.",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="DIR", help="Report folder (default: runs/suite).")
+    ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option("--bundle", metavar="FILE.zip", help="Also write the report's data as one file."),
+    ] = None,
+    recompute: Annotated[
+        bool, typer.Option("--recompute-cache", help="Make all artefacts and results again.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option("-n", metavar="N", min=1, help="Run in this many processes.")
+    ] = None,
+    first: Annotated[bool, typer.Option("-x", help="Stop at the first case that is not as wanted.")] = False,
+    last_failed: Annotated[
+        bool, typer.Option("--lf", help="Only the cases that failed the last time.")
+    ] = False,
+    live: Annotated[
+        bool, typer.Option("-s", help="Show what the engines' programs print, as they print it.")
+    ] = False,
+    listing: Annotated[
+        bool, typer.Option("--list", help="Print the names of the cases and run none.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the summary only.")] = False,
+) -> None:
+    """Run every model in a folder, and every layer of it, on several engines.
+
+    Models and engines are those of [tool.twinnet] in pyproject.toml. Exit codes are those of `twinnet check`: expected
+    failures do not count.
+
+    Example: twinnet suite --models models --engines onnxruntime,openvino
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from twinnet.suite.alone import run_suite
+
+    given = {
+        "--twin-engines": engines,
+        "--twin-chips": chips,
+        "--twin-hw-type": hw_type,
+        "--twin-tolerance": tolerance,
+        "--twin-expected": expected,
+        "--twin-time-limit": time_limit,
+        "--twin-report": report,
+        "--twin-bundle": bundle,
+        "--debug-ir": debug_ir,
+        "-k": only,
+        "-n": workers,
+    }
+    words = [
+        f"{name}={value}" if name.startswith("--") else f"{name}{value}"
+        for name, value in given.items()
+        if value is not None
+    ]
+    words += [f"--twin-models={folder}" for folder in models or ()]
+    switches = {
+        "--with-random": with_random,
+        "--recompute-cache": recompute,
+        "-x": first,
+        "--lf": last_failed,
+    }
+    words += [name for name, on in {**switches, "-s": live, "--collect-only": listing}.items() if on]
+    raise typer.Exit(run_suite(words, quiet=quiet or listing))
+
+
+@app.command("accept")
+def accept(
+    report: Annotated[
+        Path | None,
+        typer.Argument(metavar="[REPORT]", help="Report folder of a session (default: runs/suite)."),
+    ] = None,
+    expected: Annotated[
+        Path | None, typer.Option("--expected", metavar="FILE", help="File of expected failures.")
+    ] = None,
+) -> None:
+    """Make the outcomes of the last session the expected ones: update the file of expected failures."""
+    from twinnet.suite.config import read_config
+    from twinnet.suite.expected import accept as accept_outcomes
+    from twinnet.suite.session import read_session
+
+    config = read_config(Path.cwd())
+    path = expected or config.expected
+    _, outcomes = read_session(report or config.root / config.report)
+    changes = accept_outcomes(path, outcomes)
+    for line in changes:
+        say(line)
+    say(f"{path}: {len(changes)} changes" if changes else f"{path}: nothing to change")

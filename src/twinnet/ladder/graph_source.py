@@ -1,0 +1,130 @@
+"""Networks that are graphs in a file, cut where a single tensor connects what is before with what comes after."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from twinnet.engines import find_engine, reference_spec
+from twinnet.errors import UsageError
+from twinnet.job import Arrays, Job
+from twinnet.ladder.source import Cut, Place, Source
+
+__all__ = ["GraphSource", "Node"]
+
+_MOST = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator of a graph: its name, its kind, what it reads and makes, and the parameters it holds."""
+
+    name: str
+    op: str
+    reads: frozenset[Any]
+    makes: tuple[Any, ...]
+    parameters: int
+
+
+class GraphSource(Source):
+    """Cuts of a graph. A long one is cut at some of its waists; the rest are rungs inside the block between two."""
+
+    def __init__(self, network: Any, samples: Sequence[Arrays], at: Sequence[str] = ()) -> None:
+        self.network: Any = network
+        self.samples = samples
+        waists = _waists(self._nodes(), self._outputs())
+        last = len(self._nodes()) - 1
+        inner = [w for w in waists if w[0] != last]
+        if at:
+            inner = [w for w in inner if any(fnmatchcase(self._nodes()[w[0]].name, p) for p in at)]
+            if not inner:
+                raise UsageError(f"{network.name} cannot be cut at any node that matches --at {' '.join(at)}")
+        elif len(inner) >= _MOST:
+            inner = [inner[(i + 1) * len(inner) // _MOST] for i in range(_MOST - 1)]
+        self._cuts: list[tuple[int, Any]] = [*inner, (last, None)]
+
+    @abstractmethod
+    def _nodes(self) -> Sequence[Node]:
+        """The operators that depend on an input, in the order they run."""
+
+    @abstractmethod
+    def _outputs(self) -> frozenset[Any]:
+        """The outputs of the graph."""
+
+    @abstractmethod
+    def _part(self, source: Any, target: Any, sample: Arrays, given: Arrays | None) -> Any:
+        """The network from one value (None: the inputs) to another (None: the outputs)."""
+
+    @abstractmethod
+    def _renamed(self, part: Any, arrays: Arrays) -> Arrays:
+        """Arrays under the names that a part gives its inputs."""
+
+    def _places(self) -> Iterator[Place]:
+        nodes, start = self._nodes(), 0
+        often = Counter(n.name for n in nodes)
+        for stop, _ in self._cuts:
+            inside, before = nodes[start : stop + 1], nodes[:start]
+            known = {n.op for n in before}
+            ops = tuple(dict.fromkeys(n.op for n in inside if n.op not in known))
+            own = sum(n.parameters for n in inside)
+            kind = inside[0].op if len(inside) == 1 else f"{len(inside)} operators"
+            last = nodes[stop]
+            name = last.name if often[last.name] == 1 else f"{last.name} {last.op} #{stop}"
+            yield Place(name, kind, own + sum(n.parameters for n in before), own, ops)
+            start = stop + 1
+
+    def prefix(self, index: int) -> Cut:
+        value = self._cuts[index][1]
+        if value is None:
+            return Cut(self.network, self.samples)
+        part = self._part(None, value, self.samples[0], None)
+        return Cut(part, [self._renamed(part, sample) for sample in self.samples])
+
+    def block(self, index: int) -> Cut | None:
+        if index == 0:
+            return self.prefix(0)
+        before = self.prefix(index - 1)
+        given = [_run(before.network, sample) for sample in before.samples]
+        part = self._part(self._cuts[index - 1][1], self._cuts[index][1], self.samples[0], given[0])
+        return Cut(part, [self._renamed(part, values) for values in given])
+
+    def starts_at(self, index: int) -> bool:
+        return index == 0
+
+    def index_of(self, module: str) -> int | None:
+        names = [n.name for n in self._nodes()]
+        if module not in names:
+            return None
+        place = names.index(module)
+        return next(i for i, (stop, _) in enumerate(self._cuts) if place <= stop)
+
+
+def _run(network: Any, sample: Arrays) -> Arrays:
+    spec = reference_spec(network)
+    session = find_engine(spec.engine).open(network, spec.options, None, Job(inputs=sample, samples=[sample]))
+    try:
+        return session.run(sample)
+    finally:
+        session.close()
+
+
+def _waists(nodes: Sequence[Node], outputs: frozenset[Any]) -> list[tuple[int, Any]]:
+    """Where exactly one value that depends on an input is still needed: after which node, and which value."""
+    last: dict[Any, int] = {}
+    made = {value for node in nodes for value in node.makes}
+    given = {value for node in nodes for value in node.reads} - made
+    for index, node in enumerate(nodes):
+        last.update(dict.fromkeys(node.reads, index))
+    last.update(dict.fromkeys(outputs, len(nodes)))
+    live = {value for value in given if value in last}
+    found = []
+    for index, node in enumerate(nodes):
+        live |= {value for value in node.makes if value in last}
+        live = {value for value in live if last[value] > index}
+        if len(live) == 1 and next(iter(live)) in made:
+            found.append((index, next(iter(live))))
+    return found

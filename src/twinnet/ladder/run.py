@@ -1,0 +1,155 @@
+"""The verb: a network, its twins, and the ladder of each."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from twinnet.checking.case import modes_kept, read_network
+from twinnet.checking.options import Level, Limits, Options
+from twinnet.engines import Spec, find_engine, parse_specs
+from twinnet.errors import UsageError
+from twinnet.job import Arrays
+from twinnet.ladder.climb import Climber, Way
+from twinnet.ladder.journal import Journal, key_of
+from twinnet.ladder.sizes import SizesSource
+from twinnet.ladder.source import Source, source_of
+from twinnet.progress import Report, silent
+from twinnet.result import Climb, Ladder, Rung
+from twinnet.trust import trusting
+
+__all__ = ["Told", "ladder", "ladder_with"]
+
+Told = Callable[[str, Rung], None]
+"""Called with the twin and every rung as soon as it is checked."""
+
+
+def ladder(
+    network: Any,
+    inputs: Any = None,
+    twin: str = "onnxruntime",
+    *,
+    at: Sequence[str] = (),
+    sizes: Sequence[str] = (),
+    way: Way = "halves",
+    out: str | Path | None = None,
+    reference: str | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    preprocess: Any = None,
+    samples: int | None = None,
+    seed: int = 0,
+    level: Level = "intermediates",
+    tolerance: Any = None,
+    limits: Limits | None = None,
+    trust: bool = False,
+    progress: Report = silent,
+    tell: Told | None = None,
+) -> Ladder:
+    """Find the first cut of a network at which its twin breaks, and the smallest block that breaks by itself.
+
+    The keywords that are not described here are those of `twinnet.check`.
+
+    Args:
+        network: An `nn.Module`, a file, or `file.py:factory`.
+        inputs: Arrays or files; None for synthetic samples.
+        twin: Engine specs, separated by commas. Every rung is converted, so a spec has no file.
+        at: Names of modules (or nodes) to cut at, as patterns; without them stages, then what is inside them.
+        sizes: Words to call the factory with, one rung each, from the smallest network to the largest.
+        way: "halves" looks for the bad rung by halves, "up" climbs from the bottom until the first bad one, "every"
+            checks all rungs and all blocks.
+        out: Folder to write. A climb that was interrupted goes on from there.
+        tell: Called with the twin and every rung as soon as it is checked.
+
+    >>> import torch
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).eval()
+    >>> found = ladder(net, torch.ones(1, 4), "torch?dtype=float64")
+    >>> found.verdict, found.climbs[0].order
+    ('PASS', ('0', '1'))
+    """
+    options = Options(
+        reference=reference,
+        shapes=shapes,
+        preprocess=preprocess,
+        samples=samples,
+        seed=seed,
+        level=level,
+        tolerance=tolerance,
+        limits=limits or Limits(),
+        progress=progress,
+    )
+    with trusting(trust):
+        return ladder_with(options, network, inputs, twin, at=at, sizes=sizes, way=way, out=out, tell=tell)
+
+
+def ladder_with(
+    options: Options,
+    network: Any,
+    inputs: Any = None,
+    twin: str = "onnxruntime",
+    *,
+    at: Sequence[str] = (),
+    sizes: Sequence[str] = (),
+    way: Way = "halves",
+    out: str | Path | None = None,
+    argv: Sequence[str] = (),
+    tell: Told | None = None,
+) -> Ladder:
+    """Like `ladder`, with the keywords of a check in one object."""
+    from twinnet.report.ladder import write_ladder
+
+    specs = _specs(twin)
+    folder = None if out is None else Path(out)
+    with modes_kept(network):
+        source, inputs_words = _source(options, network, inputs, at, sizes)
+        samples: Sequence[Arrays] = source.samples
+        journal = Journal(folder, key_of(source.network, samples, options, specs))
+        climbs: list[Climb] = []
+        for spec in specs:
+            climber = Climber(
+                spec,
+                options,
+                journal,
+                lambda rung, spec=spec: None if tell is None else tell(str(spec), rung),
+                "up" if sizes and way == "halves" else way,
+            )
+            climbs.append(climber.climb(source))
+    made = Ladder(
+        source.network.name,
+        source.network.format,
+        source.network.parameters,
+        inputs_words,
+        tuple(climbs),
+        shlex.join(argv),
+        "" if folder is None else str(folder),
+    )
+    if folder is not None:
+        write_ladder(made, folder)
+    return made
+
+
+def _source(
+    options: Options, network: Any, inputs: Any, at: Sequence[str], sizes: Sequence[str]
+) -> tuple[Source, str]:
+    if sizes:
+        if at:
+            raise UsageError("--size and --at exclude each other", hint="--at cuts one network")
+        source = SizesSource(options, network, inputs, sizes)
+        return source, source.inputs
+    loaded, feed = read_network(network, inputs, options)
+    samples = list(feed.samples)
+    return source_of(loaded, samples, at), feed.info.description
+
+
+def _specs(twin: str) -> Sequence[Spec]:
+    specs = parse_specs(twin)
+    for spec in specs:
+        engine = find_engine(spec.engine)
+        engine.version()  # what is not installed is said before anything runs
+        if spec.file is not None and engine.file_is_network:
+            raise UsageError(
+                f"the twin {spec} is a file, which has no rungs: each is converted from a part of the network",
+                hint=f"--twin {spec.engine}; to compare with the file itself: twinnet check",
+            )
+    return specs

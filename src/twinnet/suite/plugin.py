@@ -1,0 +1,56 @@
+"""The pytest plugin. It is loaded by every pytest, so it imports nothing until a project has a suite.
+
+A project has one if its pyproject.toml has `[tool.twinnet]`, or if an option `--twin-*` is given.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
+__all__: list[str] = []
+
+_FLAGS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("--twin-models", {"metavar": "DIR", "action": "append", "help": "Folder of models; may be repeated."}),
+    ("--twin-engines", {"metavar": "SPEC,...", "help": "Only these engines: names, patterns or specs."}),
+    ("--twin-chips", {"metavar": "CHIP,...", "help": "What {chip} stands for in the specs of engines."}),
+    ("--twin-hw-type", {"metavar": "TYPE", "help": "What {hw_type} stands for in the specs of engines."}),
+    ("--twin-tolerance", {"metavar": "FILE.toml", "help": "Rules to use instead of the noise floor."}),
+    ("--twin-expected", {"metavar": "FILE", "help": "File of expected failures."}),
+    ("--twin-time-limit", {"metavar": "SECONDS", "type": float, "help": "Stop each step after this time."}),
+    ("--twin-report", {"metavar": "DIR", "help": "Report folder (default: runs/suite)."}),
+    ("--twin-bundle", {"metavar": "FILE.zip", "help": "Also write the report's data as one file."}),
+)
+_MORE: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("--with-random", {"action": "store_true", "help": "Run each layer also on random activations."}),
+    (
+        "--debug-ir",
+        {"metavar": "DIR", "help": "Where compiling engines write their IR, a folder for each case."},
+    ),
+    ("--recompute-cache", {"action": "store_true", "help": "Make all artefacts and results again."}),
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("twinnet", "model suites (twinnet)")
+    for name, told in (*_FLAGS, *_MORE):
+        group.addoption(name, default=None, **told)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    asked = any(config.getoption(_dest(name)) is not None for name, _ in _FLAGS)
+    if not asked:
+        try:
+            asked = b"[tool.twinnet" in (config.rootpath / "pyproject.toml").read_bytes()
+        except OSError:
+            return
+    if asked:
+        from twinnet.suite.pytest_suite import activate
+
+        activate(config)
+
+
+def _dest(name: str) -> str:
+    return name.lstrip("-").replace("-", "_")

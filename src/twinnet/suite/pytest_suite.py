@@ -1,0 +1,241 @@
+"""The suite in pytest: models are collected as files, their cases as tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from twinnet.errors import TwinnetError
+from twinnet.suite import fixtures
+from twinnet.suite.config import Config, read_config
+from twinnet.suite.expected import Expectation, compared, read_expected
+from twinnet.suite.models import Model, find_models, is_model
+from twinnet.suite.outcome import Case, Outcome
+from twinnet.suite.session import Session
+
+__all__ = ["SuitePlugin", "activate"]
+
+_KEY: pytest.StashKey[SuitePlugin] = pytest.StashKey()
+
+
+def activate(config: pytest.Config) -> None:
+    """Make a suite of a pytest run."""
+    try:
+        suite = SuitePlugin(config)
+    except TwinnetError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[_KEY] = suite
+    config.pluginmanager.register(suite, "twinnet-suite")
+    config.pluginmanager.register(fixtures, "twinnet-fixtures")
+
+
+class SuitePlugin:
+    """The hooks of a run with a suite."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.pytest_config = config
+        self.config = _settings(config)
+        self.expected: tuple[Expectation, ...] = read_expected(self.config.expected)
+        self.models = {model.path: model for model in find_models(self.config.models)}
+        self._chosen: dict[Case, set[str]] = {}
+        self.is_worker = hasattr(config, "workerinput")
+        self.session = Session(self.config.report, ("pytest", *config.invocation_params.args))
+        if config.getoption("recompute_cache") and not self.is_worker:
+            from twinnet.cache import rebuild_from_now
+
+            rebuild_from_now()
+        if config.option.capture == "no":
+            os.environ["TWINNET_SHOW_PROGRAMS"] = "1"
+        if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+            config.args += [str(f) for f in self.config.models if f.is_dir()]
+
+    # -- collecting ----------------------------------------------------------------------------------------------------
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        model = self.models.get(file_path)
+        if model is None and is_model(file_path) and parent.session.isinitpath(file_path):
+            model = next(iter(find_models([file_path.parent])), None)
+            model = None if model is None else Model(file_path.stem, file_path)
+        if model is None:
+            return None
+        return ModelFile.from_parent(parent, path=file_path, model=model, suite=self)
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "twin_case" not in metafunc.fixturenames:
+            return
+        found = [item for model in self.models.values() for item in self.cases(model)]
+        pairs = [(model, case) for model, case in found if isinstance(case, Case)]
+        metafunc.parametrize("twin_case", pairs, ids=[case.name for _, case in pairs], indirect=True)
+
+    def cases(self, model: Model) -> list[tuple[Model, Case | TwinnetError]]:
+        """The cases of a model, or the error of a file that cannot be read."""
+        from twinnet.suite.cases import cases_of
+
+        try:
+            return [(model, case) for case in cases_of(model, self.config)]
+        except TwinnetError as error:
+            return [(model, error)]
+
+    # -- running -------------------------------------------------------------------------------------------------------
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._chosen.clear()
+        for item in session.items:
+            if isinstance(item, CaseItem) and item.case.layer:
+                self._chosen.setdefault(replace(item.case, layer=""), set()).add(item.case.layer)
+
+    def run(self, model: Model, case: Case) -> Outcome:
+        """Run a case, and compare its outcome with what is expected."""
+        from twinnet.suite.run import run_case
+        from twinnet.suite.subject import subject_of
+
+        chosen = self._chosen.get(replace(case, layer=""), set())
+        outcome = run_case(case, subject_of(model, self.config), self.folder(case), chosen)
+        return compared(outcome, self.expected)
+
+    def folder(self, case: Case) -> Path:
+        """The run folder of a case."""
+        return self.config.report / "runs" / case.name
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, Any, Any]:
+        report: Any = yield
+        if call.excinfo is not None and isinstance(call.excinfo.value, _NotAsWanted):
+            report.longrepr = _told(call.excinfo.value.outcome)
+        outcome = getattr(item, "outcome", None)
+        if report.when == "setup" and isinstance(outcome, Outcome):
+            report.twin_outcome = outcome.to_json()  # plain data, so that it travels from workers
+        return report
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        told = getattr(report, "twin_outcome", None)
+        if told is not None and not self.is_worker:
+            self.session.finished(Outcome.from_json(told))
+
+    # -- ending --------------------------------------------------------------------------------------------------------
+
+    def pytest_sessionfinish(self) -> None:
+        if self.session.outcomes and not self.is_worker:
+            bundle = self.pytest_config.getoption("twin_bundle")
+            self.session.write(None if bundle is None else Path(bundle))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if not self.session.outcomes:
+            return
+        from twinnet.suite.summary import summary_lines
+
+        terminalreporter.section("twinnet")
+        for line in summary_lines(list(self.session.outcomes.values())):
+            terminalreporter.write_line(line)
+        terminalreporter.write_line(f"report   {self.config.report / 'index.html'}")
+
+
+class ModelFile(pytest.File):
+    """A model, whose tests are its cases."""
+
+    def __init__(self, *, model: Model, suite: SuitePlugin, **more: Any) -> None:
+        super().__init__(**more)
+        self._model, self._suite = model, suite
+
+    def collect(self) -> Iterator[CaseItem]:
+        for model, case in self._suite.cases(self._model):
+            name = case.name if isinstance(case, Case) else f"{model.name}_full_model"
+            yield CaseItem.from_parent(self, name=name, model=model, case=case, suite=self._suite)
+
+
+class CaseItem(pytest.Item):
+    """One case. It runs in the setup, where what stops it is an error; a mismatch then fails the test."""
+
+    def __init__(self, *, model: Model, case: Case | TwinnetError, suite: SuitePlugin, **more: Any) -> None:
+        super().__init__(**more)
+        self._model, self._case, self._suite = model, case, suite
+        self.outcome: Outcome | None = None
+
+    @cached_property
+    def case(self) -> Case:
+        """The case; one for the whole file if it cannot be read."""
+        if isinstance(self._case, Case):
+            return self._case
+        return Case(self._model.name, "", "", "")
+
+    def setup(self) -> None:
+        if isinstance(self._case, Case):
+            self.outcome = self._suite.run(self._model, self._case)
+        else:
+            stopped = Outcome(self.case, "ERROR", "import", "read", str(self._case))
+            self.outcome = compared(stopped, self._suite.expected)
+        outcome = self.outcome
+        if outcome.expected == "yes":
+            pytest.xfail(" ".join(filter(None, (outcome.kind, outcome.reason, outcome.link))))
+        if outcome.verdict == "SKIP":
+            pytest.skip(outcome.message)
+        if outcome.verdict == "ERROR":
+            raise _NotAsWanted(outcome)
+
+    def runtest(self) -> None:
+        assert self.outcome is not None
+        if not self.outcome.good:
+            raise _NotAsWanted(self.outcome)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, self.name
+
+
+class _NotAsWanted(Exception):
+    """Stops the test of a case; its message is the answer of the check."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(f"{outcome.kind} {outcome.message.partition(chr(10))[0]}")
+        self.outcome = outcome
+
+
+def _told(outcome: Outcome) -> str:
+    from twinnet.report.quoting import screen
+    from twinnet.suite.summary import answer_words
+
+    return screen(answer_words(outcome))
+
+
+def _settings(config: pytest.Config) -> Config:
+    """The settings of the project, changed by the options of the command line."""
+
+    def given(name: str) -> Any:
+        return config.getoption(name)
+
+    made = read_config(
+        config.rootpath,
+        engines=given("twin_engines") or "",
+        chips=given("twin_chips") or "",
+        hw_type=given("twin_hw_type") or "",
+        models=given("twin_models") or (),
+    )
+    report = given("twin_report")
+    shown = Path(report) if report else made.root / made.report
+    changes: dict[str, Any] = {
+        "report": _from_here(shown),
+        "random": bool(given("with_random")),
+        "rebuild": bool(given("recompute_cache")),
+    }
+    for name, option in (("tolerance", "twin_tolerance"), ("time_limit", "twin_time_limit")):
+        if given(option) is not None:
+            changes[name] = given(option)
+    for name, option in (("expected", "twin_expected"), ("debug_ir", "debug_ir")):
+        if given(option) is not None:
+            changes[name] = Path(given(option))
+    return replace(made, **changes)
+
+
+def _from_here(path: Path) -> Path:
+    """A path as people would type it."""
+    try:
+        return Path(os.path.relpath(path)) if not str(os.path.relpath(path)).startswith("..") else path
+    except ValueError:  # another drive
+        return path
