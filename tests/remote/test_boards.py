@@ -111,19 +111,30 @@ def test_the_command_line_takes_a_place(board: SshBoard, net: Path, tmp_path: Pa
     assert rows["command"].startswith("your programs")
 
 
-def test_litert_on_a_board_shows_what_it_shows_here(board: SshBoard, tmp_path: Path) -> None:
-    need_engine("litert")
-    from tests.tflite_nets import small_tflite
+@pytest.mark.parametrize(
+    ("engine", "options", "shown"),
+    [("litert", "", 14), ("openvino", "", 3), ("iree", "?cpu=generic", 4)],
+    ids=["litert", "openvino", "iree"],
+)
+def test_an_engine_shows_on_a_board_what_it_shows_here(
+    board: SshBoard, net: Path, tmp_path: Path, engine: str, options: str, shown: int
+) -> None:
+    need_engine(engine)
+    if engine == "litert":
+        from tests.tflite_nets import small_tflite
 
-    file = tmp_path / "net.tflite"
-    file.write_bytes(small_tflite().data)
-    here, there = tmp_path / "here", tmp_path / "there"
-    ours = twinnet.record(str(file), out=here, reference="litert", samples=1)
-    theirs = twinnet.record(str(file), out=there, reference="litert", samples=1, on=board.address())
+        net = tmp_path / "net.tflite"
+        net.write_bytes(small_tflite().data)
+    spec = engine + options
+    ours = twinnet.record(str(net), out=tmp_path / "here", reference=spec, samples=1)
+    theirs = twinnet.record(str(net), out=tmp_path / "there", reference=spec, samples=1, on=board.address())
+    assert theirs.side.version == ours.side.version
     assert [s.tensor for s in theirs.sites] == [s.tensor for s in ours.sites]
-    for site in ours.sites:
-        if site.tensor in ours.trace(0):
-            np.testing.assert_array_equal(ours.trace(0)[site.tensor], theirs.trace(0)[site.tensor])
+    seen = [s.tensor for s in ours.sites if s.tensor in ours.trace(0)]
+    assert len(seen) >= shown
+    for tensor in seen:
+        np.testing.assert_array_equal(ours.trace(0)[tensor], theirs.trace(0)[tensor])
+    assert _left(board) == []
 
 
 _PROGRAM = """

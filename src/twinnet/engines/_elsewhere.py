@@ -1,4 +1,4 @@
-"""Run the ONNX Runtime of another Python interpreter, on this machine or on a board."""
+"""Run the runtime of another Python interpreter, on this machine or on a board."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.engines import _ort_session
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Job
 from twinnet.programs.place import Script
@@ -43,19 +42,21 @@ def find_python(place: str) -> Path:
 class Elsewhere:
     """A child process that holds sessions as long as this object lives."""
 
-    def __init__(self, python: Path | None, job: Job) -> None:
+    def __init__(self, script: Script, job: Job, python: Path | None = None) -> None:
+        self._script = script
         self._job = job
         self._python = python
         self._room = job.place.room("elsewhere")
         self._folder = self._room.folder
         self._sessions = itertools.count()
-        name = "onnxruntime" if python is None else f"onnxruntime in {python}"
-        script = Script(Path(_ort_session.__file__), name, ("numpy", "onnxruntime"), ("-I",))
         try:
             self._worker = self._room.worker(script, python)
         except BaseException:
             self._room.close()
             raise
+
+    def version(self) -> str:
+        """The versions of ONNX Runtime and of what it runs on."""
         try:
             said = self.ask({"do": "version"}, "start")
         except EngineError as error:
@@ -63,11 +64,11 @@ class Elsewhere:
             raise EngineError(
                 error.what, stage=error.stage, log=error.log, hint="it needs numpy and onnxruntime there"
             ) from None
-        self.version = f"{said['onnxruntime']} (Python {said['python']}, numpy {said['numpy']})"
+        return f"{said['onnxruntime']} (Python {said['python']}, numpy {said['numpy']})"
 
     def another(self) -> Elsewhere:
         """A further child of the same interpreter."""
-        return Elsewhere(self._python, self._job)
+        return Elsewhere(self._script, self._job, self._python)
 
     def ask(self, request: Mapping[str, Any], stage: str) -> dict[str, Any]:
         """Ask the child and return its answer."""
@@ -125,9 +126,10 @@ class Elsewhere:
 
 
 class _There:
-    """A session that lives in the child."""
+    """A session that lives in the child; `said` is what it told when it was loaded."""
 
     def __init__(self, home: Elsewhere, number: int, said: Mapping[str, Any]) -> None:
+        self.said = said
         self._home = home
         self._number = number
         self._names = {part: [SimpleNamespace(name=n) for n in said[part]] for part in ("inputs", "outputs")}

@@ -83,6 +83,7 @@ def dispatch_times(
         record = home / "profile.ireeprof"
         flags = [
             *device,
+            f"--module={module.file}",
             *write_inputs(module, feeds, home),
             f"--benchmark_min_time={runs}x",
             "--device_profiling_mode=host-execution",

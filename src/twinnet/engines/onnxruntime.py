@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from twinnet.engines import _ort_session
 from twinnet.engines._elsewhere import Elsewhere, find_python
 from twinnet.engines._ort_session import LEVELS, make_session
 from twinnet.engines._quantise import CALIBRATIONS, TYPES, WAYS, Quantise, quantised
@@ -31,6 +32,7 @@ from twinnet.engines.base import (
 from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.errors import EngineError, MissingExtra, UsageError, foreign
 from twinnet.job import Arrays, Job
+from twinnet.programs.place import Script
 from twinnet.scratch import scratch_folder
 from twinnet.site import Site
 
@@ -116,9 +118,12 @@ class OnnxRuntimeEngine(Engine):
             artefact = _for_board(artefact)
         elif python is None and job.time_limit is not None and sys.executable and not _narrow(artefact):
             python = Path(sys.executable)  # only another process can be stopped whatever it does
-        child = Elsewhere(python, job) if elsewhere or python is not None else None
-        if child is not None and "python" in chosen:
-            version = child.version
+        name = "onnxruntime" if python is None else f"onnxruntime in {python}"
+        script = Script(Path(_ort_session.__file__), name, ("numpy", "onnxruntime"), ("-I",))
+        child = Elsewhere(script, job, python) if elsewhere or python is not None else None
+        if child is not None and not elsewhere:
+            told = child.version()  # asked first: it says best what is missing there
+            version = told if "python" in chosen else version
         settings = Settings(chosen.get("opt", "all"), threads, entries, child)
         try:
             session = OnnxRuntimeSession(artefact, settings, job, version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import sys
 from abc import ABC, abstractmethod
@@ -96,6 +97,11 @@ class Place(ABC):
 
     name: str = ""
 
+    @property
+    @abstractmethod
+    def machine(self) -> str:
+        """The kind of its processor, as `uname -m` says."""
+
     @abstractmethod
     def room(self, purpose: str) -> Room:
         """A new room."""
@@ -110,6 +116,10 @@ class Place(ABC):
 
 
 class _Here(Place):
+    @property
+    def machine(self) -> str:
+        return platform.machine()
+
     def room(self, purpose: str) -> Room:
         return _RoomHere(purpose)
 

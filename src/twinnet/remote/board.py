@@ -91,6 +91,10 @@ class Board(Place):
 
     # -- coming and going ------------------------------------------------------------------------------------------
 
+    @property
+    def machine(self) -> str:
+        return self.home.machine
+
     def room(self, purpose: str) -> Room:
         from twinnet.remote.room import BoardRoom
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -76,8 +75,3 @@ def require(board: Board, packages: Sequence[str]) -> Facts:
             hint=f"install it there: ssh {login} {shlex.quote(python)} -m pip install {' '.join(lacks)}",
         )
     return found
-
-
-def foreign_machine(board: Board) -> bool:
-    """Whether the board has another kind of processor than this machine."""
-    return board.home.machine != platform.machine()
