@@ -107,8 +107,8 @@ def test_the_command_line_takes_a_place(board: SshBoard, net: Path, tmp_path: Pa
     )
     assert listed.returncode == 0, listed.stderr
     rows = dict(line.split(maxsplit=1) for line in listed.stdout.splitlines() if line.count(" ") > 1)
-    assert rows["onnxruntime"].split()[0] == need_engine("onnxruntime")
-    assert rows["command"].startswith("your programs")
+    assert rows["onnxruntime"].split()[:2] == ["onnxruntime", need_engine("onnxruntime")]
+    assert rows["command"].startswith("its programs") and rows["lut"].startswith("numpy ")
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,25 @@ def test_an_engine_shows_on_a_board_what_it_shows_here(
     assert len(seen) >= shown
     for tensor in seen:
         np.testing.assert_array_equal(ours.trace(0)[tensor], theirs.trace(0)[tensor])
+    assert _left(board) == []
+
+
+def test_tables_on_a_board_give_the_integers_of_here(board: SshBoard, tmp_path: Path) -> None:
+    """Numpy alone there; every site is seen, and a wrong entry is placed."""
+    import torch
+
+    from twinnet.lut import export
+    from twinnet.lut.file import save as save_tables
+    from twinnet.restore.nets import srlut
+
+    torch.manual_seed(0)
+    net = export(srlut.build("S", scale=2, width=4))
+    file = save_tables(net, tmp_path / "net.lut.safetensors")
+    image = np.random.default_rng(0).integers(0, 256, (1, 1, 9, 11)).astype(np.float32) / 255
+    result = _check(str(file), image, "lut", on=board.address())
+    assert result.verdict == "PASS", result.error
+    assert result.coverage.paired == result.coverage.sites > 4
+    assert all(pair.difference is not None and pair.difference.max_abs == 0 for pair in result.pairs)
     assert _left(board) == []
 
 

@@ -55,7 +55,7 @@ def _list_board(address: str) -> None:
         table.add_column(title, overflow="fold")
     for name, needs in able.items():
         lacks = [package for package in needs if package not in found.packages]
-        version = found.packages.get(needs[-1], "") if needs else "your programs"
+        version = f"{needs[-1]} {found.packages.get(needs[-1], '')}" if needs else "its programs, on PATH"
         if needs and not found.python:
             table.add_row(name, "needs Python", "")
         elif lacks:
