@@ -7,7 +7,6 @@ A page is a session. Its blocks run in order in one folder, with a copy of `exam
 * ```text after a block is what it printed: the same lines by their first words, numbers masked. A line `...`
   stands for any lines.
 * `<!-- setup: COMMAND -->` runs unseen; `$FILES` holds model.onnx and faulty.onnx, made once for all pages.
-* `<!-- board -->` gives the page a board, `ssh://board`: the sshd of tests/boards.py.
 * `<!-- exit: N -->` states the exit code of the next block; `<!-- not run: REASON -->` spares the next block.
 """
 
@@ -28,10 +27,8 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from tests.boards import SshBoard, start_board
 from tests.suite.project import plugin
 from tests.warm import warm_command
-from twinnet.remote.ssh import CONFIG
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -95,10 +92,6 @@ class Session:
             "PYTHONWARNINGS": "ignore",
             "PYTEST_ADDOPTS": " ".join(plugin()),
         }
-
-    def use(self, board: SshBoard) -> None:
-        """Let the commands of the page reach a board."""
-        self._environment[CONFIG] = str(board.config)
 
     def do(self, block: Block) -> None:
         """Run, write or compare one block."""
@@ -210,13 +203,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_the_page_runs(page: Path, checkout: Path, files: Path, commands: Path) -> None:
     session = Session(checkout, files, page, commands)
-    with contextlib.ExitStack() as stack:
-        if "<!-- board -->" in page.read_text(encoding="utf-8"):
-            board = start_board(checkout / "board")
-            stack.callback(board.stop)
-            session.use(board)
-        for block in blocks(page):
-            session.do(block)
+    for block in blocks(page):
+        session.do(block)
 
 
 def test_few_blocks_are_spared() -> None:
