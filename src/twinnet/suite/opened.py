@@ -68,13 +68,17 @@ class OpenedCase:
             return self._open(parse_spec(self.case.spec))
 
     def _open(self, spec: Any) -> Session:
-        from twinnet.engines import find_engine
         from twinnet.job import Job
 
         config = self._subject.config
+<<<<<<< HEAD
         limit = config.limit_of(self.case.spec)
         job = Job(self.inputs, (self.inputs,), threads=config.threads, time_limit=limit)
         session = find_engine(spec.engine).open(self.network, spec.options, spec.file, job)
+=======
+        job = Job(self.inputs, (self.inputs,), threads=config.threads, time_limit=config.time_limit)
+        session = spec.open(self.network, job)
+>>>>>>> main
         self._sessions.append(session)
         return session
 

@@ -50,8 +50,9 @@ _RECENT: list[Subject] = []
 
 def subject_of(model: Model, config: Config) -> Subject:
     """The subject of a model, kept while its cases run one after the other."""
+    now = file_hash(model.path)
     for subject in _RECENT:
-        if subject.model == model and subject.config == config:
+        if subject.model == model and subject.config == config and subject.file == now:
             return subject
     _RECENT.append(Subject(model, config))
     del _RECENT[:-4]
@@ -65,6 +66,7 @@ class Subject:
         self.model = model
         self.config = config
         self.settings = config.of_model(model.name)
+        self.file = file_hash(model.path)
         self._failures: dict[str, TwinnetError] = {}
 
     # -- the network -------------------------------------------------------------------------------------------------
