@@ -39,7 +39,7 @@ class EngineSet:
         >>> EngineSet("onnxruntime?opt=off").engine
         'onnxruntime'
         """
-        return self.spec.partition(":")[0].partition("?")[0]
+        return self.spec.partition("@ssh://")[0].partition(":")[0].partition("?")[0]
 
     @property
     def options(self) -> str:
@@ -50,7 +50,7 @@ class EngineSet:
         """
         from twinnet.engines.spec import file_name
 
-        query = self.spec.partition(":")[0].partition("?")[2]
+        query = self.spec.partition("@ssh://")[0].partition(":")[0].partition("?")[2]
         made = self.name or file_name(query, 40).strip("-.") or "default"
         return "-".join(filter(None, (made, self.chip, self.hw_type)))
 

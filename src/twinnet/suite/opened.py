@@ -64,21 +64,18 @@ class OpenedCase:
     def _twin(self) -> Session:
         from twinnet.engines import parse_spec
 
+        from twinnet.checking.case import placed
+
         with watch_cache() as self._use:
-            return self._open(parse_spec(self.case.spec))
+            return self._open(placed(parse_spec(self.case.spec), self._subject.config.place))
 
     def _open(self, spec: Any) -> Session:
         from twinnet.job import Job
 
         config = self._subject.config
-<<<<<<< HEAD
         limit = config.limit_of(self.case.spec)
         job = Job(self.inputs, (self.inputs,), threads=config.threads, time_limit=limit)
-        session = find_engine(spec.engine).open(self.network, spec.options, spec.file, job)
-=======
-        job = Job(self.inputs, (self.inputs,), threads=config.threads, time_limit=config.time_limit)
         session = spec.open(self.network, job)
->>>>>>> main
         self._sessions.append(session)
         return session
 

@@ -231,6 +231,11 @@ def _settings(config: pytest.Config) -> Config:
         "random": bool(given("with_random")),
         "rebuild": bool(given("recompute_cache")),
     }
+    address = given("twin_addr")
+    if address is not None:
+        from twinnet.engines.spec import place_name
+
+        changes["place"] = place_name(address if "://" in address else f"ssh://{address}") or None
     for name, option in (("tolerance", "twin_tolerance"), ("time_limit", "twin_time_limit")):
         if given(option) is not None:
             changes[name] = given(option)

@@ -77,14 +77,15 @@ def _run(case: Case, subject: Subject, folder: Path, chosen: Collection[str]) ->
         alike = (case.layer, *(name for name in alike if name != case.layer))
     key = _key(case, subject, alike)
     covers = tuple(name for name in alike[1:] if name in chosen)
-    known = find_folder(key) if subject.config.debug_ir is None else None
+    # What is installed on a board is not known here, and the IR is written by compiling.
+    afresh = subject.config.debug_ir is not None or subject.config.place or "@ssh://" in case.spec
+    known = None if afresh else find_folder(key)
     if known is not None:
         outcome = _known(known, folder)
         return replace(outcome, case=case, folder=str(folder), covers=covers, reused=True), ""
     result = _checked(case, subject, folder, alike)
     outcome = replace(_outcome(case, result), folder=str(folder), covers=covers)
-    lasting = _lasting(outcome, result) and subject.config.debug_ir is None
-    return outcome, key if lasting else ""
+    return outcome, key if _lasting(outcome, result) and not afresh else ""
 
 
 # -- the check -------------------------------------------------------------------------------------------------------

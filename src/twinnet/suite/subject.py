@@ -116,6 +116,7 @@ class Subject:
             tolerance=self.config.tolerance if stated is None else str(self.config.root / stated),
             limits=Limits(self.config.threads, None, self.config.time_limit),
             debug_ir=self.config.debug_ir,
+            on=self.config.place,
             **{"samples": self.settings.samples, **more},
         )
 
@@ -216,7 +217,7 @@ class Subject:
         from twinnet.checking.record import record_with
         from twinnet.files import atomic_write
 
-        options = replace(self.options(samples=1), debug_ir=None)
+        options = replace(self.options(samples=1), debug_ir=None, on=None)
         with trusting(self.config.trust):
             record_with(options, self.network, self.inputs(), folder / _RECORDING)
         values = _recorded(folder)
