@@ -62,9 +62,8 @@ class OpenedCase:
 
     @cached_property
     def _twin(self) -> Session:
-        from twinnet.engines import parse_spec
-
         from twinnet.checking.case import placed
+        from twinnet.engines import parse_spec
 
         with watch_cache() as self._use:
             return self._open(placed(parse_spec(self.case.spec), self._subject.config.place))

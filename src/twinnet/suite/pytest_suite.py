@@ -50,10 +50,10 @@ class SuitePlugin:
             from twinnet.cache import rebuild_from_now
 
             rebuild_from_now()
-            config.add_cleanup(lambda: os.environ.pop("TWINNET_CACHE_SINCE", None))
+            config.add_cleanup(lambda: _unset("TWINNET_CACHE_SINCE"))
         if config.option.capture == "no":
             os.environ["TWINNET_SHOW_PROGRAMS"] = "1"
-            config.add_cleanup(lambda: os.environ.pop("TWINNET_SHOW_PROGRAMS", None))
+            config.add_cleanup(lambda: _unset("TWINNET_SHOW_PROGRAMS"))
         if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
             config.args += [str(f) for f in self.config.models if f.is_dir()]
 
@@ -202,6 +202,10 @@ class _NotAsWanted(Exception):
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(f"{outcome.kind} {outcome.message.partition(chr(10))[0]}")
         self.outcome = outcome
+
+
+def _unset(name: str) -> None:
+    os.environ.pop(name, None)
 
 
 def _told(outcome: Outcome) -> str:
