@@ -32,6 +32,10 @@ class LiteRtEngine(Engine):
     formats: ClassVar[tuple[str, ...]] = ("TFLite",)
     as_written: ClassVar[Mapping[str, str]] = {"kernels": "builtin"}
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"kernels": "builtin"}, {"kernels": "reference"})
+    settings: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "quantize": ("", "dynamic", "weights", "static"),
+        "kernels": ("xnnpack", "builtin", "reference"),
+    }
     options: ClassVar[Mapping[str, str]] = {
         "kernels": "xnnpack|builtin|reference (default xnnpack)",
         "threads": "a number (default 1)",

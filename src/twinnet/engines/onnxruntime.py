@@ -59,6 +59,7 @@ class OnnxRuntimeEngine(Engine):
     formats: ClassVar[tuple[str, ...]] = ("ONNX",)
     as_written: ClassVar[Mapping[str, str]] = {"opt": "off"}
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"opt": "off"},)
+    settings: ClassVar[Mapping[str, tuple[str, ...]]] = {"opt": ("off", "basic", "extended", "all")}
     options: ClassVar[Mapping[str, str]] = {
         "opt": "off|basic|extended|all (default all)",
         "threads": "a number (default: all cores)",
