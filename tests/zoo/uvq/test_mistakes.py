@@ -16,7 +16,7 @@ from twinnet.zoo.uvq.nets import Init
 
 X = smooth_images(2, 36, 64, seed=3)
 MISTAKES = {
-    "padding": ("features.0.0", "padding", "pads (1,1,1,1) where the network has (0,0,1,1)"),
+    "padding": ("features.0.0", "padding", "the twin pads (1,1) where the network pads (0,1)"),
     "eps": ("features.0.1", "eps", "eps 1e-05 where the network has 0.001"),
     "bgr": (
         "features.0.0.conv",
@@ -50,8 +50,8 @@ def ported(net: DistortionNet, mistake: str) -> nn.Module:
 def test_each_is_named_with_its_layer_and_cause(mistake: str, tmp_path: Path) -> None:
     net = distortionnet("minimal")
     twin: object = ported(net, mistake)
-    if mistake == "bgr":  # as a file: there the flip is no module of its own
-        twin = tmp_path / "bgr.onnx"
+    if mistake in ("bgr", "padding"):  # as files, in which the flip and the pads are parts of other layers
+        twin = tmp_path / "wrong.onnx"
         torch.onnx.export(
             ported(net, mistake), (X,), twin, dynamo=True, verbose=False, input_names=["patches"]
         )
