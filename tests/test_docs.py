@@ -182,7 +182,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for PATH: `twinnet` without its imports."""
+    """A folder for PATH: `twinnet` and `python` without their imports."""
     return warm_command(tmp_path_factory.mktemp("warm"))
 
 
@@ -221,9 +221,9 @@ def test_output_is_compared_line_by_line() -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_the_example_runs(name: str, checkout: Path) -> None:
-    program = "sh" if name.endswith(".sh") else sys.executable
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def test_the_example_runs(name: str, checkout: Path, commands: Path) -> None:
+    program = "sh" if name.endswith(".sh") else "python"
+    path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
         [program, f"examples/{name}"],
         env={**os.environ, "PATH": path},

@@ -12,6 +12,9 @@ import pytest
 
 import twinnet
 
+# One worker reads the sources, once.
+pytestmark = pytest.mark.xdist_group("sources")
+
 SOURCE = Path(twinnet.__file__).parent
 PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
 
@@ -39,8 +42,13 @@ def imports(file: Path) -> Iterator[str]:
         yield name.split(".")[1]
 
 
-def modules(file: Path) -> Iterator[str]:
+@cache
+def modules(file: Path) -> tuple[str, ...]:
     """The modules of twinnet, or names in them, that a file loads: "twinnet.lut.plan.Plan"."""
+    return tuple(_modules(file))
+
+
+def _modules(file: Path) -> Iterator[str]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for_types = {
         id(inner)

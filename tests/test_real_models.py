@@ -86,7 +86,9 @@ def _light(name: str) -> Path:
     return Path(str(onnx.backend.test.__file__)).parent / "data" / "light" / f"light_{name}.onnx"
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "densenet121"])
+@pytest.mark.parametrize(
+    "name", ["squeezenet", "shufflenet", pytest.param("densenet121", marks=pytest.mark.slow)]
+)
 def test_classic_networks_and_their_expected_outputs(name: str, tmp_path: Path) -> None:
     path = _light(name)
     wanted = onnx.numpy_helper.to_array(onnx.load_tensor(str(path.with_name(f"{path.stem}_output_0.pb"))))

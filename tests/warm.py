@@ -1,4 +1,4 @@
-"""`twinnet` as a command that starts at once: forked from a process that has imported PyTorch and ONNX.
+"""`twinnet` and `python FILE.py` as commands that start at once: forked from a process that has done the imports.
 
 Pages of the documentation and tests of the command line run some two hundred commands; two seconds of each would be
 imports. The command is still a process of its own, with its own folder, environment, standard streams and exit code.
@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import json
 import os
+import runpy
 import select
 import signal
 import socket
 import subprocess
 import sys
 import time
+import traceback
 import warnings
 from pathlib import Path
 
@@ -24,9 +27,12 @@ __all__ = ["warm_command"]
 
 _CLIENT = """#!{python} -IS
 import json, os, socket, sys
+name = os.path.basename(sys.argv[0])
+if name == "python" and not "".join(sys.argv[1:2]).endswith(".py"):
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
-    said = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    said = json.dumps([[name, *sys.argv[1:]], os.getcwd(), dict(os.environ)]).encode()
     socket.send_fds(server, [len(said).to_bytes(4, "big")], [0, 1, 2])
     server.sendall(said)
     code = server.recv(4)
@@ -35,7 +41,7 @@ sys.exit(int.from_bytes(code, "big") if code else 4)
 
 
 def warm_command(folder: Path) -> Path:
-    """Start the server, once for a folder, and return a folder for PATH that has `twinnet` in it."""
+    """Start the server, once for a folder, and return a folder for PATH that has `twinnet` and `python` in it."""
     place = folder / "bin"
     if (place / "twinnet").exists():
         return place
@@ -55,20 +61,15 @@ def warm_command(folder: Path) -> Path:
         time.sleep(0.1)
     else:
         raise RuntimeError("the server of warm commands did not start")
-    script = place / "twinnet"
-    script.write_text(_CLIENT.format(python=sys.executable, address=address))
-    script.chmod(0o755)
+    for name in ("python", "twinnet"):
+        script = place / name
+        script.write_text(_CLIENT.format(python=sys.executable, address=address))
+        script.chmod(0o755)
     return place
 
 
 def _serve(address: str, parent: int) -> None:
-    import onnx  # noqa: F401
-    import onnxscript  # noqa: F401
-    import torch.export  # noqa: F401
-
-    import twinnet.check
-    import twinnet.cli.main  # noqa: F401
-
+    _warm()
     # What is forked from a process with threads may wait for ever for a lock that one of them held.
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "an import has started a thread"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who answer
@@ -83,6 +84,26 @@ def _serve(address: str, parent: int) -> None:
                 with caller:
                     if os.fork() == 0:
                         _answer(caller)
+
+
+_IMPORTED = """
+    PIL.ImageOps numpy.ma onnx.checker onnx.shape_inference onnxscript.function_libs.torch_lib.ops onnxscript.optimizer
+    onnxscript.rewriter torch._functorch.aot_autograd torch.onnx._internal.exporter._core
+    torch.onnx._internal.exporter._torchlib.ops twinnet.blame.causes twinnet.checking.run twinnet.cli.main
+    twinnet.engines.registry twinnet.layers.read_fx twinnet.network.torch_network twinnet.onnx.export
+    twinnet.report.files twinnet.shrink"""
+
+
+def _warm() -> None:
+    """Import what most commands import, much of which PyTorch imports only when it exports a network.
+
+    Nothing is done that starts threads: converting to ONNX would, and so does the import of onnxruntime.
+    """
+    for name in _IMPORTED.split():
+        importlib.import_module(name)
+    import torch
+
+    torch.export.export(torch.nn.Linear(1, 1).eval(), (torch.zeros(1, 1),))
 
 
 def _answer(caller: socket.socket) -> None:
@@ -115,25 +136,37 @@ def _answer(caller: socket.socket) -> None:
 
 
 def _command(words: list[str], folder: str, environment: dict[str, str]) -> None:
-    from twinnet.cli.main import main
-
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     if environment.get("PYTHONWARNINGS") == "ignore":
         warnings.simplefilter("ignore")
-    sys.argv = ["twinnet", *words]
-    sys.path[0] = str(Path(sys.executable).parent)
     code: object = 0
     try:
-        main()
+        _run(words)
     except SystemExit as ended:
         code = ended.code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
     # Libraries would wait here for threads that were not forked.
     os._exit(code if isinstance(code, int) else int(code is not None))
+
+
+def _run(words: list[str]) -> None:
+    if words[0] == "python":
+        sys.argv = words[1:]
+        sys.path[0] = str(Path(words[1]).absolute().parent)
+        runpy.run_path(words[1], run_name="__main__")
+        return
+    from twinnet.cli.main import main
+
+    sys.argv = words
+    sys.path[0] = str(Path(sys.executable).parent)
+    main()
 
 
 if __name__ == "__main__":

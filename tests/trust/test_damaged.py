@@ -25,9 +25,9 @@ QUICK = [name for name in READERS if name not in ("pt2", "run folder", "recordin
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_short_run(name: str, tmp_path: Path) -> None:
-    row = fuzz(name, READERS[name], 40, 11, tmp_path)
+    row = fuzz(name, READERS[name], 20, 11, tmp_path)
     assert (row.traces, row.crashes, row.hangs) == (0, 0, 0), row.kinds
-    assert row.read + row.refused == 40
+    assert row.read + row.refused == 20
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ def header(shape: tuple[int, ...]) -> bytes:
 def test_an_archive_that_becomes_too_large(tmp_path: Path) -> None:
     zeros = bytes(1 << 20)
     with (
-        zipfile.ZipFile(tmp_path / "in.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        zipfile.ZipFile(tmp_path / "in.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
         archive.open("x.npy", "w", force_zip64=True) as file,
     ):
         file.write(header((1200 << 18,)))
@@ -208,5 +208,6 @@ def test_the_command_ends_what_cannot_be_interrupted(tmp_path: Path) -> None:
     )
     words = ["check", "net.py:relu", "--twin", "callable:net.py:twin", "--time-limit", "8", "--out", "run"]
     ended = start(tmp_path, *words)
-    _, err = ended.communicate(timeout=120)
-    assert ended.returncode == 3 and "time limit" in err, err
+    out, err = ended.communicate(timeout=120)
+    # On a busy machine the time may be up before the twin is called.
+    assert ended.returncode == 3 and "time limit" in out + err, out + err

@@ -54,7 +54,7 @@ def run(driver: Path, plans: int) -> None:
 
 
 def test_no_sanitizer_complains(driver):
-    run(driver, 24)
+    run(driver, 12)
 
 
 @pytest.mark.slow
