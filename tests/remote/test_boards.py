@@ -186,6 +186,24 @@ def test_a_users_own_program_runs_on_the_board(board: SshBoard, net: Path, tmp_p
     assert _left(board) == []
 
 
+def test_a_suite_runs_its_twins_on_a_board(
+    board: SshBoard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.suite.project import write_net
+
+    write_net(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.twinnet]\n")
+    line = [*TWINNET, "suite", "-q", "--on", board.address(), "-k", "full_model or MatMul"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads((tmp_path / "runs" / "suite" / "session.json").read_text())
+    assert [r["verdict"] for r in told["results"]] == ["PASS", "PASS"]
+    for one in told["results"]:
+        result = json.loads((tmp_path / "runs" / "suite" / one["run"] / "result.json").read_text())
+        assert result["twin"]["spec"].startswith("onnxruntime@ssh://board")
+    assert _left(board) == []
+
+
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 

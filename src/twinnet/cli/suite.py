@@ -40,6 +40,14 @@ def run(
         str | None,
         typer.Option("--hw-type", metavar="TYPE", help="What {hw_type} stands for in the specs of engines."),
     ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="PLACE",
+            help="Where twins run: a board, ssh://[user@]host[:port], or a Ray cluster, ray[://host:port].",
+        ),
+    ] = None,
     only: Annotated[
         str | None,
         typer.Option("-k", metavar="WORDS", help="Only cases whose name fits: words with and, or, not."),
@@ -106,6 +114,7 @@ def run(
         "--twin-engines": engines,
         "--twin-chips": chips,
         "--twin-hw-type": hw_type,
+        "--twin-on": on,
         "--twin-tolerance": tolerance,
         "--twin-expected": expected,
         "--twin-time-limit": time_limit,

@@ -97,6 +97,7 @@ class _Table:
     time_limit: float | None = None
     max_layers: int | None = None
     trust: bool = False
+    store: str | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,13 @@ class Config:
     random: bool = False
     debug_ir: Path | None = None
     place: str | None = None
+    store: str | None = None
     rebuild: bool = False
+
+    @property
+    def board(self) -> str | None:
+        """The board on which twins run, if they do."""
+        return self.place if self.place is not None and self.place.startswith("ssh://") else None
 
     def of_model(self, name: str) -> ModelSettings:
         """What is stated about a model; of several patterns that fit, later ones win."""
@@ -171,6 +178,7 @@ def read_config(
         time_limit=table.time_limit,
         max_layers=table.max_layers,
         trust=table.trust,
+        store=table.store,
     )
 
 

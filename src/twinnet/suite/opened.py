@@ -62,10 +62,11 @@ class OpenedCase:
 
     @cached_property
     def _twin(self) -> Session:
+        from twinnet.checking.case import placed
         from twinnet.engines import parse_spec
 
         with watch_cache() as self._use:
-            return self._open(parse_spec(self.case.spec))
+            return self._open(placed(parse_spec(self.case.spec), self._subject.config.board))
 
     def _open(self, spec: Any) -> Session:
         from twinnet.job import Job

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from twinnet.result import Result
     from twinnet.suite.subject import Subject
 
-__all__ = ["run_case"]
+__all__ = ["moved_run", "run_case"]
 
 _OUTCOME, _RUN, _PLACE = "outcome.json", "run", "place"
 _ALIKE = 4
@@ -74,13 +74,15 @@ def _run(case: Case, subject: Subject, folder: Path, chosen: Collection[str]) ->
         alike = (case.layer, *(name for name in alike if name != case.layer))
     key = _key(case, subject, alike)
     covers = tuple(name for name in alike[1:] if name in chosen)
-    known = find_folder(key) if subject.config.debug_ir is None else None
+    # What is installed on a board may change without a sign.
+    reusable = subject.config.debug_ir is None and subject.config.board is None
+    known = find_folder(key) if reusable else None
     if known is not None:
         outcome = _known(known, folder)
         return replace(outcome, case=case, folder=str(folder), covers=covers, reused=True), ""
     result = _checked(case, subject, folder, alike)
     outcome = replace(_outcome(case, result), folder=str(folder), covers=covers)
-    lasting = _lasting(outcome, result) and subject.config.debug_ir is None
+    lasting = _lasting(outcome, result) and reusable
     return outcome, key if lasting else ""
 
 
@@ -105,6 +107,7 @@ def _checked(case: Case, subject: Subject, folder: Path, alike: tuple[str, ...])
         if case.random:
             inputs = [_random(cut.sample, subject.config.seed)]
         options = replace(subject.options(), samples=None, preprocess=None)
+    options = replace(options, on=subject.config.board)
     result = check_with(options, network, inputs, case.spec, out=folder, argv=argv)
     assert isinstance(result, Result)
     if cut is not None and cut.data and result.verdict != "PASS":
@@ -216,7 +219,7 @@ def _known(kept: Path, folder: Path) -> Outcome:
         shutil.rmtree(folder, ignore_errors=True)
         _linked(kept / _RUN, folder)
         if (kept / _PLACE).read_text() != str(folder):
-            _told_anew(folder)
+            moved_run(folder)
     return Outcome.from_json(read_json(kept / _OUTCOME, "outcome"), str(kept / _OUTCOME))
 
 
@@ -238,8 +241,10 @@ def _linked(source: Path, target: Path) -> None:
     shutil.copytree(source, target, copy_function=one, ignore=hidden)
 
 
-def _told_anew(folder: Path) -> None:
-    """Write the files that name their own folder once more."""
+def moved_run(folder: Path) -> None:
+    """Write the files of a run that name their own folder once more; a folder without a result has none."""
+    if not (folder / "result.json").exists():
+        return
     from twinnet.report.files import write_run
     from twinnet.report.json_file import load_result
     from twinnet.report.show import load_tensors
