@@ -243,6 +243,9 @@ class Engine(ABC):
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ()
     """Options under which it executes the same converted network with less optimisation, the mildest first."""
 
+    settings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Options that change what comes out, with the values to compare side by side; "" leaves one out."""
+
     stage: ClassVar[str] = ""
     """The stage of `--stages` at which networks have its own format, if it is converted to in place of ONNX."""
     making: ClassVar[tuple[str, ...]] = ()

@@ -45,6 +45,7 @@ class IreeEngine(Engine):
     takes = "onnx"
     board: ClassVar[tuple[str, ...] | None] = ()
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"opt": "O0"},)
+    settings: ClassVar[Mapping[str, tuple[str, ...]]] = {"opt": ("O0", "O1", "O2", "O3")}
     options: ClassVar[Mapping[str, str]] = {
         "opt": "O0|O1|O2|O3 (default: the compiler's own)",
         "cpu": "host|generic|a name that LLVM knows (default host, on a board generic)",

@@ -33,6 +33,10 @@ class LiteRtEngine(Engine):
     as_written: ClassVar[Mapping[str, str]] = {"kernels": "builtin"}
     board: ClassVar[tuple[str, ...] | None] = ("numpy", "ai-edge-litert")
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"kernels": "builtin"}, {"kernels": "reference"})
+    settings: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "quantize": ("", "dynamic", "weights", "static"),
+        "kernels": ("xnnpack", "builtin", "reference"),
+    }
     options: ClassVar[Mapping[str, str]] = {
         "kernels": "xnnpack|builtin|reference (default xnnpack)",
         "threads": "a number (default 1)",

@@ -64,6 +64,7 @@ class OnnxRuntimeEngine(Engine):
     as_written: ClassVar[Mapping[str, str]] = {"opt": "off"}
     board: ClassVar[tuple[str, ...] | None] = ("numpy", "onnxruntime")
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"opt": "off"},)
+    settings: ClassVar[Mapping[str, tuple[str, ...]]] = {"opt": ("off", "basic", "extended", "all")}
     options: ClassVar[Mapping[str, str]] = {
         "opt": "off|basic|extended|all (default all)",
         "threads": "a number (default: all cores)",
