@@ -45,7 +45,7 @@ def run(
         typer.Option(
             "--on",
             metavar="PLACE",
-            help="Where twins run: a board, ssh://[user@]host[:port], or a Ray cluster, ray[://host:port].",
+            help="Where the twins run: local, a board, ssh://[user@]host[:port], or a cluster, ray[://host:port].",
         ),
     ] = None,
     only: Annotated[
@@ -72,6 +72,12 @@ def run(
             "--debug-ir",
             metavar="DIR",
             help="Where compiling engines write their IR, a folder for each case.",
+        ),
+    ] = None,
+    runtime_profile: Annotated[
+        Path | None,
+        typer.Option(
+            "--runtime-profile", metavar="DIR", help="Where the times of layers go, a CSV file for each case."
         ),
     ] = None,
     report: Annotated[
@@ -114,13 +120,14 @@ def run(
         "--twin-engines": engines,
         "--twin-chips": chips,
         "--twin-hw-type": hw_type,
-        "--twin-on": on,
+        "--twin-addr": None if on == "local" else on,
         "--twin-tolerance": tolerance,
         "--twin-expected": expected,
         "--twin-time-limit": time_limit,
         "--twin-report": report,
         "--twin-bundle": bundle,
         "--debug-ir": debug_ir,
+        "--runtime-profile": runtime_profile,
         "-k": only,
         "-n": workers,
     }

@@ -14,7 +14,7 @@ from twinnet.suite.outcome import Case
 if TYPE_CHECKING:
     import numpy as np
 
-    from twinnet.engines.base import Session
+    from twinnet.engines.base import LayerTime, Session
     from twinnet.suite.subject import Subject
 
 __all__ = ["OpenedCase"]
@@ -72,7 +72,8 @@ class OpenedCase:
         from twinnet.job import Job
 
         config = self._subject.config
-        job = Job(self.inputs, (self.inputs,), threads=config.threads, time_limit=config.time_limit)
+        limit = config.limit_of(self.case.spec)
+        job = Job(self.inputs, (self.inputs,), threads=config.threads, time_limit=limit)
         session = spec.open(self.network, job)
         self._sessions.append(session)
         return session
@@ -87,3 +88,7 @@ class OpenedCase:
     def results(self) -> dict[str, np.ndarray]:
         """The outputs of the twin."""
         return self._twin.run(self.inputs)
+
+    def times(self, repeats: int = 10) -> tuple[LayerTime, ...]:
+        """The time of each step of the twin, if its engine measures it."""
+        return self._twin.profile(self.inputs, repeats)
