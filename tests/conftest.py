@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,24 @@ def one_thread() -> None:
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for what several tests of one worker read."""
     return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture(autouse=True)
+def page_with_a_board(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A page of the documentation that has the line `<!-- board -->` reaches a board as `ssh://board`."""
+    page = getattr(request.node, "callspec", None) and request.node.callspec.params.get("page")
+    if not isinstance(page, Path) or "<!-- board -->" not in page.read_text(encoding="utf-8"):
+        yield
+        return
+    from tests.boards import start_board
+    from twinnet.remote.ssh import CONFIG
+
+    board = start_board(tmp_path_factory.mktemp("board") / "b")
+    monkeypatch.setenv(CONFIG, str(board.config))
+    yield
+    board.stop()
 
 
 @pytest.fixture(scope="session")

@@ -40,6 +40,7 @@ def check(
     limits: Limits | None = None,
     advise: Advise | None = None,
     debug_ir: str | Path | None = None,
+    on: str | None = None,
     trust: bool = False,
     argv: Sequence[str] = (),
     progress: Report = silent,
@@ -68,6 +69,8 @@ def check(
         limits: Threads, memory and time that may be used.
         advise: Also find which segments to keep in float.
         debug_ir: Folder where compiling engines write their intermediate representation.
+        on: Where the twin runs: `ssh://[user@]host[:port]`; None is this machine. A spec of its own place,
+            `onnxruntime@ssh://host`, has precedence.
         trust: Let code in a .pt2 file run; without it a file that holds any is refused.
         argv: The command line that started this check, for the report.
         progress: Called with the current step and the share of it that is done.
@@ -97,6 +100,7 @@ def check(
         limits=limits or Limits(),
         advise=advise,
         debug_ir=debug_ir,
+        on=on,
         progress=progress,
     )
     with trusting(trust):
@@ -124,8 +128,8 @@ def check_with(
             Result.load(options.baseline)  # a wrong path is reported before anything has run
         # One twin that cannot be read does not stop the others; if none can, the call is wrong.
         several = len(twins) > 1
-        folders = _folders(out, twins)
         cases = [Case.of(loaded, feed, one, options, given=network) for one in twins]
+        folders = _folders(out, [case.twin for case in cases])
         outer = Path(out) if several and out is not None else None
         stage = stack.enter_context(run_written(outer))
         if outer is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from twinnet.programs.place import HERE, Place
 from twinnet.progress import Report, silent
 from twinnet.time_limit import limited
 
@@ -34,6 +35,8 @@ class Job:
     """Folder for the intermediate representation of a compiling engine, or None."""
     timings: dict[str, float] = field(default_factory=dict)
     report: Report = silent
+    place: Place = HERE
+    """Where the programs of the engine run."""
 
     def progress(self, step: str, share: float | None = None) -> None:
         """Report the current step and, where known, the share of it that is done."""

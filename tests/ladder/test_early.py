@@ -40,6 +40,13 @@ def test_every_call_can_be_the_last() -> None:
     assert not net.twice._forward_hooks and torch.equal(net(x), net(x))
 
 
+def test_a_module_that_was_wrapped() -> None:
+    net, x = Odd().eval(), torch.randn(2, 4)
+    inner = net.forward
+    net.forward = lambda *args: inner(args[0] * 2)  # type: ignore[method-assign, assignment]
+    assert torch.equal(cut_short(net, "twice")(x), net.twice(x * 2))
+
+
 def test_a_cut_is_exported_with_its_names_although_the_rest_cannot_be() -> None:
     net, x = Odd().eval(), torch.randn(2, 4)
     whole = TorchNetwork(net, example=x)

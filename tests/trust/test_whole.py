@@ -133,7 +133,7 @@ def test_programs_end_with_a_command_that_is_killed(place: Path) -> None:
         "time.sleep(600)\n"
     )
     code = (
-        "import sys\nfrom pathlib import Path\nfrom twinnet.engines._process import Task, start_program\n"
+        "import sys\nfrom pathlib import Path\nfrom twinnet.programs.start import Task, start_program\n"
         "start_program([sys.executable, 'program.py'], Task('it', 'run'))\n"
     )
     started = subprocess.Popen([sys.executable, "-c", code], cwd=place)
@@ -147,7 +147,7 @@ def test_programs_end_with_a_command_that_is_killed(place: Path) -> None:
 
 def test_a_worker_ends_with_a_command_that_is_killed(place: Path) -> None:
     code = (
-        "import sys, time\nfrom twinnet.engines._worker import Worker\n"
+        "import sys, time\nfrom twinnet.programs.worker import Worker\n"
         "busy = 'import os; print(\\'{\"pid\": %d}\\' % os.getpid(), flush=True)\\nwhile True: pass'\n"
         "worker = Worker([sys.executable, '-c', busy], 'busy')\n"
         "print(worker.ask({}, 'start')['pid'], flush=True)\ntime.sleep(600)\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,13 +199,10 @@ class Adviser:
             twin: Any = self._twin
             yield twin.in_float([self._pairs[t].twin_site.tensor for t in kept], known)
             return
-        from twinnet.engines import find_engine
-
         with scratch_folder("advise") as folder:
             file = Path(folder) / "kept.onnx"
             file.write_bytes(self._model(kept).SerializeToString())
-            engine = find_engine(self._spec.engine)
-            session = engine.open(self._network, self._spec.options, str(file), self._job)
+            session = replace(self._spec, file=str(file)).open(self._network, self._job)
             try:
                 yield session
             finally:

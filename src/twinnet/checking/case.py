@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinnet.checking.options import Options
 from twinnet.engines import Spec, parse_spec, parse_specs, reference_spec
-from twinnet.engines.spec import file_name
+from twinnet.engines.spec import file_name, place_name
 from twinnet.errors import UsageError
 from twinnet.job import Arrays, Job
 from twinnet.judge.task import load_metric
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Twin = Spec | Session | Network | Callable[..., Any]
 
-__all__ = ["Case", "modes_kept", "read_network", "read_twins", "twin_name"]
+__all__ = ["Case", "modes_kept", "placed", "read_network", "read_twins", "twin_name"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class Case:
         """Make a case; unreadable tolerance files and metrics are reported here, before anything has run."""
         if reference is None:
             reference = parse_spec(options.reference) if options.reference else reference_spec(network, twin)
+        twin = placed(twin, options.on)
         limits = options.limits
         job = Job(
             inputs=feed.samples[0],
@@ -78,6 +79,22 @@ class Case:
     def first(self) -> Arrays:
         """The first sample, kept because it is used often and samples are made on demand."""
         return self.job.inputs
+
+
+def placed(twin: Twin, on: str | None) -> Twin:
+    """A twin at the place that `--on` names, unless its spec names one itself.
+
+    >>> str(placed(Spec("onnxruntime"), "ssh://pi@board"))
+    'onnxruntime@ssh://pi@board'
+    """
+    board = place_name(on)
+    if not board or (isinstance(twin, Spec) and twin.on):
+        return twin
+    if not isinstance(twin, Spec):
+        raise UsageError(
+            "only the twin of an engine runs on a board", hint="name it by a spec, such as onnxruntime"
+        )
+    return replace(twin, on=board)
 
 
 def _ir_folder(root: str | Path | None, network: Network, twin: Any) -> Path | None:

@@ -11,7 +11,7 @@ import numpy as np
 from twinnet.checking.case import Case
 from twinnet.checking.options import Keep, Options
 from twinnet.checking.run import check_case
-from twinnet.engines import find_engine, reference_spec
+from twinnet.engines import reference_spec
 from twinnet.engines.recording import RecordedSession
 from twinnet.errors import UsageError
 from twinnet.inputs import Inputs
@@ -102,7 +102,7 @@ def _network(recording: Recording, network: Any, trust: bool) -> tuple[Network, 
     sample: Sample = recording.sample(0)
     job = Job({n: np.asarray(v) for n, v in sample.items()})
     spec = reference_spec(loaded)
-    session = find_engine(spec.engine).open(loaded, spec.options, spec.file, job)
+    session = spec.open(loaded, job)
     graph = session.graph()
     session.close()
     known = set(graph.producer) if graph is not None else set()

@@ -72,4 +72,5 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     advise: Advise | None = None
     debug_ir: str | Path | None = None
+    on: str | None = None
     progress: Report = silent

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.checking.case import modes_kept, read_network
+from twinnet.checking.case import modes_kept, placed, read_network
 from twinnet.checking.options import Level, Limits, Options
-from twinnet.engines import find_engine, parse_spec, reference_spec
+from twinnet.engines import Spec, parse_spec, reference_spec
 from twinnet.environment import environment
 from twinnet.errors import UsageError
 from twinnet.files import atomic_write, whole_folder
@@ -39,12 +39,14 @@ def record(
     samples: int | None = None,
     seed: int = 0,
     limits: Limits | None = None,
+    on: str | None = None,
     trust: bool = False,
     progress: Report = silent,
 ) -> Recording:
     """Run one side and write its tensors to the folder `out`, which must be new or a recording already.
 
-    `reference` is the engine that runs the network; the other keywords are as in `twinnet.check`.
+    `reference` is the engine that runs the network, `on` the place where it does; the other keywords are as in
+    `twinnet.check`.
     """
     options = Options(
         reference=reference,
@@ -54,6 +56,7 @@ def record(
         samples=samples,
         seed=seed,
         limits=limits or Limits(),
+        on=on,
         progress=progress,
     )
     with trusting(trust):
@@ -76,6 +79,8 @@ def record_with(options: Options, network: Any, inputs: Any, out: str | Path) ->
 def _record(network: Any, inputs: Any, folder: Path, options: Options) -> None:
     loaded, feed = read_network(network, inputs, options)
     spec = parse_spec(options.reference) if options.reference else reference_spec(loaded)
+    spec = placed(spec, options.on)
+    assert isinstance(spec, Spec)
     limits = options.limits
     job = Job(
         feed.samples[0],
@@ -85,7 +90,7 @@ def _record(network: Any, inputs: Any, folder: Path, options: Options) -> None:
         memory=limits.memory,
         report=options.progress,
     )
-    session = find_engine(spec.engine).open(loaded, spec.options, spec.file, job)
+    session = spec.open(loaded, job)
     try:
         if not session.output_tensors:  # known only after a run
             session.run(feed.samples[0])

@@ -9,6 +9,7 @@ from typing import Any
 from twinnet.checking.case import Case
 from twinnet.engines import Spec, engine_for_format, find_engine
 from twinnet.engines.base import Session
+from twinnet.engines.spec import board_word
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.job import Arrays
 from twinnet.network.base import Network
@@ -68,9 +69,7 @@ class Sides:
         if isinstance(spec, Session):
             session = spec
         elif isinstance(spec, Spec):
-            session = find_engine(spec.engine).open(
-                self._case.network, spec.options, spec.file, self._case.job
-            )
+            session = spec.open(self._case.network, self._case.job)
         elif isinstance(spec, Network):
             session = engine_for_format(spec.format)().open(spec, {}, None, self._case.job)
         else:
@@ -100,8 +99,8 @@ class Sides:
         spec = self._case.twin
         if isinstance(spec, Spec):
             info = SideInfo(spec.engine, spec.engine, str(spec))
-            if spec.file:
-                info = replace(info, description=spec.file)
+            words = ", ".join(filter(None, (spec.file, f"on {board_word(spec.on)}" if spec.on else "")))
+            info = replace(info, description=words or info.description)
         elif isinstance(spec, Session):
             info = getattr(spec, "side", SideInfo(spec.engine, spec.engine))
         elif isinstance(spec, Network):

@@ -124,7 +124,7 @@ def command(
     from twinnet.recording import read_name_map
 
     staged = stages or bool(stage)
-    folder = run_folder(network, twin) if out is None else out
+    folder = run_folder(network, running.named(twin)) if out is None else out
     if staged and out is None:
         folder = f"{folder}-stages"
     asked = advise or advise_target is not None or advise_out is not None

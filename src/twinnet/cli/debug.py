@@ -34,7 +34,7 @@ def command(
     from twinnet.check import run_folder
     from twinnet.progress import progress
 
-    folder = run_folder(network, twin) if out is None else out
+    folder = run_folder(network, running.named(twin)) if out is None else out
     settings = door.settings(folder)
     from twinnet.debugger.entry import serve_stopped
     from twinnet.debugger.start import stop_at_check

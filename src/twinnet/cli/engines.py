@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from twinnet.cli._screen import say
 
@@ -12,8 +14,59 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-def command() -> None:
+def command(
+    on: Annotated[
+        str | None,
+        typer.Option("--on", metavar="PLACE", help="What a board has: ssh://[user@]host[:port]."),
+    ] = None,
+) -> None:
     """List the engines: what is installed and from where, what each can do, and how to install the rest."""
+    from twinnet.engines.spec import place_name
+
+    board = place_name(on)
+    if board:
+        _list_board(board)
+    else:
+        _list_here()
+
+
+def _list_board(address: str) -> None:
+    """The engines that have a runner for boards, and what this one lacks."""
+    import shlex
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from twinnet.engines import all_engines
+    from twinnet.remote.board import board_at
+    from twinnet.remote.facts import facts
+
+    able = {engine.name: engine.board for engine in all_engines() if engine.board is not None}
+    board = board_at(address)
+    try:
+        found = facts(board, sorted({package for needs in able.values() for package in needs}))
+    finally:
+        board.connection.close()
+    login, python = board.address.login, board.address.python
+    shown = f"{python} {found.python}" if found.python else f"no {python}"
+    say(f"{login.rpartition(' ')[2]}: {shown} on {found.machine}, files in {board.home.folder}\n")
+    table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
+    for title in ("engine", "version there", "install with"):
+        table.add_column(title, overflow="fold")
+    for name, needs in able.items():
+        lacks = [package for package in needs if package not in found.packages]
+        version = f"{needs[-1]} {found.packages.get(needs[-1], '')}" if needs else "its programs, on PATH"
+        if needs and not found.python:
+            table.add_row(name, "needs Python", "")
+        elif lacks:
+            line = f"ssh {login} {shlex.quote(python)} -m pip install {' '.join(lacks)}"
+            table.add_row(name, f"lacks {', '.join(lacks)}", line)
+        else:
+            table.add_row(name, version, "")
+    Console(highlight=False).print(table)
+
+
+def _list_here() -> None:
     from rich.console import Console
     from rich.table import Table
 

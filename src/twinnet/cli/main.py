@@ -27,6 +27,7 @@ from twinnet.cli import (
     judge,
     ladder,
     lut,
+    matrix,
     record,
     repro,
     show,
@@ -76,6 +77,7 @@ app = typer.Typer(
 for _verb in (
     check,
     ladder,
+    matrix,
     debug,
     attach,
     repro,

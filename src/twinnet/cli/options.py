@@ -140,6 +140,15 @@ class Running:
         ),
     ] = None
 
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="PLACE",
+            help="Where the twin runs (record: the network): local, or a board, ssh://[user@]host[:port].",
+        ),
+    ] = None
+
     trust: Trust = False
 
     def options(self, **more: Any) -> Options:
@@ -153,8 +162,15 @@ class Running:
             samples=self.samples,
             seed=self.seed,
             limits=self.limits(),
+            on=self.on,
             **more,
         )
+
+    def named(self, twin: str) -> str:
+        """A name for the twin in a run folder's: with the board on which it runs."""
+        from twinnet.engines.spec import board_word
+
+        return twin if not self.on else "-".join(filter(None, (twin, board_word(self.on))))
 
     def limits(self) -> Limits:
         """Threads, memory and time."""

@@ -1,8 +1,9 @@
-"""Run the ONNX Runtime that is installed in another Python interpreter."""
+"""Run the runtime of another Python interpreter, on this machine or on a board."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import tempfile
@@ -13,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.engines import _ort_session
-from twinnet.engines._worker import Worker
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Job
-from twinnet.scratch import new_scratch
+from twinnet.programs.place import Script
 
 __all__ = ["Elsewhere", "find_python"]
 
@@ -43,13 +42,21 @@ def find_python(place: str) -> Path:
 class Elsewhere:
     """A child process that holds sessions as long as this object lives."""
 
-    def __init__(self, python: Path, job: Job) -> None:
+    def __init__(self, script: Script, job: Job, python: Path | None = None) -> None:
+        self._script = script
         self._job = job
         self._python = python
-        self._folder = new_scratch("elsewhere")
-        self._worker = Worker(
-            [str(python), "-I", str(Path(_ort_session.__file__))], f"onnxruntime in {python}"
-        )
+        self._room = job.place.room("elsewhere")
+        self._folder = self._room.folder
+        self._sessions = itertools.count()
+        try:
+            self._worker = self._room.worker(script, python)
+        except BaseException:
+            self._room.close()
+            raise
+
+    def version(self) -> str:
+        """The versions of ONNX Runtime and of what it runs on."""
         try:
             said = self.ask({"do": "version"}, "start")
         except EngineError as error:
@@ -57,11 +64,11 @@ class Elsewhere:
             raise EngineError(
                 error.what, stage=error.stage, log=error.log, hint="it needs numpy and onnxruntime there"
             ) from None
-        self.version = f"{said['onnxruntime']} (Python {said['python']}, numpy {said['numpy']})"
+        return f"{said['onnxruntime']} (Python {said['python']}, numpy {said['numpy']})"
 
     def another(self) -> Elsewhere:
         """A further child of the same interpreter."""
-        return Elsewhere(self._python, self._job)
+        return Elsewhere(self._script, self._job, self._python)
 
     def ask(self, request: Mapping[str, Any], stage: str) -> dict[str, Any]:
         """Ask the child and return its answer."""
@@ -69,16 +76,22 @@ class Elsewhere:
 
     def load(self, model: str | bytes, settings: Mapping[str, Any]) -> Any:
         """Load a session in the child; the result has the methods of `InferenceSession` that are used here."""
-        file = model if isinstance(model, str) else str(self._write(model))
+        file = Path(model) if isinstance(model, str) else self._write(model)
+        chosen, target = dict(settings), settings.get("save_to")
+        written = self._folder / "optimised.onnx"
+        if target is not None and self._job.place.name:
+            chosen["save_to"] = self._room.there(written)
+        number = next(self._sessions)
         try:
-            said = self.ask(
-                {"do": "load", "model": str(Path(file).absolute()), "settings": dict(settings)},
-                "load the network",
-            )
+            request = {"do": "load", "session": number, "model": self._room.give(file), "settings": chosen}
+            said = self.ask(request, "load the network")
         finally:
             if isinstance(model, bytes):
-                Path(file).unlink()
-        return _There(self, said)
+                file.unlink()
+        if target is not None and self._job.place.name:
+            self._room.pull(written)
+            shutil.move(written, target)
+        return _There(self, number, said)
 
     def _write(self, data: bytes) -> Path:
         handle, name = tempfile.mkstemp(suffix=".onnx", dir=self._folder)
@@ -96,11 +109,12 @@ class Elsewhere:
                 "session": session,
                 "names": list(feeds),
                 "outputs": list(names),
-                "feeds": str(given),
-                "results": str(made),
+                "feeds": self._room.give(given),
+                "results": self._room.there(made),
             },
             "run the network",
         )
+        self._room.pull(made)
         with np.load(made, allow_pickle=False) as data:
             none = np.empty(0, object)
             return [data[str(i)] if str(i) in data.files else none for i in range(len(names))]
@@ -108,15 +122,16 @@ class Elsewhere:
     def close(self) -> None:
         """End the child."""
         self._worker.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._room.close()
 
 
 class _There:
-    """A session that lives in the child."""
+    """A session that lives in the child; `said` is what it told when it was loaded."""
 
-    def __init__(self, home: Elsewhere, said: Mapping[str, Any]) -> None:
+    def __init__(self, home: Elsewhere, number: int, said: Mapping[str, Any]) -> None:
+        self.said = said
         self._home = home
-        self._number = said["session"]
+        self._number = number
         self._names = {part: [SimpleNamespace(name=n) for n in said[part]] for part in ("inputs", "outputs")}
 
     def get_inputs(self) -> list[SimpleNamespace]:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from twinnet.engines import _executorch_worker
-from twinnet.engines._worker import Worker
 from twinnet.errors import EngineError, MissingExtra
 from twinnet.job import Job
+from twinnet.programs.worker import Worker
 from twinnet.scratch import new_scratch
 from twinnet.store import TensorFile, write_tensors
 

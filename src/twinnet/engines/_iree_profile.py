@@ -12,10 +12,10 @@ import numpy as np
 import onnx
 
 from twinnet.engines._iree_tools import Compiler, Module, Node, tool, write_inputs
-from twinnet.engines._process import Task, start_program
 from twinnet.engines.base import LayerTime
 from twinnet.errors import EngineError
 from twinnet.job import Job
+from twinnet.programs.start import Task, start_program
 from twinnet.scratch import scratch_folder
 
 __all__ = ["dispatch_times", "dispatched_nodes"]
@@ -83,6 +83,7 @@ def dispatch_times(
         record = home / "profile.ireeprof"
         flags = [
             *device,
+            f"--module={module.file}",
             *write_inputs(module, feeds, home),
             f"--benchmark_min_time={runs}x",
             "--device_profiling_mode=host-execution",

@@ -19,9 +19,10 @@ import onnx
 from twinnet.cache import cached_folder, content_key
 from twinnet.engines._compiled_model import tensor_types
 from twinnet.engines._iree_alone import iree_problem
-from twinnet.engines._process import Task, start_program
 from twinnet.errors import EngineError, MissingExtra, UsageError
 from twinnet.job import Job
+from twinnet.programs.place import Room
+from twinnet.programs.start import Task, start_program
 from twinnet.scratch import scratch_folder
 
 __all__ = ["Compiler", "Module", "Node", "iree_version", "run_module", "tool", "write_inputs"]
@@ -201,35 +202,46 @@ def run_module(
     module: Module,
     feeds: Mapping[str, np.ndarray],
     device: Sequence[str],
+    room: Room,
     job: Job,
     keep: Callable[[str, np.ndarray], None],
 ) -> None:
-    """Run a module once; each output is passed to `keep` and then freed."""
-    with scratch_folder("iree") as scratch, job.step("run"):
-        home = Path(scratch)
-        flags = [*device, *write_inputs(module, feeds, home)]
+    """Run a module once in a room; each output is passed to `keep` and then freed."""
+    with tempfile.TemporaryDirectory(dir=room.folder) as made, job.step("run"):
+        home = Path(made)
+        (home / "made").mkdir()
+        flags = [
+            f"--module={room.give(module.file)}",
+            *device,
+            *write_inputs(module, feeds, home, room.there),
+        ]
         files = [
-            home / f"out{i}.{'bin' if module.types[n][0] in _RAW else 'npy'}"
+            home / "made" / f"out{i}.{'bin' if module.types[n][0] in _RAW else 'npy'}"
             for i, n in enumerate(module.outputs)
         ]
-        flags += [f"--output=@{file}" for file in files]
+        flags += [f"--output=@{room.there(file)}" for file in files]
         # Hundreds of outputs would not fit on a command line.
         (home / "flags").write_text("\n".join(flags))
         task = Task("iree-run-module", "run the network", job.time_limit, iree_problem)
-        start_program([tool("iree-run-module"), f"--flagfile={home / 'flags'}"], task)
+        room.push(home)
+        program = "iree-run-module" if job.place.name else tool("iree-run-module")
+        room.start([program, f"--flagfile={room.there(home / 'flags')}"], task)
+        room.pull(home / "made")
         for name, file in zip(module.outputs, files, strict=True):
             keep(name, _read(file, name, *module.types[name]))
             file.unlink()
 
 
-def write_inputs(module: Module, feeds: Mapping[str, np.ndarray], home: Path) -> list[str]:
-    """Write the inputs to files; returns the flags for module, function and inputs."""
-    flags = [f"--module={module.file}", "--function=network"]
+def write_inputs(
+    module: Module, feeds: Mapping[str, np.ndarray], home: Path, there: Callable[[Path], str] = str
+) -> list[str]:
+    """Write the inputs to files; returns the flags for function and inputs, with the names that `there` gives files."""
+    flags = ["--function=network"]
     for i, name in enumerate(module.inputs):
         if name not in feeds:
             raise EngineError(f"iree was given no input {name}", stage="run the network")
         np.save(home / f"in{i}.npy", feeds[name])
-        flags.append(f"--input=@{home / f'in{i}.npy'}")
+        flags.append(f"--input=@{there(home / f'in{i}.npy')}")
     return flags
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from twinnet.engines import _litert_program
-from twinnet.engines._worker import Worker
 from twinnet.job import Job
-from twinnet.scratch import new_scratch
+from twinnet.programs.place import Script
 
 __all__ = ["Child", "Loaded"]
 
@@ -23,10 +21,16 @@ class Child:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.folder = new_scratch("litert")
-        program = str(Path(_litert_program.__file__))
+        self.room = job.place.room("litert")
+        self.folder = self.room.folder
+        self._numbers = itertools.count()
         # Without -P its folder would come first, where torch.py is not PyTorch.
-        self._worker = Worker([sys.executable, "-P", program], "litert")
+        script = Script(Path(_litert_program.__file__), "litert", ("numpy", "ai-edge-litert"), ("-P",))
+        try:
+            self._worker = self.room.worker(script)
+        except BaseException:
+            self.room.close()
+            raise
 
     def ask(self, request: Mapping[str, Any], stage: str) -> dict[str, Any]:
         """Ask the child and return its answer."""
@@ -35,15 +39,15 @@ class Child:
     def load(self, file: Path, settings: Mapping[str, Any]) -> Loaded:
         """Load a file in the child."""
         with self.job.step("load"):
-            said = self.ask(
-                {"do": "load", "model": str(file.absolute()), "settings": dict(settings)}, "load the network"
-            )
-        return Loaded(self, said["session"])
+            number = next(self._numbers)
+            request = {"do": "load", "session": number, "model": self.room.give(file)}
+            self.ask({**request, "settings": dict(settings)}, "load the network")
+        return Loaded(self, number)
 
     def close(self) -> None:
         """End the child."""
         self._worker.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.room.close()
 
 
 class Loaded:
@@ -62,12 +66,13 @@ class Loaded:
         request = {
             "do": "run",
             "session": self._number,
-            "feeds": str(given),
-            "results": str(made),
+            "feeds": self._home.room.give(given),
+            "results": self._home.room.there(made),
             "tensors": list(tensors),
         }
         with self._home.job.step("run"):
             self._home.ask(request, "run the network")
+            self._home.room.pull(made)
         with np.load(made, allow_pickle=False) as data:
             for name in data.files:
                 yield int(name), data[name]

@@ -14,9 +14,9 @@ import numpy as np
 
 from twinnet.cache import cached_folder, content_key
 from twinnet.engines import _litert_make_program
-from twinnet.engines._process import Task, start_program
 from twinnet.errors import MissingExtra, UsageError
 from twinnet.job import Job
+from twinnet.programs.start import Task, start_program
 from twinnet.scratch import scratch_folder
 from twinnet.tflite.network import TfliteNetwork
 

@@ -133,9 +133,8 @@ def _answer(asked: dict[str, Any], loaded: dict[int, Loaded]) -> dict[str, Any]:
 
     do = asked["do"]
     if do == "load":
-        number = max(loaded, default=-1) + 1
-        loaded[number] = Loaded(asked["model"], asked["settings"])
-        return {"session": number}
+        loaded[asked["session"]] = Loaded(asked["model"], asked["settings"])
+        return {}
     if do == "drop":
         loaded.pop(asked["session"], None)
         return {}

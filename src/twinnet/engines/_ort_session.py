@@ -81,10 +81,9 @@ def _answer(asked: dict[str, Any], sessions: dict[int, Any]) -> dict[str, Any]:
         return {"onnxruntime": onnxruntime.__version__, "numpy": numpy.__version__, "python": python}
     if do == "load":
         session = make_session(asked["model"], asked["settings"])
-        number = max(sessions, default=-1) + 1
-        sessions[number] = session
+        sessions[asked["session"]] = session
         names = [[i.name for i in session.get_inputs()], [o.name for o in session.get_outputs()]]
-        return {"session": number, "inputs": names[0], "outputs": names[1]}
+        return {"inputs": names[0], "outputs": names[1]}
     if do == "drop":
         sessions.pop(asked["session"], None)
         return {}

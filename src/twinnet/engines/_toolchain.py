@@ -13,9 +13,10 @@ from typing import Any
 
 from twinnet.engines._command_alone import filled, said_problem
 from twinnet.engines._command_file import Description, chosen_options, find_description, read_description
-from twinnet.engines._process import Task, start_program
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Job
+from twinnet.programs.place import Room
+from twinnet.programs.start import Task, start_program
 
 __all__ = ["Toolchain"]
 
@@ -70,27 +71,76 @@ class Toolchain:
 
     # -- starting programs ---------------------------------------------------------------------------------------
 
-    def version(self) -> str:
-        """The toolchain's version, if the description has a command that prints it."""
+    def version(self, room: Room | None = None) -> str:
+        """The toolchain's version, if the description has a command that prints it: the compiler's, if it has one."""
         if self.found.version is None:
             return ""
-        line = [filled(part, self.values) for part in self.found.version.run]
-        done = self.start(line, "say its version", 60.0, None)
+        if room is None or self.found.compile is not None:
+            line = [filled(part, self.values) for part in self.found.version.run]
+            done = self._start(line, "say its version", 60.0, None)
+        else:
+            line = [filled(part, self.values_at(room)) for part in self.found.version.run]
+            done = self.run(line, room, None, "say its version", 60.0)
         shown = re.search(self.found.version.pattern, done)
         if shown:
             return shown[1] if shown.re.groups else shown[0]
         return next((t.strip()[:60] for t in done.splitlines() if t.strip()), "")
 
-    def start(self, line: list[str], stage: str, limit: float, folder: Path | None) -> str:
-        """Run one program and return everything it printed."""
-        name = Path(line[0]).name
+    def compile(self, line: list[str], limit: float, folder: Path) -> None:
+        """Run a program of the compile step, which happens on this machine."""
+        self._start(line, "compile the network", limit, folder)
+
+    def run(
+        self,
+        line: list[str],
+        room: Room,
+        folder: Path | None,
+        stage: str = "run the network",
+        limit: float | None = None,
+    ) -> str:
+        """Run one program where the twin runs, and return everything it printed."""
+        longest = self.found.run.time_limit if limit is None else limit
+        if not self._job.place.name:
+            return self._start(line, stage, longest, folder)
+        # Files beside the description are the user's own, and go with it.
+        own = self.path.resolve().parent
+        sent = [
+            room.give(Path(a))
+            if Path(a).is_absolute() and own in Path(a).parents and Path(a).is_file()
+            else a
+            for a in line
+        ]
+        values = self.values_at(room)
+        more = {k: filled(v, values) for k, v in self.found.environment.items()}
+        shown = room.there(folder) if folder is not None else ""
+        task = self._task(line, stage, longest, shown)
+        done = room.start(sent, task, folder=folder, environment=more)
+        return f"{done.out}\n{done.log}"
+
+    def _task(self, line: list[str], stage: str, limit: float, folder: str) -> Task:
+        longest = limit if self._job.time_limit is None else min(limit, self._job.time_limit)
+        return Task(
+            Path(line[0]).name, stage, longest, lambda log: said_problem(log, self.found.problem, folder)
+        )
+
+    def _start(self, line: list[str], stage: str, limit: float, folder: Path | None) -> str:
+        """Run one program on this machine and return everything it printed."""
         here = self._path()
+        task = self._task(line, stage, limit, str(folder))
         line = [self._program(line[0], here), *line[1:]]
         more = {k: filled(v, self.values) for k, v in self.found.environment.items()}
-        longest = limit if self._job.time_limit is None else min(limit, self._job.time_limit)
-        task = Task(name, stage, longest, lambda log: said_problem(log, self.found.problem, str(folder)))
         done = start_program(line, task, folder=folder, environment={"PATH": here, **more})
         return f"{done.out}\n{done.log}"
+
+    def values_at(self, room: Room) -> dict[str, str]:
+        """The placeholders that do not depend on a sample, for programs in a room."""
+        return {**self.values, "python": room.python}
+
+    def named_in_run(self) -> frozenset[str]:
+        """The placeholders that the commands and files of a run name."""
+        told = json.dumps([self.found.run.plain(self.found.run.watch), self.found.environment])
+        told += json.dumps({name: part.model_dump() for name, part in self.found.run.files.items()})
+        return frozenset(re.findall(r"\{([^{}]+)\}", told))
 
     def _program(self, name: str, path: str) -> str:
         found = shutil.which(name, path=path)

@@ -236,8 +236,15 @@ class Engine(ABC):
     as_written: ClassVar[Mapping[str, str]] = {}
     """Options under which it computes the network as written, without optimising it."""
 
+    board: ClassVar[tuple[str, ...] | None] = None
+    """Packages that a board needs to run it, besides Python, the last one its own; () if not even Python; None if it
+    runs here only. An engine with a runner starts all programs that are part of a run in a room of `Job.place`."""
+
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ()
     """Options under which it executes the same converted network with less optimisation, the mildest first."""
+
+    settings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Options that change what comes out, with the values to compare side by side; "" leaves one out."""
 
     stage: ClassVar[str] = ""
     """The stage of `--stages` at which networks have its own format, if it is converted to in place of ONNX."""
@@ -287,6 +294,13 @@ class Engine(ABC):
     @abstractmethod
     def version(self) -> str:
         """Version of the installed engine; raises MissingExtra if it is not installed."""
+
+    def version_at(self, job: Job) -> str:
+        """Version of the engine where the job runs; raises an error that says what is missing there."""
+        if not job.place.name:
+            return self.version()
+        found = job.place.versions(self.board or ())
+        return found[self.board[-1]] if self.board else self.version()
 
     def named_sites(self, network: Network, job: Job) -> Session:
         """A session of the network in PyTorch, with the site names that this engine's twins use."""

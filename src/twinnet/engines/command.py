@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,10 @@ from twinnet.cache import cached_folder, content_key
 from twinnet.engines._command_alone import command_lines, read_results, tensor_files, write_feeds, write_files
 from twinnet.engines._compiled_model import tensor_types
 from twinnet.engines._compiled_session import CompiledSession
-from twinnet.engines._process import last_words
 from twinnet.engines.base import Abilities, Engine, Session, Standalone
 from twinnet.errors import EngineError, MissingExtra, UsageError
 from twinnet.job import Arrays, Job
-from twinnet.scratch import scratch_folder
+from twinnet.programs.start import last_words
 from twinnet.site import Site
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class CommandEngine(Engine):
     takes = "onnx"
     suffixes: ClassVar[tuple[str, ...]] = (".toml",)
     file_is_network: ClassVar[bool] = False
+    board: ClassVar[tuple[str, ...] | None] = ()
 
     def version(self) -> str:
         from importlib.util import find_spec
@@ -117,9 +118,17 @@ class CommandSession(CompiledSession["_Built"]):
             opset=found.opset,
         )
         self._tools = tools
-        self.version = tools.version()
-        self.precision = tools.precision
-        self._module(artefact.feeds(job.inputs), frozenset())
+        self._room = job.place.room("command")
+        try:
+            self.version = tools.version(self._room)
+            self.precision = tools.precision
+            self._module(artefact.feeds(job.inputs), frozenset())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._room.close()
 
     # -- compiling -----------------------------------------------------------------------------------------------
 
@@ -150,7 +159,7 @@ class CommandSession(CompiledSession["_Built"]):
         inputs = tensor_files(list(names), types, self._tools.found.tensors.inputs, "", "")
         with self._job.step("compile"):
             for line in command_lines(step.plain(), values, inputs, []):
-                self._tools.start(line, "compile the network", step.time_limit, folder)
+                self._tools.compile(line, step.time_limit, folder)
         if not target.exists():
             raise EngineError(
                 f"{self._tools.found.name}: the compile step succeeded but did not write {step.artefact}",
@@ -173,8 +182,8 @@ class CommandSession(CompiledSession["_Built"]):
         """Run the programs once in a temporary folder and return the tensors they wrote."""
         found, form = self._tools.found, self._tools.found.tensors
         written = sorted(watch) if found.intermediates.how == "files" else []
-        with scratch_folder("command") as scratch, self._job.step("run"):
-            home = Path(scratch)
+        with self._job.step("run"), tempfile.TemporaryDirectory(dir=self._room.folder) as made:
+            home = Path(made)
             for part in ("inputs", "outputs"):
                 (home / part).mkdir()
             into, out = str(home / "inputs"), str(home / "outputs")
@@ -183,24 +192,31 @@ class CommandSession(CompiledSession["_Built"]):
                 list(module.outputs), dict(module.types), form.outputs, out, form.output_files
             )
             write_feeds(ins, dict(feeds), form.inputs)
-            model = module.folder / "network.onnx"
+            model, artefact = self._files(module)
+
+            def there(path: str | Path) -> str:
+                return self._room.there(Path(path))
+
             values = {
-                **self._tools.values,
-                "model": str(model),
+                **self._tools.values_at(self._room),
+                "model": model,
                 "graph": module.graph,
-                "artefact": str(module.folder / found.compile.artefact if found.compile else model),
-                "folder": str(home),
-                "inputs": into,
-                "outputs": out,
-                **{f"inputs[{f['name']}]": f["file"] for f in ins},
+                "artefact": artefact,
+                "folder": there(home),
+                "inputs": there(into),
+                "outputs": there(out),
+                **{f"inputs[{f['name']}]": there(f["file"]) for f in ins},
             }
+            seen_ins, seen_outs = ([{**f, "file": there(f["file"])} for f in some] for some in (ins, outs))
             log = ""
             commands = found.run.plain(found.run.watch if written else ())
             files = {name: part.model_dump() for name, part in found.run.files.items()}
             try:
-                write_files(files, str(scratch), values, ins, outs)
-                for line in command_lines(commands, values, ins, outs):
-                    log += self._tools.start(line, "run the network", found.run.time_limit, home)
+                write_files(files, str(home), values, seen_ins, seen_outs)
+                self._room.push(home)
+                for line in command_lines(commands, values, seen_ins, seen_outs):
+                    log += self._tools.run(line, self._room, home)
+                self._room.pull(home / "outputs")
                 results = read_results(outs, dict(module.types), form.outputs, form.raw_dtype)
                 if written:
                     known = tensor_types(self._prepared(feeds).tapped(written)[0].graph.output)
@@ -219,15 +235,30 @@ class CommandSession(CompiledSession["_Built"]):
                 ) from None
             missing = [f for f in outs if f["name"] not in results]
             if missing:
-                there = sorted(str(p.relative_to(home)) for p in home.rglob("*") if p.is_file())[:12]
+                seen = sorted(str(p.relative_to(home)) for p in home.rglob("*") if p.is_file())[:12]
                 sought = Path(missing[0]["file"]).relative_to(home)
                 raise EngineError(
                     f"{found.name}: the run succeeded but wrote no file for the output {missing[0]['name']}",
                     stage="run the network",
                     log=last_words(log) or "nothing was printed",
-                    hint=f"looked for {sought}; there are: {', '.join(there)}",
+                    hint=f"looked for {sought}; there are: {', '.join(seen)}",
                 )
         return results
+
+    def _files(self, module: _Built) -> tuple[str, str]:
+        """The names of model and artefact where the programs run."""
+        step = self._tools.found.compile
+        needed = self._tools.named_in_run()
+        model = module.folder / "network.onnx"
+        names = []
+        for name, file in (("model", model), ("artefact", module.folder / step.artefact if step else model)):
+            if name in needed and file.is_dir() and self._job.place.name:
+                raise EngineError(
+                    f"{self._tools.found.name}: an artefact that is a folder is not copied to a board",
+                    stage="load the network",
+                )
+            names.append(self._room.give(file) if name in needed and file.is_file() else str(file))
+        return names[0], names[1]
 
 
 @dataclass(frozen=True, slots=True)

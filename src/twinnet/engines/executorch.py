@@ -26,6 +26,7 @@ class ExecuTorchEngine(Engine):
     packages: ClassVar[tuple[str, ...]] = ("executorch", "torchao")
     suffixes: ClassVar[tuple[str, ...]] = (".pte",)
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"delegate": "none"},)
+    settings: ClassVar[Mapping[str, tuple[str, ...]]] = {"delegate": ("none", "xnnpack")}
     options: ClassVar[Mapping[str, str]] = {
         "delegate": "none|xnnpack (default none: portable kernels)",
         "quantize": "static (int8, calibrated with the inputs of the check)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,7 +19,7 @@ from twinnet.engines.base import (
     positive,
     read_options,
 )
-from twinnet.errors import MissingExtra
+from twinnet.errors import EngineError, MissingExtra
 from twinnet.job import Arrays, Job
 from twinnet.trace import TraceBuilder
 
@@ -42,10 +43,12 @@ class IreeEngine(Engine):
     abilities: ClassVar[Abilities] = Abilities(capture=True, segment="compile", profile=True)
     packages: ClassVar[tuple[str, ...]] = ("iree-base-compiler", "iree-base-runtime")
     takes = "onnx"
+    board: ClassVar[tuple[str, ...] | None] = ()
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"opt": "O0"},)
+    settings: ClassVar[Mapping[str, tuple[str, ...]]] = {"opt": ("O0", "O1", "O2", "O3")}
     options: ClassVar[Mapping[str, str]] = {
         "opt": "O0|O1|O2|O3 (default: the compiler's own)",
-        "cpu": "host|generic|a name that LLVM knows (default host)",
+        "cpu": "host|generic|a name that LLVM knows (default host, on a board generic)",
         "threads": "a number (default 1)",
         "shapes": "static|dynamic (default static: compiled for the shapes of the sample)",
         "f64": "keep|demote (default keep; demote is the compiler's own default)",
@@ -82,6 +85,8 @@ class IreeEngine(Engine):
         from twinnet.onnx.export import onnx_artefact
 
         artefact = onnx_artefact(network, file, job)
+        if job.place.name:
+            chosen = {**_for_machine(job.place.machine), **chosen}
         compiler = Compiler(tuple(iree_flags(chosen)), job, chosen.get("ir", "phases"))
         threads = chosen.get("threads", job.threads) or 1
         static = chosen.get("shapes", "static") == "static"
@@ -93,6 +98,14 @@ class IreeEngine(Engine):
 
         helpers = (typed_model, iree_flags, iree_problem)
         return Standalone(run_iree, helpers, "iree.compiler", ("onnx", *self.packages))
+
+
+def _for_machine(machine: str) -> dict[str, str]:
+    """Options that compile for a board with this processor, as far as they are not given."""
+    found = {"cpu": "generic"}
+    if machine != platform.machine():
+        found["flag.iree-llvmcpu-target-triple"] = f"{machine}-unknown-linux-gnu"
+    return found
 
 
 class IreeSession(CompiledSession["Module"]):
@@ -114,7 +127,15 @@ class IreeSession(CompiledSession["Module"]):
             if threads == 1
             else ["--device=local-task", f"--task_topology_group_count={threads}"]
         )
-        self._module(artefact.feeds(job.inputs), frozenset())
+        self._room = job.place.room("iree")
+        try:
+            self._module(artefact.feeds(job.inputs), frozenset())
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._room.close()
 
     def _compile(self, model: onnx.ModelProto, prepared: Prepared, outputs: tuple[str, ...]) -> Module:
         model.graph.name = "network"
@@ -126,7 +147,7 @@ class IreeSession(CompiledSession["Module"]):
         from twinnet.engines._iree_tools import run_module
 
         found: dict[str, np.ndarray] = {}
-        run_module(module, feeds, self._device, self._job, found.__setitem__)
+        run_module(module, feeds, self._device, self._room, self._job, found.__setitem__)
         return found
 
     def _show(self, module: Module, feeds: Arrays, inner: frozenset[str], builder: TraceBuilder) -> None:
@@ -137,9 +158,11 @@ class IreeSession(CompiledSession["Module"]):
                 builder.add(name, array)
 
         # One tensor at a time, so that the builder can move them to disk.
-        run_module(module, feeds, self._device, self._job, keep)
+        run_module(module, feeds, self._device, self._room, self._job, keep)
 
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
+        if self._job.place.name:
+            raise EngineError("iree measures times per layer on this machine only", stage="profile")
         from twinnet.engines._iree_profile import dispatch_times, dispatched_nodes
 
         feeds = self._artefact.feeds(inputs)

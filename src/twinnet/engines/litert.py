@@ -31,7 +31,12 @@ class LiteRtEngine(Engine):
     suffixes: ClassVar[tuple[str, ...]] = (".tflite",)
     formats: ClassVar[tuple[str, ...]] = ("TFLite",)
     as_written: ClassVar[Mapping[str, str]] = {"kernels": "builtin"}
+    board: ClassVar[tuple[str, ...] | None] = ("numpy", "ai-edge-litert")
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"kernels": "builtin"}, {"kernels": "reference"})
+    settings: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "quantize": ("", "dynamic", "weights", "static"),
+        "kernels": ("xnnpack", "builtin", "reference"),
+    }
     options: ClassVar[Mapping[str, str]] = {
         "kernels": "xnnpack|builtin|reference (default xnnpack)",
         "threads": "a number (default 1)",
@@ -67,7 +72,9 @@ class LiteRtEngine(Engine):
             calibrate=one_of(*CALIBRATIONS),
         )
         way = Quantise.of(chosen)
-        installed = self.version()
+        if job.place.name and "delegate" in chosen:
+            raise UsageError("delegate= is a library of this machine", hint="leave it out with --on")
+        installed = self.version_at(job)
         from twinnet.engines._litert_session import LiteRtSession, Settings
 
         loaded = _tflite(network, file, job)

@@ -7,13 +7,14 @@ import json
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from twinnet.engines import _ort_session
 from twinnet.engines._elsewhere import Elsewhere, find_python
 from twinnet.engines._ort_session import LEVELS, make_session
 from twinnet.engines._quantise import CALIBRATIONS, TYPES, WAYS, Quantise, quantised
@@ -29,8 +30,9 @@ from twinnet.engines.base import (
     switch,
 )
 from twinnet.engines.onnx_session import Runner, TappedSession
-from twinnet.errors import EngineError, MissingExtra, foreign
+from twinnet.errors import EngineError, MissingExtra, UsageError, foreign
 from twinnet.job import Arrays, Job
+from twinnet.programs.place import Script
 from twinnet.scratch import scratch_folder
 from twinnet.site import Site
 
@@ -44,6 +46,8 @@ __all__ = ["OnnxRuntimeEngine", "OnnxRuntimeSession"]
 
 _WIDENED = "InsertedPrecisionFreeCast_"
 _BFLOAT16, _BFLOAT16_NUMBER = "tensor(bfloat16)", 16
+_LARGEST = 1_900_000_000
+"""Bytes of weights that fit into one ONNX file, with the rest of it."""
 
 
 class OnnxRuntimeEngine(Engine):
@@ -58,7 +62,9 @@ class OnnxRuntimeEngine(Engine):
     suffixes: ClassVar[tuple[str, ...]] = (".onnx",)
     formats: ClassVar[tuple[str, ...]] = ("ONNX",)
     as_written: ClassVar[Mapping[str, str]] = {"opt": "off"}
+    board: ClassVar[tuple[str, ...] | None] = ("numpy", "onnxruntime")
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"opt": "off"},)
+    settings: ClassVar[Mapping[str, tuple[str, ...]]] = {"opt": ("off", "basic", "extended", "all")}
     options: ClassVar[Mapping[str, str]] = {
         "opt": "off|basic|extended|all (default all)",
         "threads": "a number (default: all cores)",
@@ -96,7 +102,10 @@ class OnnxRuntimeEngine(Engine):
             python=find_python,
             **{"config.": str},
         )
-        self.version()
+        python, elsewhere = chosen.get("python"), bool(job.place.name)
+        if elsewhere and python is not None:
+            raise UsageError("python= is an interpreter of this machine", hint="ssh://host?python=PATH")
+        version = self.version_at(job)
         from twinnet.onnx.export import onnx_artefact
 
         way = Quantise.of(chosen)
@@ -106,13 +115,23 @@ class OnnxRuntimeEngine(Engine):
         threads = chosen.pop("threads", job.threads)
         settled = _settled(chosen)
         entries = {k.partition(".")[2]: v for k, v in settled.items() if k.startswith("config.")}
-        python = chosen.get("python")
-        if python is None and job.time_limit is not None and sys.executable and not _narrow(artefact):
+        if elsewhere:
+            artefact = _for_board(artefact)
+        elif python is None and job.time_limit is not None and sys.executable and not _narrow(artefact):
             python = Path(sys.executable)  # only another process can be stopped whatever it does
-        elsewhere = None if python is None else Elsewhere(python, job)
-        version = elsewhere.version if elsewhere is not None and "python" in chosen else self.version()
-        settings = Settings(chosen.get("opt", "all"), threads, entries, elsewhere)
-        session = OnnxRuntimeSession(artefact, settings, job, version)
+        name = "onnxruntime" if python is None else f"onnxruntime in {python}"
+        script = Script(Path(_ort_session.__file__), name, ("numpy", "onnxruntime"), ("-I",))
+        child = Elsewhere(script, job, python) if elsewhere or python is not None else None
+        if child is not None and not elsewhere:
+            told = child.version()  # asked first: it says best what is missing there
+            version = told if "python" in chosen else version
+        settings = Settings(chosen.get("opt", "all"), threads, entries, child)
+        try:
+            session = OnnxRuntimeSession(artefact, settings, job, version)
+        except BaseException:
+            if child is not None:
+                child.close()
+            raise
         if way is not None:
             session.precision = way.precision
         return session
@@ -144,6 +163,20 @@ def _narrow(artefact: OnnxArtefact) -> bool:
     graph = artefact.model.graph
     kinds = {v.type.tensor_type.elem_type for part in (graph.input, graph.output) for v in part}
     return _BFLOAT16_NUMBER in kinds | {t.data_type for t in graph.initializer}
+
+
+def _for_board(artefact: OnnxArtefact) -> OnnxArtefact:
+    """A model in one piece, as it is copied to a board."""
+    from twinnet.onnx.network import OnnxNetwork
+
+    if _narrow(artefact):
+        raise EngineError("bfloat16 values do not travel to a board", stage="load the network")
+    network = artefact.network
+    if not network.external:
+        return artefact
+    if sum(file.stat().st_size for file in network.external) > _LARGEST:
+        raise EngineError("the weights are too large for a board: more than 1.9 GB", stage="load the network")
+    return replace(artefact, network=OnnxNetwork(network.complete(), name=network.name))
 
 
 def _settled(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +222,7 @@ class OnnxRuntimeSession(TappedSession):
         """Load a model here, or in the interpreter where the twin runs; `elsewhere` overrides its child process."""
         elsewhere = elsewhere or self._elsewhere
         entries = dict(self._settings.entries)
-        if self._artefact.base_dir is not None:
+        if self._artefact.base_dir is not None and not self._job.place.name:
             entries["session.model_external_initializers_file_folder_path"] = str(
                 self._artefact.base_dir.absolute()
             )
@@ -235,9 +268,9 @@ class OnnxRuntimeSession(TappedSession):
     def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
         if self._elsewhere is not None:
             raise EngineError(
-                "times per layer cannot be measured in another interpreter",
+                "times per layer are measured only in this interpreter",
                 stage="profile",
-                hint="leave out python=",
+                hint="leave out python=, --time-limit and --on",
             )
         feeds = self._artefact.feeds(inputs)
         with scratch_folder("ort") as folder:

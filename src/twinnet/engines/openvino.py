@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from twinnet.engines._openvino_graph import Step, executed, survivors
+from twinnet.engines._openvino_program import Step, executed, survivors
 from twinnet.engines.base import (
     Abilities,
     Engine,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from twinnet.network import Network
     from twinnet.onnx.export import OnnxArtefact
 
-__all__ = ["OpenVinoEngine"]
+__all__ = ["OpenVinoEngine", "declared", "with_shapes"]
 
 _PRECISIONS = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 
@@ -48,6 +48,7 @@ class OpenVinoEngine(Engine):
     summary: ClassVar[str] = "OpenVINO, CPU"
     abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", profile=True)
     packages: ClassVar[tuple[str, ...]] = ("openvino",)
+    board: ClassVar[tuple[str, ...] | None] = ("numpy", "openvino")
     takes = "onnx"
     options: ClassVar[Mapping[str, str]] = {
         "precision": "f32|f16|bf16 (default f32)",
@@ -70,7 +71,7 @@ class OpenVinoEngine(Engine):
             threads=positive,
             **{"config.": str},
         )
-        version = self.version()
+        version = self.version_at(job)
         from twinnet.onnx.export import onnx_artefact
 
         artefact = onnx_artefact(network, file, job)
@@ -79,7 +80,12 @@ class OpenVinoEngine(Engine):
         if threads:
             config["INFERENCE_NUM_THREADS"] = threads
         config |= {k.partition(".")[2]: v for k, v in chosen.items() if k.startswith("config.")}
-        return OpenVinoSession(artefact, config, job, version, static=chosen.get("shapes") == "static")
+        static = chosen.get("shapes") == "static"
+        if job.place.name:
+            from twinnet.engines._openvino_board import OpenVinoOnBoard
+
+            return OpenVinoOnBoard(artefact, config, job, version, static=static)
+        return OpenVinoSession(artefact, config, job, version, static=static)
 
     def standalone(self) -> Standalone:
         return Standalone(run_openvino, (), "openvino", ("openvino",))
@@ -168,14 +174,9 @@ class OpenVinoSession(TappedSession):
 
     def _declared(self) -> tuple[str, tuple[str, ...]]:
         """The number format that OpenVINO reports, and notes if it is not the requested one."""
-        asked = str(self._config["INFERENCE_PRECISION_HINT"])
         given = self.runner.compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
-        notes: list[str] = []
-        if given in _PRECISIONS and given != asked:
-            notes.append(f"openvino computes in {given} on this processor, though {asked} was requested")
-        if any(i.get_element_type().get_type_name() == "f64" for i in self._model.inputs):
-            notes.append("openvino computes float64 networks in float32")
-        return _PRECISIONS.get(given, "float32"), tuple(notes)
+        wide = any(i.get_element_type().get_type_name() == "f64" for i in self._model.inputs)
+        return declared(str(self._config["INFERENCE_PRECISION_HINT"]), given, wide=wide)
 
     # -- loading -------------------------------------------------------------------------------------------------
 
@@ -197,16 +198,7 @@ class OpenVinoSession(TappedSession):
             raise error from None
 
     def _fixed(self) -> onnx.ModelProto:
-        import onnx
-
-        fixed = onnx.ModelProto()
-        fixed.CopyFrom(self._artefact.model)
-        feeds = self._artefact.feeds(self._job.inputs)
-        for value in fixed.graph.input:
-            if value.name in feeds:
-                kind = value.type.tensor_type.elem_type
-                value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, kind, feeds[value.name].shape))
-        return fixed
+        return with_shapes(self._artefact, self._job)
 
     def _read(self, model: Any) -> Any:
         import onnx
@@ -282,6 +274,34 @@ class OpenVinoSession(TappedSession):
             operation.get_friendly_name(): [n for p in operation.outputs() for n in p.names if n in known]
             for operation in self._model.get_ordered_ops()
         }
+
+
+def declared(asked: str, given: str, *, wide: bool) -> tuple[str, tuple[str, ...]]:
+    """The number format that OpenVINO says it uses, and notes if it is not the requested one.
+
+    >>> declared("bf16", "f32", wide=False)[0]
+    'float32'
+    """
+    notes: list[str] = []
+    if given in _PRECISIONS and given != asked:
+        notes.append(f"openvino computes in {given} on this processor, though {asked} was requested")
+    if wide:
+        notes.append("openvino computes float64 networks in float32")
+    return _PRECISIONS.get(given, "float32"), tuple(notes)
+
+
+def with_shapes(artefact: OnnxArtefact, job: Job) -> onnx.ModelProto:
+    """The model with the shapes of the job's inputs."""
+    import onnx
+
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(artefact.model)
+    feeds = artefact.feeds(job.inputs)
+    for value in fixed.graph.input:
+        if value.name in feeds:
+            kind = value.type.tensor_type.elem_type
+            value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, kind, feeds[value.name].shape))
+    return fixed
 
 
 class _Compiled:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinnet.engines.registry import (
+    all_engines,
     engine_for_file,
     engine_for_format,
     engine_names,
@@ -17,9 +19,11 @@ from twinnet.engines.registry import (
 from twinnet.errors import UsageError
 
 if TYPE_CHECKING:
+    from twinnet.engines.base import Session
+    from twinnet.job import Job
     from twinnet.network import Network
 
-__all__ = ["Spec", "file_name", "parse_spec", "parse_specs", "reference_spec"]
+__all__ = ["Spec", "board_word", "file_name", "parse_spec", "parse_specs", "place_name", "reference_spec"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,13 @@ class Spec:
     engine: str
     options: Mapping[str, str] = field(default_factory=dict)
     file: str | None = None
+    on: str = ""
+    """The board it runs on, `ssh://...`; empty for this machine."""
 
     def __str__(self) -> str:
         query = "&".join(f"{k}={v}" for k, v in self.options.items())
-        return self.engine + (f"?{query}" if query else "") + (f":{self.file}" if self.file else "")
+        file, place = f":{self.file}" if self.file else "", f"@{self.on}" if self.on else ""
+        return self.engine + (f"?{query}" if query else "") + file + place
 
     @property
     def slug(self) -> str:
@@ -48,7 +55,34 @@ class Spec:
         words = [self.engine, *(w for pair in self.options.items() for w in pair)]
         if self.file:
             words.append(Path(self.file.split(":")[0]).stem)
+        if self.on:
+            words.append(board_word(self.on))
         return file_name("-".join(words), 80)
+
+    def open(self, network: Network | None, job: Job) -> Session:
+        """A session of the network, or of the spec's own file, at the place that the spec names."""
+        engine = find_engine(self.engine)
+        if not self.on:
+            return engine.open(network, self.options, self.file, job)
+        if engine.board is None:
+            able = ", ".join(e.name for e in all_engines() if e.board is not None)
+            raise UsageError(
+                f"engine {self.engine} has no runner for boards", hint=f"engines that have one: {able}"
+            )
+        from twinnet.remote.board import board_at
+
+        place = board_at(self.on, job.report)
+        with place.kept():
+            return engine.open(network, self.options, self.file, replace(job, place=place))
+
+
+def board_word(place: str) -> str:
+    """A board in the name of a folder: its host.
+
+    >>> board_word("ssh://pi@board:22/data?wait=5")
+    'pi@board:22'
+    """
+    return re.sub(r"[/?].*", "", place.partition("//")[2])
 
 
 def file_name(text: str, most: int | None = None) -> str:
@@ -64,26 +98,29 @@ def file_name(text: str, most: int | None = None) -> str:
 def parse_spec(text: str) -> Spec:
     """Read one spec. A prefix counts only if it is the name of an engine, so that paths with a colon work.
 
-    >>> parse_spec("onnxruntime?opt=off:a.onnx")
-    Spec(engine='onnxruntime', options={'opt': 'off'}, file='a.onnx')
+    >>> spec = parse_spec("onnxruntime?opt=off:a.onnx")
+    >>> spec.engine, spec.options, spec.file
+    ('onnxruntime', {'opt': 'off'}, 'a.onnx')
     >>> str(parse_spec("executorch:a.pte?etdump=a.etdp&buffer=a.bin"))
     'executorch?etdump=a.etdp&buffer=a.bin:a.pte'
     >>> parse_spec("C:/nets/a.onnx").file
     'C:/nets/a.onnx'
+    >>> parse_spec("onnxruntime:a.onnx@ssh://pi@board:2222").on
+    'ssh://pi@board:2222'
     """
-    text = text.strip()
+    text, place = _placed(text.strip())
     # Option values hold no colon, so the first colon starts the file.
     head, _, file = text.partition(":")
     name, question, query = head.partition("?")
     if has_engine(name):
         options = _options(query, text) if question else {}
-        place, also, tail = file.rpartition("?")
+        before, also, tail = file.rpartition("?")
         if also and "=" in tail and not Path(file).exists():  # options may follow the file, too
-            file, options = place, _options(f"{query}&{tail}", text)
-        return Spec(name, options, file or None)
+            file, options = before, _options(f"{query}&{tail}", text)
+        return Spec(name, options, file or None, place)
     engine = engine_for_file(text)
     if engine is not None:
-        return Spec(engine, {}, text)
+        return Spec(engine, {}, text, place)
     raise UsageError(
         f"{text!r} names neither an engine nor a file of a known kind",
         hint=f"engines: {', '.join(sorted(engine_names()))}; form: ENGINE[?key=value&key=value][:FILE]",
@@ -98,8 +135,9 @@ def parse_specs(text: str) -> tuple[Spec, ...]:
     """
     parts: list[str] = []
     for piece in text.split(","):
-        head = piece.strip().partition(":")[0].partition("?")[0]
-        if parts and not has_engine(head) and not Path(piece.strip()).suffix:
+        alone = re.split(_PLACE, piece.strip(), maxsplit=1)[0]
+        head = alone.partition(":")[0].partition("?")[0]
+        if parts and not has_engine(head) and not Path(alone).suffix:
             parts[-1] += "," + piece
         else:
             parts.append(piece)
@@ -122,6 +160,28 @@ def reference_spec(network: Network, twin: Any = None) -> Spec:
         return parse_spec(beside)
     engine = engine_for_format(network.format)
     return Spec(engine.name, engine.as_written)
+
+
+_PLACE = re.compile(r"@(?=ssh://)")
+
+
+def _placed(text: str) -> tuple[str, str]:
+    """A spec without its place, and the board that it names."""
+    spec, *rest = re.split(_PLACE, text, maxsplit=1)
+    return spec, place_name(rest[0]) if rest else ""
+
+
+def place_name(text: str | None) -> str:
+    """What `--on` names: the address of a board, or empty for this machine.
+
+    >>> place_name("local"), place_name("ssh://pi@board")
+    ('', 'ssh://pi@board')
+    """
+    if not text or text == "local":
+        return ""
+    from twinnet.remote.address import read_address
+
+    return read_address(text).text
 
 
 def _options(query: str, text: str) -> dict[str, str]:

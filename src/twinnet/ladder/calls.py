@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from twinnet.torch_versions import TorchDispatchMode
+from twinnet.network.tree import register_containers
+from twinnet.torch_versions import TorchDispatchMode, pytree
 
 __all__ = ["Call", "Recorded", "record_calls"]
 
@@ -21,7 +22,8 @@ _HOUSEKEEPING = {"detach", "empty", "lift_fresh", "alias", "clone", "_to_copy", 
 class Call:
     """One call of a submodule.
 
-    `opened` and `closed` say when it began and ended, `stop` how many operators had run until then.
+    `opened` and `closed` say when it began and ended, `stop` how many operators had run until then. `shows` tells
+    whether there are tensors in what it returns.
     """
 
     path: str
@@ -30,6 +32,7 @@ class Call:
     opened: int = 0
     closed: int = 0
     stop: int = 0
+    shows: bool = True
     children: list[Call] = field(default_factory=list)
 
     @property
@@ -90,7 +93,7 @@ def record_calls(network: Any, sample: Mapping[str, Any]) -> Recorded:
 
     def leave(part: torch.nn.Module, given: Any, result: Any) -> None:
         call = stack.pop()
-        call.closed, call.stop = next(clock), len(ops)
+        call.closed, call.stop, call.shows = next(clock), len(ops), _has_tensors(result)
 
     def finish(part: torch.nn.Module, given: Any, result: Any) -> None:
         root.closed, root.stop = next(clock), len(ops)
@@ -106,6 +109,13 @@ def record_calls(network: Any, sample: Mapping[str, Any]) -> Recorded:
         for hook in hooks:
             hook.remove()
     return Recorded(root, tuple(ops))
+
+
+def _has_tensors(result: Any) -> bool:
+    if isinstance(result, torch.Tensor):
+        return True
+    register_containers(result)
+    return any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(result))
 
 
 class _Operators(TorchDispatchMode):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,13 +25,16 @@ __all__ = ["Climber", "Way"]
 Way = Literal["halves", "up", "every"]
 """How the bad rung is found: by halves, from the bottom up, or by checking every rung and every block."""
 
+_NAMED = re.compile(r"in ([\w.]+) \(\w+\)")
+"""How a failed export names the module: "in features.2 (Block), net.py:7"."""
+
 
 @dataclass
 class _Probe:
-    """A rung that was checked, with what was found; None if it comes from an interrupted climb."""
+    """A rung that was checked, with what was found."""
 
     rung: Rung
-    result: Result | None
+    result: Result
 
 
 class Climber:
@@ -106,12 +110,11 @@ class Climber:
         return high
 
     def _guess(self, source: Source, probe: _Probe) -> int | None:
-        """The place of the first finding."""
-        if probe.result is None:
-            return None
+        """The place of the first finding, or of the module that a message names."""
         sites = [f.place for f in probe.result.findings]
-        places = [source.index_of(name) for site in sites for name in (site.module, site.node) if name]
-        known = [p for p in places if p is not None]
+        names = [name for site in sites for name in (site.module, site.node) if name]
+        names += _NAMED.findall(probe.rung.error)
+        known = [p for p in map(source.index_of, names) if p is not None]
         return min(known, default=None)
 
     def _descend(self, source: Source, index: int, within: str) -> tuple[_Probe | None, Cut | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,6 +34,9 @@ def cut_short(module: torch.nn.Module, path: str, call: int = 0) -> torch.nn.Mod
     torch.Size([1, 3])
     """
     kind = type(module)
+    made = copy.copy(module)
+    # Libraries that wrap modules put a function into the object, in front of the one of its class.
+    wrapped: Callable[..., Any] | None = made.__dict__.pop("forward", None)
 
     @functools.wraps(kind.forward)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -47,13 +51,12 @@ def cut_short(module: torch.nn.Module, path: str, call: int = 0) -> torch.nn.Mod
         hook = self.get_submodule(path).register_forward_hook(leave)
         try:
             with module_stack_kept():
-                kind.forward(self, *args, **kwargs)
+                wrapped(*args, **kwargs) if wrapped is not None else kind.forward(self, *args, **kwargs)
         except _Left as left:
             return left.result
         finally:
             hook.remove()
         raise EngineError(f"the network does not call {path} {call + 1} times", stage="cut")
 
-    made = copy.copy(module)
     made.__class__ = type(kind.__name__, (kind,), {"forward": forward, "__module__": kind.__module__})
     return made

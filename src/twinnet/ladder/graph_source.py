@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from twinnet.engines import find_engine, reference_spec
+from twinnet.engines import reference_spec
 from twinnet.errors import UsageError
 from twinnet.job import Arrays, Job
 from twinnet.ladder.source import Cut, Place, Source
@@ -105,7 +105,7 @@ class GraphSource(Source):
 
 def _run(network: Any, sample: Arrays) -> Arrays:
     spec = reference_spec(network)
-    session = find_engine(spec.engine).open(network, spec.options, None, Job(inputs=sample, samples=[sample]))
+    session = spec.open(network, Job(inputs=sample, samples=[sample]))
     try:
         return session.run(sample)
     finally:

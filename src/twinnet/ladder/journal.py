@@ -42,7 +42,7 @@ class Journal:
         digest = hashlib.sha256(f"{twin}\0{kind}\0{name}".encode()).hexdigest()[:6]
         return self._folder / "rungs" / file_name(f"{twin.slug}-{kind}-{name}-{digest}", 120)
 
-    def find(self, twin: Spec, kind: str, name: str) -> tuple[Rung, Result | None] | None:
+    def find(self, twin: Spec, kind: str, name: str) -> tuple[Rung, Result] | None:
         """A rung that an earlier climb checked, with its result."""
         rung = self._known.get(_name(twin, kind, name))
         folder = self.place(twin, kind, name)
@@ -62,7 +62,7 @@ class Journal:
 
 
 def _name(twin: Spec, kind: str, name: str) -> str:
-    return f"{twin} {kind} {name}"
+    return f"{twin} ({find_engine(twin.engine).version()}) {kind} {name}"
 
 
 def _read(path: Path, key: str) -> dict[str, Rung]:
@@ -75,11 +75,10 @@ def _read(path: Path, key: str) -> dict[str, Rung]:
     return {str(name): checked(Rung, rung, str(path)) for name, rung in held["rungs"].items()}
 
 
-def key_of(network: Any, samples: Sequence[Arrays], options: Options, twins: Sequence[Spec]) -> str:
-    """What decides whether two climbs are the same: the network, its inputs, how it is judged and with what."""
+def key_of(network: Any, samples: Sequence[Arrays], options: Options) -> str:
+    """What decides whether two climbs are the same: the network, its inputs, and how it is judged."""
     parts: list[str | bytes] = [network.format, network.name, str(options.level), repr(options.tolerance)]
     parts += [repr(options.limits), repr(options.watch), repr(options.skip), str(options.reference)]
-    parts += [f"{twin.engine} {find_engine(twin.engine).version()}" for twin in twins]
     for sample in samples:
         for name, array in sample.items():
             parts += [name, str(array.dtype), str(array.shape), np.ascontiguousarray(array).tobytes()]

@@ -11,7 +11,6 @@ from twinnet.checking.case import modes_kept, read_network
 from twinnet.checking.options import Level, Limits, Options
 from twinnet.engines import Spec, find_engine, parse_specs
 from twinnet.errors import UsageError
-from twinnet.job import Arrays
 from twinnet.ladder.climb import Climber, Way
 from twinnet.ladder.journal import Journal, key_of
 from twinnet.ladder.sizes import SizesSource
@@ -103,8 +102,7 @@ def ladder_with(
     folder = None if out is None else Path(out)
     with modes_kept(network):
         source, inputs_words = _source(options, network, inputs, at, sizes)
-        samples: Sequence[Arrays] = source.samples
-        journal = Journal(folder, key_of(source.network, samples, options, specs))
+        journal = Journal(folder, key_of(source.network, source.samples, options))
         climbs: list[Climb] = []
         for spec in specs:
             climber = Climber(

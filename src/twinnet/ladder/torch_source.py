@@ -49,7 +49,7 @@ class TorchSource(Source):
 
     def _matching(self, patterns: Sequence[str]) -> list[Call]:
         root = self._recorded.root
-        calls = [c for c in root if c.path and any(fnmatchcase(c.path, p) for p in patterns)]
+        calls = [c for c in root if c.path and c.shows and any(fnmatchcase(c.path, p) for p in patterns)]
         if not calls:
             names = ", ".join(c.path for c in _natural(root) if c.path)
             raise UsageError(
@@ -126,4 +126,5 @@ def _natural(root: Call) -> list[Call]:
 
 def _with_end(calls: list[Call], root: Call) -> list[Call]:
     """With the network itself as the last rung, unless nothing runs after the last call."""
-    return calls if calls and calls[-1].stop == root.stop else [*calls, root]
+    shown = [call for call in calls if call.shows]
+    return shown if shown and shown[-1].stop == root.stop else [*shown, root]

@@ -49,7 +49,7 @@ def side_words(side: SideInfo) -> str:
     """
     version = ".".join(side.version.split("+")[0].split(".")[:2])
     engine = f"{side.engine} {version}".strip()
-    options = side.spec.partition("?")[2].partition(":")[0].replace("&", " ")
+    options = side.spec.partition("@ssh://")[0].partition("?")[2].partition(":")[0].replace("&", " ")
     named_by_engine = side.name in ("", side.engine, side.spec)
     head = engine if named_by_engine else side.name
     details = [] if named_by_engine or not side.format else [side.format]

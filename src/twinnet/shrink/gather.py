@@ -402,7 +402,7 @@ def error_seed(source: Source, error: EngineError, *, opened: bool) -> Seed | No
     """The ONNX network that an engine refused, as a seed; None if the error has another origin."""
     spec: Any = source.twin if opened else source.reference
     refused = bool(error.log) and error.stage.startswith(("load", "import", "compile", "run"))
-    if not refused or not isinstance(spec, Spec):
+    if not refused or not isinstance(spec, Spec) or spec.on:  # a repro runs here, and not on a board
         return None
     side = standalone_of(spec.engine)
     if side is None or not side.takes_onnx:

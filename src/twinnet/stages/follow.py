@@ -136,16 +136,16 @@ class _Walk:
     def __init__(
         self, route: Route, options: Options, folder: Path | None, held: Path, argv: tuple[str, ...]
     ) -> None:
-        from twinnet.checking.case import read_network
+        from twinnet.checking.case import placed, read_network
         from twinnet.job import Job
         from twinnet.stages.forms import Forge
 
-        self._options = options
+        self._options = replace(options, on=None)  # of all stages, only the twin may run elsewhere
         self._folder = folder
         self._argv = argv
         self._progress = options.progress
         self._network, self._feed = read_network(route.network, route.inputs, options)
-        self._twin = _one_twin(route.twin, self._network)
+        self._twin: Any = placed(_one_twin(route.twin, self._network), options.on)
         self._samples = list(self._feed.samples)
         self._files = self._placed(dict(route.files))
         held.mkdir(parents=True, exist_ok=True)
@@ -279,7 +279,7 @@ class _Walk:
                 form = replace(form, twin=str(replace(spec, file=source.file)))
             if engine.stage and spec.file is None:
                 how = {k: v for k, v in spec.options.items() if k not in engine.making}
-                form = replace(form, twin=str(Spec(spec.engine, how, last.file)))
+                form = replace(form, twin=str(replace(spec, options=how, file=last.file)))
             form = replace(form, keeps_names=engine.takes == "onnx")
         before = self._compare("engine", last, form)
         what = f"the twin: {_words(spec)}"

@@ -68,12 +68,11 @@ class OpenedCase:
             return self._open(parse_spec(self.case.spec))
 
     def _open(self, spec: Any) -> Session:
-        from twinnet.engines import find_engine
         from twinnet.job import Job
 
         config = self._subject.config
         job = Job(self.inputs, (self.inputs,), threads=config.threads, time_limit=config.time_limit)
-        session = find_engine(spec.engine).open(self.network, spec.options, spec.file, job)
+        session = spec.open(self.network, job)
         self._sessions.append(session)
         return session
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from twinnet.engines.base import Abilities, Engine, Session, one_of, read_options
+from twinnet.errors import UsageError
 from twinnet.job import Job
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class LutEngine(Engine):
     options: ClassVar[Mapping[str, str]] = {"executor": "torch|numpy|reference (default torch)"}
     suffixes: ClassVar[tuple[str, ...]] = (".safetensors",)
     formats: ClassVar[tuple[str, ...]] = ("lookup tables",)
+    board: ClassVar[tuple[str, ...] | None] = ("numpy",)
     executor: ClassVar[str] = "torch"
 
     def version(self) -> str:
@@ -55,6 +57,11 @@ class LutEngine(Engine):
 
         chosen = read_options(self, options, executor=one_of("torch", "numpy", "reference"), threads=int)
         executor, threads = chosen.get("executor", self.executor), chosen.get("threads", job.threads)
+        if job.place.name:
+            if chosen.get("executor") == "torch":
+                raise UsageError("the tables of a board need no torch", hint="executor=numpy or reference")
+            executor = chosen.get("executor", "numpy")
+            job.place.versions(("numpy",))
         session = TableSession(plan_of(network, file, job), executor, threads, job, self)
         session.tuned, session.net = is_tuned(network, file), lut_net(network)
         return session
@@ -67,6 +74,7 @@ class LutNativeEngine(LutEngine):
     summary: ClassVar[str] = "lookup tables, native integer engine"
     options: ClassVar[Mapping[str, str]] = {"threads": "a number (default: all cores)"}
     executor: ClassVar[str] = "native"
+    board: ClassVar[tuple[str, ...] | None] = None
 
     def reference(self, network: Network) -> str | None:
         """The native engine is judged beside the same tables."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +45,16 @@ class TableSession(Session):
         self._job = job
         self.signature = Signature(())
         self._inputs = {name: name for name in job.inputs}
-        self._runner = TorchTables(plan) if executor == "torch" else make(plan, executor, threads)
+        if job.place.name:
+            from twinnet.tables.board import BoardTables
+
+            self._runner: Any = BoardTables(plan, executor, job)
+        else:
+            self._runner = TorchTables(plan) if executor == "torch" else make(plan, executor, threads)
+
+    def close(self) -> None:
+        if self._job.place.name:
+            self._runner.close()
 
     @property
     def inputs(self) -> Mapping[str, str]:

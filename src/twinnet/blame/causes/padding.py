@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -95,8 +95,30 @@ def _pad(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
                 fact=fact("padding.of_axis", axis=axis, network=ours, twin=theirs),
                 change=lambda p, o=tuple(other): _with_pads(p, i, o),
             )
+    for other in _all_axes(pads) if i + 1 < len(problem.layers) else ():
+        used = [a for a in range(k) if pads[a] or pads[k + a] or other[a] or other[k + a]]
+        ours, theirs = (by_axis((*(p[a] for a in used), *(p[k + a] for a in used))) for p in (pads, other))
+        yield Candidate(
+            kind="padding",
+            fact=fact("padding.pads", network=ours, twin=theirs),
+            change=lambda p, o=other: _with_pads(p, i, o),
+        )
     if mode == "constant":
         yield from _value(problem, i, layer)
+
+
+def _all_axes(pads: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Other pads of all axes at once: "SAME" of TensorFlow with both sides alike, or the odd one before; and back.
+
+    With a stride, the layer behind it gives the same size for them.
+    """
+    k = len(pads) // 2
+    begins, ends = tuple(pads[:k]), tuple(pads[k:])
+    most = tuple(map(max, begins, ends))
+    less = tuple(max(b - 1, 0) if b == e else b for b, e in zip(begins, ends))
+    for other in ((*most, *most), (*ends, *begins), (*less, *ends)):
+        if other != (*begins, *ends):
+            yield other
 
 
 def _with_pads(problem: Problem, i: int, pads: tuple[int, ...]) -> Patch:

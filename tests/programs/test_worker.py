@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from twinnet.engines._worker import Worker
 from twinnet.errors import EngineError
+from twinnet.programs.worker import Worker
 
 CHILD = """
 import json, os, sys, time

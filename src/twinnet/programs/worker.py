@@ -13,10 +13,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from twinnet.children import ended, start_child, stop_child
-from twinnet.engines._process import ending, last_words
 from twinnet.errors import EngineError
+from twinnet.programs.start import ending, last_words
 
-__all__ = ["Worker"]
+__all__ = ["Died", "Worker"]
+
+_LONGEST = 1 << 26
+"""Bytes of an answer that are read; tensors travel as files."""
+
+
+class Died(EngineError):
+    """A worker that ended before it answered; `log` has its last words."""
 
 
 class Worker:
@@ -55,8 +62,14 @@ class Worker:
         except (BrokenPipeError, ValueError, OSError):
             raise self._died(stage) from None
         line = self._line(stage, limit)
-        answer = json.loads(line)
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = {"error": f"it answered {line[:200].decode(errors='replace')!r}"}
+        if not isinstance(answer, dict):
+            answer = {"error": f"it answered {str(answer)[:200]!r}"}
         if "error" in answer:
+            answer["error"] = str(answer["error"])
             first = next((t for t in answer["error"].splitlines() if t.strip()), "")
             raise EngineError(
                 f"{self._name} could not {stage}: {first[:400]}", stage=stage, log=answer["error"][-4000:]
@@ -87,10 +100,13 @@ class Worker:
                 if not more:
                     raise self._died(stage)
                 self._rest += more
+                if len(self._rest) > _LONGEST:
+                    self.close(stuck=True)
+                    raise EngineError(f"{self._name} could not {stage}: its answer has no end", stage=stage)
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 
-    def _died(self, stage: str) -> EngineError:
+    def _died(self, stage: str) -> Died:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(10)
         code = self._child.poll()
@@ -101,7 +117,7 @@ class Worker:
         how = "it does not answer" if code is None else ending(code)
         self.close()
         said = log.splitlines()[-1][:300] if log else ""
-        return EngineError(
+        return Died(
             f"{self._name} could not {stage}: {'; '.join(filter(None, (how, said)))}",
             stage=stage,
             log=log or how,

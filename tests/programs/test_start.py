@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from twinnet.engines._process import Finished, Task, last_words, start_program
 from twinnet.errors import EngineError
+from twinnet.programs.start import Finished, Task, last_words, start_program
 
 
 def _python(code: str, limit: float | None = None, folder: Path | None = None) -> Finished:

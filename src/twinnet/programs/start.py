@@ -18,7 +18,7 @@ from pathlib import Path
 from twinnet.children import ended, start_child, stop_child
 from twinnet.errors import EngineError
 
-__all__ = ["Finished", "Task", "last_words", "start_program"]
+__all__ = ["Finished", "Task", "ending", "first_problem", "last_words", "start_program"]
 
 _KEPT = 4000
 
@@ -93,7 +93,7 @@ def start_program(
     if code == 0:
         return Finished(*texts)
     log = last_words("\n".join(filter(None, texts))) or ending(code)
-    sentence = (task.said or _first_problem)("\n".join(texts))
+    sentence = (task.said or first_problem)("\n".join(texts))
     how = ending(code) if code < 0 or not sentence else ""
     words = "; ".join(filter(None, (how, sentence)))
     raise EngineError(f"{name} could not {stage}: {words[:400]}", stage=stage, log=log)
@@ -125,7 +125,7 @@ def last_words(text: str) -> str:
     return f"{start}\n...\n{end[-(_KEPT - _KEPT // 3) :]}" if start else end
 
 
-def _first_problem(text: str) -> str:
+def first_problem(text: str) -> str:
     """The first line that mentions an error, else the last line that is not empty."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     spoken = (line for line in lines if "error" in line.lower() or "fail" in line.lower())

@@ -1,0 +1,1 @@
+"""Boards: other machines, reached by ssh, on which the programs of an engine run."""
