@@ -50,8 +50,10 @@ class SuitePlugin:
             from twinnet.cache import rebuild_from_now
 
             rebuild_from_now()
+            config.add_cleanup(lambda: _unset("TWINNET_CACHE_SINCE"))
         if config.option.capture == "no":
             os.environ["TWINNET_SHOW_PROGRAMS"] = "1"
+            config.add_cleanup(lambda: _unset("TWINNET_SHOW_PROGRAMS"))
         if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
             config.args += [str(f) for f in self.config.models if f.is_dir()]
 
@@ -110,6 +112,11 @@ class SuitePlugin:
         report: Any = yield
         if call.excinfo is not None and isinstance(call.excinfo.value, _NotAsWanted):
             report.longrepr = _told(call.excinfo.value.outcome)
+        if isinstance(item, CaseItem) and item.outcome is None and report.failed:
+            # A bug in twinnet, or a plugin that stopped the test; the trace is in the output.
+            what = str(call.excinfo.value if call.excinfo else "").partition("\n")[0]
+            message = f"a bug in twinnet: {what}"
+            item.outcome = Outcome(item.case, "ERROR", "compare", "bug", message, expected="no")
         outcome = getattr(item, "outcome", None)
         if report.when == "setup" and isinstance(outcome, Outcome):
             report.twin_outcome = outcome.to_json()  # plain data, so that it travels from workers
@@ -197,6 +204,10 @@ class _NotAsWanted(Exception):
         self.outcome = outcome
 
 
+def _unset(name: str) -> None:
+    os.environ.pop(name, None)
+
+
 def _told(outcome: Outcome) -> str:
     from twinnet.report.quoting import screen
     from twinnet.suite.summary import answer_words
@@ -224,10 +235,19 @@ def _settings(config: pytest.Config) -> Config:
         "random": bool(given("with_random")),
         "rebuild": bool(given("recompute_cache")),
     }
+    address = given("twin_addr")
+    if address is not None:
+        from twinnet.engines.spec import place_name
+
+        changes["place"] = place_name(address if "://" in address else f"ssh://{address}") or None
     for name, option in (("tolerance", "twin_tolerance"), ("time_limit", "twin_time_limit")):
         if given(option) is not None:
             changes[name] = given(option)
-    for name, option in (("expected", "twin_expected"), ("debug_ir", "debug_ir")):
+    for name, option in (
+        ("expected", "twin_expected"),
+        ("debug_ir", "debug_ir"),
+        ("runtime_profile", "runtime_profile"),
+    ):
         if given(option) is not None:
             changes[name] = Path(given(option))
     return replace(made, **changes)
