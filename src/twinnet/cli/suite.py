@@ -43,7 +43,9 @@ def run(
     on: Annotated[
         str | None,
         typer.Option(
-            "--on", metavar="PLACE", help="Where the twins run: local, or a board, ssh://[user@]host[:port]."
+            "--on",
+            metavar="PLACE",
+            help="Where the twins run: local, a board, ssh://[user@]host[:port], or a cluster, ray[://host:port].",
         ),
     ] = None,
     only: Annotated[

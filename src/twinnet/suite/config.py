@@ -99,6 +99,7 @@ class _Table:
     time_limit: float | None = None
     max_layers: int | None = None
     trust: bool = False
+    store: str | None = None
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,13 @@ class Config:
     debug_ir: Path | None = None
     runtime_profile: Path | None = None
     place: str | None = None
+    store: str | None = None
     rebuild: bool = False
+
+    @property
+    def board(self) -> str | None:
+        """The board on which twins run, if they do."""
+        return self.place if self.place is not None and self.place.startswith("ssh://") else None
 
     def limit_of(self, spec: str) -> float | None:
         """Seconds for each step of an engine: its own limit, else that of the suite."""
@@ -171,6 +178,7 @@ def read_config(
         time_limit=table.time_limit,
         max_layers=table.max_layers,
         trust=table.trust,
+        store=table.store,
     )
 
 

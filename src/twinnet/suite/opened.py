@@ -66,7 +66,7 @@ class OpenedCase:
         from twinnet.engines import parse_spec
 
         with watch_cache() as self._use:
-            return self._open(placed(parse_spec(self.case.spec), self._subject.config.place))
+            return self._open(placed(parse_spec(self.case.spec), self._subject.config.board))
 
     def _open(self, spec: Any) -> Session:
         from twinnet.job import Job

@@ -17,7 +17,13 @@ _FLAGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--twin-engines", {"metavar": "SPEC,...", "help": "Only these engines: names, patterns or specs."}),
     ("--twin-chips", {"metavar": "CHIP,...", "help": "What {chip} stands for in the specs of engines."}),
     ("--twin-hw-type", {"metavar": "TYPE", "help": "What {hw_type} stands for in the specs of engines."}),
-    ("--twin-addr", {"metavar": "[USER@]HOST[:PORT]", "help": "Run the twins on this board, over ssh."}),
+    (
+        "--twin-addr",
+        {
+            "metavar": "[USER@]HOST[:PORT]",
+            "help": "Run the twins on this board, over ssh; or ray[://host:port].",
+        },
+    ),
     ("--twin-tolerance", {"metavar": "FILE.toml", "help": "Rules to use instead of the noise floor."}),
     ("--twin-expected", {"metavar": "FILE", "help": "File of expected failures."}),
     ("--twin-time-limit", {"metavar": "SECONDS", "type": float, "help": "Stop each step after this time."}),

@@ -14,6 +14,7 @@ import pytest
 
 from twinnet.errors import TwinnetError
 from twinnet.suite import fixtures
+from twinnet.suite.cluster import Cluster, is_cluster
 from twinnet.suite.config import Config, read_config
 from twinnet.suite.expected import Expectation, compared, read_expected
 from twinnet.suite.models import Model, find_models, is_model
@@ -45,6 +46,7 @@ class SuitePlugin:
         self.expected: tuple[Expectation, ...] = read_expected(self.config.expected)
         self.models = {model.path: model for model in find_models(self.config.models)}
         self._chosen: dict[Case, set[str]] = {}
+        self.cluster: Cluster | None = None
         self.is_worker = hasattr(config, "workerinput")
         self.session = Session(self.config.report, ("pytest", *config.invocation_params.args))
         if config.getoption("recompute_cache") and not self.is_worker:
@@ -93,6 +95,19 @@ class SuitePlugin:
         for item in session.items:
             if isinstance(item, CaseItem) and item.case.layer:
                 self._chosen.setdefault(replace(item.case, layer=""), set()).add(item.case.layer)
+        if is_cluster(self.config.place) and not session.config.option.collectonly:
+            self._submit([i for i in session.items if isinstance(i, CaseItem) and i.readable])
+
+    def _submit(self, items: list[CaseItem]) -> None:
+        """Start all cases on the cluster; each test then waits for its own."""
+        try:
+            self.cluster = Cluster(self.config)
+            self.cluster.submit(
+                (item.model, item.case, self._chosen.get(replace(item.case, layer=""), set()))
+                for item in items
+            )
+        except TwinnetError as error:
+            raise pytest.UsageError(str(error)) from None
 
     def run(self, model: Model, case: Case) -> Outcome:
         """Run a case, and compare its outcome with what is expected."""
@@ -100,6 +115,8 @@ class SuitePlugin:
         from twinnet.suite.subject import subject_of
 
         chosen = self._chosen.get(replace(case, layer=""), set())
+        if self.cluster is not None and self.cluster.has(case):
+            return compared(self.cluster.outcome(case, self.folder(case)), self.expected)
         outcome = run_case(case, subject_of(model, self.config), self.folder(case), chosen)
         return compared(outcome, self.expected)
 
@@ -132,6 +149,8 @@ class SuitePlugin:
     # -- ending --------------------------------------------------------------------------------------------------------
 
     def pytest_sessionfinish(self) -> None:
+        if self.cluster is not None:
+            self.cluster.close()
         if self.session.outcomes and not self.is_worker:
             bundle = self.pytest_config.getoption("twin_bundle")
             self.session.write(None if bundle is None else Path(bundle))
@@ -167,6 +186,16 @@ class CaseItem(pytest.Item):
         super().__init__(**more)
         self._model, self._case, self._suite = model, case, suite
         self.outcome: Outcome | None = None
+
+    @property
+    def model(self) -> Model:
+        """The model of the case."""
+        return self._model
+
+    @property
+    def readable(self) -> bool:
+        """Whether there is a case to run."""
+        return isinstance(self._case, Case)
 
     @cached_property
     def case(self) -> Case:
@@ -255,9 +284,7 @@ def _settings(config: pytest.Config) -> Config:
     }
     address = given("twin_addr")
     if address is not None:
-        from twinnet.engines.spec import place_name
-
-        changes["place"] = place_name(address if "://" in address else f"ssh://{address}") or None
+        changes["place"] = _place(address)
     for name, option in (("tolerance", "twin_tolerance"), ("time_limit", "twin_time_limit")):
         if given(option) is not None:
             changes[name] = given(option)
@@ -269,6 +296,13 @@ def _settings(config: pytest.Config) -> Config:
         if given(option) is not None:
             changes[name] = Path(given(option))
     return replace(made, **changes)
+
+
+def _place(text: str) -> str | None:
+    """What `--twin-addr` names: a cluster, or a board with or without its `ssh://`."""
+    from twinnet.engines.spec import place_name
+
+    return text if is_cluster(text) else place_name(text if "://" in text else f"ssh://{text}") or None
 
 
 def _from_here(path: Path) -> Path:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from twinnet.result import Result
     from twinnet.suite.subject import Subject
 
-__all__ = ["run_case"]
+__all__ = ["moved_run", "run_case"]
 
 _OUTCOME, _RUN, _PLACE = "outcome.json", "run", "place"
 _ALIKE = 4
@@ -78,7 +78,7 @@ def _run(case: Case, subject: Subject, folder: Path, chosen: Collection[str]) ->
     key = _key(case, subject, alike)
     covers = tuple(name for name in alike[1:] if name in chosen)
     # What is installed on a board is not known here, and the IR is written by compiling.
-    afresh = subject.config.debug_ir is not None or subject.config.place or "@ssh://" in case.spec
+    afresh = subject.config.debug_ir is not None or subject.config.board or "@ssh://" in case.spec
     known = None if afresh else find_folder(key)
     if known is not None:
         outcome = _known(known, folder)
@@ -222,7 +222,7 @@ def _known(kept: Path, folder: Path) -> Outcome:
         shutil.rmtree(folder, ignore_errors=True)
         _linked(kept / _RUN, folder)
         if (kept / _PLACE).read_text() != str(folder):
-            _told_anew(folder)
+            moved_run(folder)
     return Outcome.from_json(read_json(kept / _OUTCOME, "outcome"), str(kept / _OUTCOME))
 
 
@@ -244,8 +244,10 @@ def _linked(source: Path, target: Path) -> None:
     shutil.copytree(source, target, copy_function=one, ignore=hidden)
 
 
-def _told_anew(folder: Path) -> None:
-    """Write the files that name their own folder once more."""
+def moved_run(folder: Path) -> None:
+    """Write the files of a run that name their own folder once more; a folder without a result has none."""
+    if not (folder / "result.json").exists():
+        return
     from twinnet.report.files import write_run
     from twinnet.report.json_file import load_result
     from twinnet.report.show import load_tensors

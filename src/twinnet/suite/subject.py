@@ -116,7 +116,7 @@ class Subject:
             tolerance=self.config.tolerance if stated is None else str(self.config.root / stated),
             limits=Limits(self.config.threads, None, self.config.time_limit),
             debug_ir=self.config.debug_ir,
-            on=self.config.place,
+            on=self.config.board,
             **{"samples": self.settings.samples, **more},
         )
 
