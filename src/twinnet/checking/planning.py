@@ -168,11 +168,11 @@ def _pair(case: Case, opened: Opened) -> Pairing:
     return pairing
 
 
-def _by_tensor(names: Mapping[str, str] | None, opened: Opened) -> dict[str, str] | None:
+def _by_tensor(names: Mapping[str, str] | None, opened: Opened) -> dict[str, str]:
     """The user's pairs, outputs by their tensors' names."""
     ours = {row.name: row.tensor for row in opened.outputs}
     theirs = {row.twin_name: row.twin_tensor for row in opened.outputs}
-    return names and {ours.get(name, name): theirs.get(twin, twin) for name, twin in names.items()}
+    return {ours.get(name, name): theirs.get(twin, twin) for name, twin in (names or {}).items()}
 
 
 def _watched(site: Site, watch: Sequence[str], skip: Sequence[str]) -> bool:
