@@ -122,8 +122,8 @@ def check_with(
     from twinnet.report.files import run_written, write_run
 
     with modes_kept(network, twin), ExitStack() as stack:
-        loaded, feed = read_network(network, inputs, options)
         twins = read_twins(twin, inputs)
+        loaded, feed = read_network(network, inputs, options, twins)
         if options.baseline is not None:
             Result.load(options.baseline)  # a wrong path is reported before anything has run
         # One twin that cannot be read does not stop the others; if none can, the call is wrong.

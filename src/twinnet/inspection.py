@@ -6,11 +6,13 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from twinnet.report.figures import grouped
 from twinnet.report.quoting import screen
+from twinnet.signature import dims
+from twinnet.site import Site
 
 __all__ = ["Inspection", "Stage", "inspect", "render"]
 
@@ -41,6 +43,8 @@ class Inspection:
     delegated: Mapping[str, int] = field(default_factory=dict)
     """How many of each kind XNNPACK runs, for a TFLite file on a machine with LiteRT."""
     notes: tuple[str, ...] = ()
+    sites: tuple[Site, ...] = ()
+    """Where a tensor can be observed; `--watch`, `--skip`, `--names` and rules take these names."""
 
     def to_json(self) -> str:
         """Machine-readable form."""
@@ -53,10 +57,12 @@ def inspect(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     trust: bool = False,
     ops: bool = False,
+    sites: bool = False,
 ) -> Inspection:
     """Describe a network. A module with known input shapes is also exported, to list operators and shapes.
 
-    `trust` lets code in a .pt2 file run. With `ops` a TFLite file is also loaded, to see what XNNPACK takes over.
+    `trust` lets code in a .pt2 file run. With `ops` a TFLite file is also loaded, to see what XNNPACK takes over; with
+    `sites` all tensors are listed.
 
     >>> import torch
     >>> net = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
@@ -67,8 +73,32 @@ def inspect(
 
     loaded = load_network(network, shape=shapes, trust=trust)
     if loaded.format == "TFLite":
-        return _tflite(loaded, ops)
-    return _onnx(loaded) if loaded.format == "ONNX" else _torch(loaded)
+        found = _tflite(loaded, ops)
+    else:
+        found = _onnx(loaded) if loaded.format == "ONNX" else _torch(loaded)
+    return replace(found, sites=_sites(loaded)) if sites else found
+
+
+def _sites(network: Any) -> tuple[Site, ...]:
+    from twinnet.structure import graph_of
+
+    graph = graph_of(network)
+    return tuple(
+        Site(
+            name,
+            layer.node or name,
+            layer.op or layer.kind,
+            layer.module,
+            layer.call,
+            index,
+            layer.source,
+            "output" if name in graph.outputs else "inner",
+            graph.shapes.get(name),
+        )
+        for layer in graph
+        for index, name in enumerate(layer.outputs)
+        if name
+    )
 
 
 def _tflite(network: Any, ops: bool) -> Inspection:
@@ -219,7 +249,19 @@ def render(found: Inspection, *, ops: bool = False) -> str:
     elif found.operators:
         total = sum(found.operators.values())
         lines.append(f"\n{grouped(total)} operators of {len(found.operators)} kinds; --ops counts them")
+    if found.sites:
+        lines += ["", *_table([("tensor", "module", "operator", "shape"), *map(_row, found.sites)])]
     return screen("\n".join(lines))
+
+
+def _row(site: Site) -> tuple[str, ...]:
+    known = "" if site.shape is None else dims(site.shape)
+    return site.tensor, site.module, site.op, f"{known} (output)" if site.role == "output" else known
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths)).rstrip() for row in rows]
 
 
 def _by(found: Inspection, op: str) -> str:

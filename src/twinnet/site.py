@@ -31,6 +31,13 @@ class Site:
     role: Role = "inner"
     shape: tuple[int | str, ...] | None = field(default=None, compare=False)
     dtype: str = field(default="", compare=False)
+    output: str = field(default="", compare=False)
+    """What the user calls it, if it is an output: a key of the module's dict, an output of the file."""
+
+    @property
+    def own_name(self) -> str:
+        """The user's name of an output, else the tensor's."""
+        return self.output or self.tensor
 
     @property
     def label(self) -> str:

@@ -210,3 +210,20 @@ def test_wrong_settings_are_wrong_usage(pytester: pytest.Pytester) -> None:
     write_net(pytester.path)
     (pytester.path / "pyproject.toml").write_text('[tool.twinnet]\nengines = ["x?chip={chip}"]\n')
     assert "needs a chip" in _run(pytester).stderr.str()
+
+
+def test_cases_on_a_board(pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.boards import start_board
+    from twinnet.remote.ssh import CONFIG
+
+    board = start_board(tmp_path / "board")
+    monkeypatch.setenv(CONFIG, str(board.config))
+    try:
+        folder = project(pytester)
+        done = _run(pytester, "--twin-addr=board", "-k", "MatMul")
+        done.assert_outcomes(passed=1, deselected=5)
+        (one,) = outcomes(folder).values()
+        result = json.loads((Path(folder) / one["folder"] / "result.json").read_text())
+        assert "ssh://board" in result["twin"]["spec"], result["twin"]
+    finally:
+        board.stop()

@@ -125,16 +125,22 @@ def modes_kept(*networks: Any) -> Iterator[None]:
             part.training = mode
 
 
-def read_network(network: Any, inputs: Any, options: Options) -> tuple[Network, Inputs]:
-    """Load the network and its samples."""
+def read_network(
+    network: Any, inputs: Any, options: Options, twins: Iterable[Twin] = ()
+) -> tuple[Network, Inputs]:
+    """Load the network and its samples. Shapes that nobody states are those of the first twin that does."""
+    from twinnet.checking.borrowed import with_shapes_of
     from twinnet.inputs import load_inputs, python_sample
     from twinnet.network import load_network
 
     options.progress("reading the network", None)
     loaded = load_network(network, shape=options.shapes)
     loaded = loaded.with_example(python_sample(inputs))
+    signature, notes = loaded.signature, ()
+    if (inputs is None or (isinstance(inputs, list | tuple) and not inputs)) and not options.shapes:
+        signature, notes = with_shapes_of(twins, loaded)
     feed = load_inputs(
-        loaded.signature,
+        signature,
         inputs,
         shapes=options.shapes,
         preprocess=options.preprocess,
@@ -142,7 +148,7 @@ def read_network(network: Any, inputs: Any, options: Options) -> tuple[Network, 
         samples=options.samples,
         bounds=loaded.bounds(),
     )
-    return loaded, feed
+    return loaded, replace(feed, notes=(*notes, *feed.notes))
 
 
 def read_twins(twin: Any, inputs: Any = None) -> Sequence[Twin]:

@@ -11,6 +11,7 @@ import numpy as np
 from twinnet.checking.case import Case
 from twinnet.checking.sides import Sides
 from twinnet.checking.unfit import refuse_inputs, refuse_other, refuse_random
+from twinnet.checking.unknown import names_of
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError
 from twinnet.importing import importing
@@ -143,12 +144,14 @@ def trace_both(case: Case, plan: Plan, sample: Arrays, *, unmatched: bool) -> Tr
 def _pair(case: Case, opened: Opened) -> Pairing:
     net, twin, options = opened.net, opened.twin, case.options
     twin_graph = None if opened.derived and not opened.units.quantised else twin.graph()
+    called = {row.tensor: row.name for row in opened.outputs}
+    sites = tuple(replace(s, output=called[s.tensor]) if s.tensor in called else s for s in net.sites)
     pairing = pair_sites(
-        Side(net.sites, opened.graph),
+        Side(sites, opened.graph),
         Side(twin.sites, twin_graph, twin.provenance),
         # A twin converted from this network, or a recording of one, says where each value came from.
         derived=opened.derived,
-        names=options.names,
+        names=_by_tensor(options.names, opened),
         outputs=[(row.tensor, row.twin_tensor) for row in opened.outputs],
         inputs=_same_inputs(opened),
     )
@@ -165,11 +168,16 @@ def _pair(case: Case, opened: Opened) -> Pairing:
     return pairing
 
 
+def _by_tensor(names: Mapping[str, str] | None, opened: Opened) -> dict[str, str]:
+    """The user's pairs, outputs by their tensors' names."""
+    ours = {row.name: row.tensor for row in opened.outputs}
+    theirs = {row.twin_name: row.twin_tensor for row in opened.outputs}
+    return {ours.get(name, name): theirs.get(twin, twin) for name, twin in (names or {}).items()}
+
+
 def _watched(site: Site, watch: Sequence[str], skip: Sequence[str]) -> bool:
     def fits(patterns: Sequence[str]) -> bool:
-        return any(
-            fnmatchcase(v, p) for p in patterns for v in (site.tensor, site.module, site.op, site.label)
-        )
+        return any(fnmatchcase(name, p) for p in patterns for name in names_of(site))
 
     return site.role == "output" or ((not watch or fits(watch)) and not fits(skip))
 

@@ -19,6 +19,7 @@ from twinnet.checking.kept import Kept
 from twinnet.checking.planning import Opened, Traces, open_both, plan_check, trace_both
 from twinnet.checking.reach import further_samples, see_rest
 from twinnet.checking.sides import Sides
+from twinnet.checking.unknown import unknown_names
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Arrays
 from twinnet.judge import guards
@@ -285,7 +286,7 @@ def _said(case: Case, sides: Sides, judging: _Judging) -> Result:
     ]
     if case.job.ir_folder is not None and not case.job.ir_folder.exists():
         found.append(Guard("note", fact("note.no_ir", engine=plan.twin.engine)))
-    found += plan.observed.guards
+    found += [*unknown_names(case.options, plan), *plan.observed.guards]
     if getattr(case.network, "was_training", False):
         found.append(Guard("training mode", fact("training_mode")))
     found += guards.not_reached(judging.exercise.missing)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from twinnet.result import Result, ResultSet
 
-__all__ = ["command_line", "say", "write_repro"]
+__all__ = ["command_line", "say", "write_repro", "written_if_refused"]
 
 
 def say(text: object, *, err: bool = False) -> None:
@@ -38,3 +41,18 @@ def write_repro(result: Result | ResultSet, *, silent: bool) -> None:
         made = f"repro    {error}"
     if not silent:
         say(f"\n{made}")
+
+
+@contextmanager
+def written_if_refused(network: str, twin: str, out: Path | None) -> Iterator[None]:
+    """Leave a run folder where one was asked for, even if the command is refused."""
+    from twinnet.errors import UsageError
+
+    try:
+        yield
+    except UsageError as error:
+        if out is not None:
+            from twinnet.report.refused import write_refused
+
+            write_refused(error, network, twin, out, command_line())
+        raise

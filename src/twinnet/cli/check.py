@@ -119,7 +119,7 @@ def command(
     """
     from twinnet.check import check_with, run_folder
     from twinnet.checking.options import Advise
-    from twinnet.cli._screen import command_line, write_repro
+    from twinnet.cli._screen import command_line, write_repro, written_if_refused
     from twinnet.progress import progress
     from twinnet.recording import read_name_map
 
@@ -128,7 +128,7 @@ def command(
     if staged and out is None:
         folder = f"{folder}-stages"
     asked = advise or advise_target is not None or advise_out is not None
-    with progress(quiet=answer.silent) as report:
+    with written_if_refused(network, twin, out), progress(quiet=answer.silent) as report:
         options = running.options(
             watch=tuple(watch or ()),
             skip=tuple(skip or ()),

@@ -34,6 +34,7 @@ def command(
             "--names", metavar="FILE", help="Which tensor of B is which of A (.json, .toml, or lines a = b)."
         ),
     ] = None,
+    unmatched: Annotated[bool, typer.Option("--unmatched", help="List sites without a partner.")] = False,
     trust: o.Trust = False,
     stated: o.Stated,
     out: o.Out = None,
@@ -46,11 +47,11 @@ def command(
     """
     from twinnet.check import run_folder
     from twinnet.checking.compare import compare
-    from twinnet.cli._screen import command_line
+    from twinnet.cli._screen import command_line, written_if_refused
     from twinnet.progress import progress
 
     folder = run_folder(first.name, second.name) if out is None else out
-    with progress(quiet=answer.silent) as report:
+    with written_if_refused(str(first), str(second), out), progress(quiet=answer.silent) as report:
         result = compare(
             first,
             second,
@@ -61,5 +62,5 @@ def command(
             tolerance=stated.tolerances(),
             progress=report,
         )
-    answer.give(result)
+    answer.give(result, unmatched=unmatched)
     answer.leave(result)

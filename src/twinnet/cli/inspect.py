@@ -20,6 +20,12 @@ def command(
             "--ops", help="Count the operators of each kind; of TFLite files, also those that XNNPACK runs."
         ),
     ] = False,
+    sites: Annotated[
+        bool,
+        typer.Option(
+            "--sites", help="List all tensors, by the names that --watch, --skip, --names and rules take."
+        ),
+    ] = False,
     shape: o.Shape = None,
     trust: o.Trust = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -27,5 +33,5 @@ def command(
     """List the stages, shapes, parameters and operators of a module or file."""
     from twinnet.inspection import inspect, render
 
-    found = inspect(network, shapes=o.shapes(shape), trust=trust, ops=ops)
+    found = inspect(network, shapes=o.shapes(shape), trust=trust, ops=ops, sites=sites)
     say(found.to_json() if as_json else render(found, ops=ops))

@@ -40,6 +40,14 @@ def run(
         str | None,
         typer.Option("--hw-type", metavar="TYPE", help="What {hw_type} stands for in the specs of engines."),
     ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="PLACE",
+            help="Where the twins run: local, a board, ssh://[user@]host[:port], or a cluster, ray[://host:port].",
+        ),
+    ] = None,
     only: Annotated[
         str | None,
         typer.Option("-k", metavar="WORDS", help="Only cases whose name fits: words with and, or, not."),
@@ -64,6 +72,12 @@ def run(
             "--debug-ir",
             metavar="DIR",
             help="Where compiling engines write their IR, a folder for each case.",
+        ),
+    ] = None,
+    runtime_profile: Annotated[
+        Path | None,
+        typer.Option(
+            "--runtime-profile", metavar="DIR", help="Where the times of layers go, a CSV file for each case."
         ),
     ] = None,
     report: Annotated[
@@ -106,12 +120,14 @@ def run(
         "--twin-engines": engines,
         "--twin-chips": chips,
         "--twin-hw-type": hw_type,
+        "--twin-addr": None if on == "local" else on,
         "--twin-tolerance": tolerance,
         "--twin-expected": expected,
         "--twin-time-limit": time_limit,
         "--twin-report": report,
         "--twin-bundle": bundle,
         "--debug-ir": debug_ir,
+        "--runtime-profile": runtime_profile,
         "-k": only,
         "-n": workers,
     }

@@ -42,10 +42,10 @@ def stop_at_check(
     """
     options = options or Options()
     with modes_kept(network):
-        loaded, feed = read_network(network, inputs, options)
         twins = read_twins(twin, inputs)
         if len(twins) != 1:
             raise UsageError("the debugger takes one twin at a time", hint="name a single --twin")
+        loaded, feed = read_network(network, inputs, options, twins)
         case = replace(Case.of(loaded, feed, twins[0], options, given=network), watch_all=True)
         held = Held(case)
         try:

@@ -292,9 +292,8 @@ def own_precision(network: Any) -> str:
     """The widest float format among the network's parameters, else float32."""
     import torch
 
-    names = {
-        str(p.dtype).removeprefix("torch.") for p in network.state().values() if isinstance(p, torch.Tensor)
-    }
+    state = network.state() if hasattr(network, "state") else {}
+    names = {str(p.dtype).removeprefix("torch.") for p in state.values() if isinstance(p, torch.Tensor)}
     return next((d for d in ("float64", "float32", "bfloat16", "float16") if d in names), "float32")
 
 

@@ -191,7 +191,7 @@ class _Conclusion:
         for seen in self.outcome.ends:
             row, tensor = seen.row, seen.row.tensor
             judged = by_tensor.get(tensor)
-            site = judged.site if judged else Site(tensor, tensor, "output", role="output")
+            site = judged.site if judged else Site(tensor, tensor, "output", role="output", output=row.name)
             twin_site = judged.twin_site if judged else Site(row.twin_tensor, role="output")
             base = PairResult(site, twin_site, "pass", rule="end to end")
             if seen.form is not None:

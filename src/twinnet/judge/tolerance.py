@@ -126,12 +126,15 @@ class Rule:
         if not (self.site or self.module or self.op or self.dtype):
             return site.role == "output"
         asked = (
-            (self.site, site.tensor),
-            (self.module, site.module),
-            (self.op, site.op),
-            (self.dtype, dtype),
+            (self.site, (site.tensor, site.own_name)),
+            (self.module, (site.module,)),
+            (self.op, (site.op,)),
+            (self.dtype, (dtype,)),
         )
-        return all(not pattern or fnmatchcase(value.lower(), pattern.lower()) for pattern, value in asked)
+        return all(
+            not pattern or any(fnmatchcase(value.lower(), pattern.lower()) for value in values)
+            for pattern, values in asked
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,14 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from twinnet.children import ended, start_child, stop_child
 from twinnet.errors import EngineError
@@ -59,7 +63,7 @@ def start_program(
     '42\\n'
     """
     name, stage, limit = task.name, task.stage, task.limit
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, _shown(out, err):
         try:
             child = start_child(
                 arguments,
@@ -97,6 +101,36 @@ def start_program(
     how = ending(code) if code < 0 or not sentence else ""
     words = "; ".join(filter(None, (how, sentence)))
     raise EngineError(f"{name} could not {stage}: {words[:400]}", stage=stage, log=log)
+
+
+@contextmanager
+def _shown(*files: IO[bytes]) -> Iterator[None]:
+    """Show what is written into files as it comes, on stderr, if `$TWINNET_SHOW_PROGRAMS` asks for it."""
+    if not os.environ.get("TWINNET_SHOW_PROGRAMS"):
+        yield
+        return
+    over = threading.Event()
+
+    def follow() -> None:
+        read = [0] * len(files)
+        last = False
+        while not last:
+            last = over.wait(0.2)
+            for i, file in enumerate(files):
+                while data := os.pread(
+                    file.fileno(), 65536, read[i]
+                ):  # leaves the program's place in the file
+                    read[i] += len(data)
+                    sys.stderr.write(data.decode(errors="replace"))
+                    sys.stderr.flush()
+
+    watcher = threading.Thread(target=follow, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def ending(code: int) -> str:

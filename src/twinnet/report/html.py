@@ -210,7 +210,7 @@ def _finding(result: Result, finding: Finding) -> dict[str, Any]:
 
 def _output(result: Result, pair: PairResult) -> dict[str, Any]:
     return {
-        "name": figures.clean(pair.site.tensor),
+        "name": figures.clean(pair.site.own_name),
         "agrees": not words.differs(result, pair),
         "size": figures.figure(pair.difference.max_abs) if pair.difference.elements else "",
         "ratio": figures.times(pair.ratio) if pair.ratio is not None else "",

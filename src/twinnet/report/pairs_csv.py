@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
+from twinnet.errors import UsageError
 from twinnet.report import figures
 from twinnet.report.sentences import words
 from twinnet.result import PairResult, Result, ResultSet
 
-__all__ = ["COLUMNS", "render_csv"]
+__all__ = ["COLUMNS", "frame", "render_csv"]
 
 _FIGURES = (
     "elements",
@@ -58,6 +60,15 @@ COLUMNS = (
 )
 # A cell that begins like this is a formula to a spreadsheet; the full-width forms count too.
 _FORMULA = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def frame(result: Result | ResultSet) -> Any:
+    """The same table as a pandas DataFrame."""
+    try:
+        import pandas
+    except ImportError:
+        raise UsageError("pandas is not installed", hint="pip install pandas") from None
+    return pandas.read_csv(io.StringIO(render_csv(result)))
 
 
 def render_csv(result: Result | ResultSet) -> str:

@@ -43,7 +43,7 @@ def find_pair(pairs: Sequence[PairResult], asked: str) -> PairResult:
     asked = asked.lstrip(".")
 
     def names(pair: PairResult) -> tuple[str, ...]:
-        return pair.site.tensor, pair.site.module, pair.site.label, pair.twin_site.tensor
+        return pair.site.tensor, pair.site.own_name, pair.site.module, pair.site.label, pair.twin_site.tensor
 
     for test in (
         lambda name: name == asked,

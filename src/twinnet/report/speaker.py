@@ -42,6 +42,19 @@ class Reporter:
 
         return dump_diff(thing)
 
+    def frame(self, result: Result | ResultSet) -> Any:
+        from twinnet.report.pairs_csv import frame
+
+        return frame(result)
+
+    def save(self, result: Result | ResultSet, folder: str | Path) -> Path:
+        from twinnet.report.files import run_written, write_run
+
+        with run_written(Path(folder)) as stage:
+            assert stage is not None
+            write_run(result, stage, page=Path(folder))
+        return Path(folder)
+
     def load(self, folder: str | Path) -> Result | ResultSet:
         from twinnet.report.json_file import load_result
 

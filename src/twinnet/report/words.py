@@ -254,7 +254,7 @@ def _small(result: Result, output: PairResult) -> str:
 
 
 def _output_words(result: Result, output: PairResult) -> str:
-    name = "output" if len(result.outputs) == 1 else f"output '{clean(output.site.tensor)}'"
+    name = "output" if len(result.outputs) == 1 else f"output '{clean(output.site.own_name)}'"
     difference = output.difference
     if difference.nonfinite_mismatch:
         places = count(difference.nonfinite_mismatch, "element")

@@ -83,6 +83,10 @@ class Finding:
         layer = self.guilty
         return self.site if layer is None or layer.tensor == self.site.tensor else layer
 
+    def __repr__(self) -> str:
+        said = self.cause.sentence if self.cause is not None else str(self.reason or "")
+        return f"<{self.place.label}: {said or 'differs'}, {self.ratio:.3g} x the noise floor>"
+
 
 @dataclass(frozen=True, slots=True)
 class AdviceStep:

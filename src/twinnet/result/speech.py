@@ -30,6 +30,14 @@ class Speaker(Protocol):
         """The JSON text of a result, or of a comparison of two structures."""
         ...
 
+    def frame(self, result: Any) -> Any:
+        """The pairs of a result as a pandas DataFrame."""
+        ...
+
+    def save(self, result: Any, folder: str | Path) -> Path:
+        """Write the run folder of a result that is in memory."""
+        ...
+
     def load(self, folder: str | Path) -> Any:
         """The result that a run folder holds."""
         ...

@@ -92,6 +92,14 @@ class Result:
         """The text of result.json."""
         return speaker().to_json(self)
 
+    def to_frame(self) -> Any:
+        """All pairs with their figures, as a pandas DataFrame; the columns are those of pairs.csv."""
+        return speaker().frame(self)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a run folder after the check: everything but tensors and repros, which need `out=` in the check."""
+        return speaker().save(self, folder)
+
     @staticmethod
     def load(folder: str | Path) -> Result | ResultSet:
         """Read `result.json` of a run folder back."""
@@ -115,6 +123,13 @@ class ResultSet:
 
     def __repr__(self) -> str:
         return speaker().screen(self)
+
+    def _repr_html_(self) -> str:
+        return speaker().fragment(self)
+
+    def to_frame(self) -> Any:
+        """All pairs of all twins, as a pandas DataFrame."""
+        return speaker().frame(self)
 
     def __iter__(self):
         return iter(self.results)

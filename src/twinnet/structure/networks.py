@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from twinnet.network import Network
     from twinnet.signature import Signature, TensorSpec
 
-__all__ = ["diff"]
+__all__ = ["diff", "graph_of"]
 
 
 def diff(
@@ -39,40 +39,43 @@ def diff(
     own = next((found for side in loaded if (found := side.compared(*loaded)) is not None), None)
     if own is not None:
         return own
-    sides = [_load(network) for network in loaded]
-    (name_a, graph_a, sig_a, n_a), (name_b, graph_b, sig_b, n_b) = sides
+    one, other = loaded
+    graph_a, graph_b = graph_of(one), graph_of(other)
     found = compare_graphs(graph_a, graph_b)
     changes = (
-        *_ends("input", sig_a.inputs, sig_b.inputs),
-        *_outputs(graph_a, graph_b, sig_a, sig_b),
+        *_ends("input", one.signature.inputs, other.signature.inputs),
+        *_outputs(graph_a, graph_b, one.signature, other.signature),
         *found.changes,
     )
     return StructureDiff(
-        name_a, name_b, found.layers_a, found.layers_b, found.matched, n_a, n_b, tuple(changes), found.notes
+        one.name,
+        other.name,
+        found.layers_a,
+        found.layers_b,
+        found.matched,
+        one.parameters,
+        other.parameters,
+        tuple(changes),
+        found.notes,
     )
 
 
-def _load(loaded: Network) -> tuple[str, Graph, Signature, int]:
+def graph_of(loaded: Network) -> Graph:
+    """The layers of a network; a UsageError for a module of unknown shapes, an EngineError if it has no export."""
     from twinnet.inputs import load_inputs
     from twinnet.onnx.network import OnnxNetwork
 
     if isinstance(loaded, OnnxNetwork):
         from twinnet.onnx.read import read_onnx
 
-        return (
-            loaded.name,
-            read_onnx(loaded.model, weights=loaded.weights()),
-            loaded.signature,
-            loaded.parameters,
-        )
+        return read_onnx(loaded.model, weights=loaded.weights())
     if loaded.format == "TFLite":
         from twinnet.pairing.quantised import folded
         from twinnet.tflite.read import read_tflite
         from twinnet.tflite.view import View
 
         model = loaded.model  # type: ignore[attr-defined]
-        graph = folded(read_tflite(model, View(model.main)))
-        return loaded.name, graph, loaded.signature, loaded.parameters
+        return folded(read_tflite(model, View(model.main)))
     from twinnet.layers.read_fx import read_fx
 
     if any(i.dynamic for i in loaded.signature.inputs):
@@ -88,7 +91,7 @@ def _load(loaded: Network) -> tuple[str, Graph, Signature, int]:
             stage="export",
             hint=loaded.failure.hint,  # type: ignore[attr-defined]
         )
-    return loaded.name, read_fx(program), loaded.signature, loaded.parameters
+    return read_fx(program)
 
 
 def _ends(kind: Kind, a: Sequence[TensorSpec], b: Sequence[TensorSpec]) -> list[Change]:

@@ -14,7 +14,8 @@ __all__ = ["cases_of"]
 
 def cases_of(model: Model, config: Config) -> list[Case]:
     """The cases of one model. A file that cannot be read raises a TwinnetError."""
-    sets = [s for s in config.engines if fnmatchcase(model.name, s.models)]
+    named = (model.name, model.path.name)
+    sets = [s for s in config.engines if any(fnmatchcase(name, s.models) for name in named)]
     wanted = config.of_model(model.name).layers is not False
     names: list[str] = []
     # Read even if no engine wants layers: a file that cannot be read is known before anything runs.

@@ -11,7 +11,7 @@ from typing import Any
 from twinnet.errors import UsageError
 from twinnet.files import checked, read_toml
 
-__all__ = ["Config", "EngineSet", "ModelSettings", "has_settings", "read_config"]
+__all__ = ["Config", "EngineSet", "ModelSettings", "read_config"]
 
 REPORT = "runs/suite"
 
@@ -21,7 +21,7 @@ class EngineSet:
     """An engine with one set of options, for the models whose name fits.
 
     `name` is the name of the option set in the names of cases, `chip` and `hw_type` what fills `{chip}` and `{hw_type}`
-    in the spec. With `layers` false only full models run.
+    in the spec. With `layers` false only full models run. `time_limit` is for this engine only.
     """
 
     spec: str
@@ -30,6 +30,7 @@ class EngineSet:
     layers: bool = True
     chip: str = ""
     hw_type: str = ""
+    time_limit: float | None = None
 
     @property
     def engine(self) -> str:
@@ -38,7 +39,7 @@ class EngineSet:
         >>> EngineSet("onnxruntime?opt=off").engine
         'onnxruntime'
         """
-        return self.spec.partition(":")[0].partition("?")[0]
+        return self.spec.partition("@ssh://")[0].partition(":")[0].partition("?")[0]
 
     @property
     def options(self) -> str:
@@ -49,7 +50,7 @@ class EngineSet:
         """
         from twinnet.engines.spec import file_name
 
-        query = self.spec.partition(":")[0].partition("?")[2]
+        query = self.spec.partition("@ssh://")[0].partition(":")[0].partition("?")[2]
         made = self.name or file_name(query, 40).strip("-.") or "default"
         return "-".join(filter(None, (made, self.chip, self.hw_type)))
 
@@ -78,6 +79,7 @@ class _Engine:
     name: str = ""
     models: str = "*"
     layers: bool = True
+    time_limit: float | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class _Table:
     time_limit: float | None = None
     max_layers: int | None = None
     trust: bool = False
+    store: str | None = None
 
 
 @dataclass(frozen=True)
@@ -117,8 +120,20 @@ class Config:
     trust: bool = False
     random: bool = False
     debug_ir: Path | None = None
+    runtime_profile: Path | None = None
     place: str | None = None
+    store: str | None = None
     rebuild: bool = False
+
+    @property
+    def board(self) -> str | None:
+        """The board on which twins run, if they do."""
+        return self.place if self.place is not None and self.place.startswith("ssh://") else None
+
+    def limit_of(self, spec: str) -> float | None:
+        """Seconds for each step of an engine: its own limit, else that of the suite."""
+        own = next((e.time_limit for e in self.engines if e.spec == spec), None)
+        return self.time_limit if own is None else own
 
     def of_model(self, name: str) -> ModelSettings:
         """What is stated about a model; of several patterns that fit, later ones win."""
@@ -127,14 +142,6 @@ class Config:
             if fnmatchcase(name, pattern):
                 found = settings.over(found)
         return found
-
-
-def has_settings(root: Path) -> bool:
-    """Whether a project has a suite; reads the file without any import that takes time."""
-    try:
-        return b"[tool.twinnet" in (root / "pyproject.toml").read_bytes()
-    except OSError:
-        return False
 
 
 def read_config(
@@ -152,7 +159,7 @@ def read_config(
         if key.replace("-", "_") not in known:
             allowed = ", ".join(sorted(k.replace("_", "-") for k in known))
             raise UsageError(f"{path}: [tool.twinnet] has no setting {key!r}", hint=f"settings: {allowed}")
-    table = checked(_Table, {k.replace("-", "_"): v for k, v in data.items()}, f"{path}, [tool.twinnet]")
+    table = checked(_Table, _with_underscores(data), f"{path}, [tool.twinnet]")
     stated = [_Engine(e) if isinstance(e, str) else e for e in table.engines]
     chosen = _chosen(stated, engines)
     chip_names = [c.strip() for c in chips.split(",") if c.strip()] or table.chips
@@ -171,7 +178,22 @@ def read_config(
         time_limit=table.time_limit,
         max_layers=table.max_layers,
         trust=table.trust,
+        store=table.store,
     )
+
+
+def _with_underscores(data: dict[str, Any]) -> dict[str, Any]:
+    """The settings under the names of fields, those of engines and models too; names of models stay."""
+
+    def renamed(table: Any) -> Any:
+        return {k.replace("-", "_"): v for k, v in table.items()} if isinstance(table, dict) else table
+
+    found = renamed(data)
+    if isinstance(found.get("engines"), list):
+        found["engines"] = [renamed(engine) for engine in found["engines"]]
+    if isinstance(found.get("model"), dict):
+        found["model"] = {name: renamed(table) for name, table in found["model"].items()}
+    return found
 
 
 def _chosen(stated: list[_Engine], asked: str) -> list[_Engine]:
@@ -207,6 +229,7 @@ def _with_chips(engine: _Engine, chips: list[str], hw_type: str) -> list[EngineS
             engine.layers,
             chip,
             kind,
+            engine.time_limit,
         )
         for chip in used
     ]

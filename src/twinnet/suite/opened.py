@@ -14,7 +14,7 @@ from twinnet.suite.outcome import Case
 if TYPE_CHECKING:
     import numpy as np
 
-    from twinnet.engines.base import Session
+    from twinnet.engines.base import LayerTime, Session
     from twinnet.suite.subject import Subject
 
 __all__ = ["OpenedCase"]
@@ -62,16 +62,18 @@ class OpenedCase:
 
     @cached_property
     def _twin(self) -> Session:
+        from twinnet.checking.case import placed
         from twinnet.engines import parse_spec
 
         with watch_cache() as self._use:
-            return self._open(parse_spec(self.case.spec))
+            return self._open(placed(parse_spec(self.case.spec), self._subject.config.board))
 
     def _open(self, spec: Any) -> Session:
         from twinnet.job import Job
 
         config = self._subject.config
-        job = Job(self.inputs, (self.inputs,), threads=config.threads, time_limit=config.time_limit)
+        limit = config.limit_of(self.case.spec)
+        job = Job(self.inputs, (self.inputs,), threads=config.threads, time_limit=limit)
         session = spec.open(self.network, job)
         self._sessions.append(session)
         return session
@@ -86,3 +88,7 @@ class OpenedCase:
     def results(self) -> dict[str, np.ndarray]:
         """The outputs of the twin."""
         return self._twin.run(self.inputs)
+
+    def times(self, repeats: int = 10) -> tuple[LayerTime, ...]:
+        """The time of each step of the twin, if its engine measures it."""
+        return self._twin.profile(self.inputs, repeats)

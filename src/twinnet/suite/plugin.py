@@ -17,6 +17,13 @@ _FLAGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--twin-engines", {"metavar": "SPEC,...", "help": "Only these engines: names, patterns or specs."}),
     ("--twin-chips", {"metavar": "CHIP,...", "help": "What {chip} stands for in the specs of engines."}),
     ("--twin-hw-type", {"metavar": "TYPE", "help": "What {hw_type} stands for in the specs of engines."}),
+    (
+        "--twin-addr",
+        {
+            "metavar": "[USER@]HOST[:PORT]",
+            "help": "Run the twins on this board, over ssh; or ray[://host:port].",
+        },
+    ),
     ("--twin-tolerance", {"metavar": "FILE.toml", "help": "Rules to use instead of the noise floor."}),
     ("--twin-expected", {"metavar": "FILE", "help": "File of expected failures."}),
     ("--twin-time-limit", {"metavar": "SECONDS", "type": float, "help": "Stop each step after this time."}),
@@ -28,6 +35,10 @@ _MORE: tuple[tuple[str, dict[str, Any]], ...] = (
     (
         "--debug-ir",
         {"metavar": "DIR", "help": "Where compiling engines write their IR, a folder for each case."},
+    ),
+    (
+        "--runtime-profile",
+        {"metavar": "DIR", "help": "Where the times of layers go, a CSV file for each case."},
     ),
     ("--recompute-cache", {"action": "store_true", "help": "Make all artefacts and results again."}),
 )

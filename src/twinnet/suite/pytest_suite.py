@@ -13,6 +13,7 @@ import pytest
 
 from twinnet.errors import TwinnetError
 from twinnet.suite import fixtures
+from twinnet.suite.cluster import Cluster, is_cluster
 from twinnet.suite.config import Config, read_config
 from twinnet.suite.expected import Expectation, compared, read_expected
 from twinnet.suite.models import Model, find_models, is_model
@@ -44,14 +45,17 @@ class SuitePlugin:
         self.expected: tuple[Expectation, ...] = read_expected(self.config.expected)
         self.models = {model.path: model for model in find_models(self.config.models)}
         self._chosen: dict[Case, set[str]] = {}
+        self.cluster: Cluster | None = None
         self.is_worker = hasattr(config, "workerinput")
         self.session = Session(self.config.report, ("pytest", *config.invocation_params.args))
         if config.getoption("recompute_cache") and not self.is_worker:
             from twinnet.cache import rebuild_from_now
 
             rebuild_from_now()
+            config.add_cleanup(lambda: _unset("TWINNET_CACHE_SINCE"))
         if config.option.capture == "no":
             os.environ["TWINNET_SHOW_PROGRAMS"] = "1"
+            config.add_cleanup(lambda: _unset("TWINNET_SHOW_PROGRAMS"))
         if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
             config.args += [str(f) for f in self.config.models if f.is_dir()]
 
@@ -89,6 +93,19 @@ class SuitePlugin:
         for item in session.items:
             if isinstance(item, CaseItem) and item.case.layer:
                 self._chosen.setdefault(replace(item.case, layer=""), set()).add(item.case.layer)
+        if is_cluster(self.config.place) and not session.config.option.collectonly:
+            self._submit([i for i in session.items if isinstance(i, CaseItem) and i.readable])
+
+    def _submit(self, items: list[CaseItem]) -> None:
+        """Start all cases on the cluster; each test then waits for its own."""
+        try:
+            self.cluster = Cluster(self.config)
+            self.cluster.submit(
+                (item.model, item.case, self._chosen.get(replace(item.case, layer=""), set()))
+                for item in items
+            )
+        except TwinnetError as error:
+            raise pytest.UsageError(str(error)) from None
 
     def run(self, model: Model, case: Case) -> Outcome:
         """Run a case, and compare its outcome with what is expected."""
@@ -96,6 +113,8 @@ class SuitePlugin:
         from twinnet.suite.subject import subject_of
 
         chosen = self._chosen.get(replace(case, layer=""), set())
+        if self.cluster is not None and self.cluster.has(case):
+            return compared(self.cluster.outcome(case, self.folder(case)), self.expected)
         outcome = run_case(case, subject_of(model, self.config), self.folder(case), chosen)
         return compared(outcome, self.expected)
 
@@ -110,6 +129,11 @@ class SuitePlugin:
         report: Any = yield
         if call.excinfo is not None and isinstance(call.excinfo.value, _NotAsWanted):
             report.longrepr = _told(call.excinfo.value.outcome)
+        if isinstance(item, CaseItem) and item.outcome is None and report.failed:
+            # A bug in twinnet, or a plugin that stopped the test; the trace is in the output.
+            what = str(call.excinfo.value if call.excinfo else "").partition("\n")[0]
+            message = f"a bug in twinnet: {what}"
+            item.outcome = Outcome(item.case, "ERROR", "compare", "bug", message, expected="no")
         outcome = getattr(item, "outcome", None)
         if report.when == "setup" and isinstance(outcome, Outcome):
             report.twin_outcome = outcome.to_json()  # plain data, so that it travels from workers
@@ -123,6 +147,8 @@ class SuitePlugin:
     # -- ending --------------------------------------------------------------------------------------------------------
 
     def pytest_sessionfinish(self) -> None:
+        if self.cluster is not None:
+            self.cluster.close()
         if self.session.outcomes and not self.is_worker:
             bundle = self.pytest_config.getoption("twin_bundle")
             self.session.write(None if bundle is None else Path(bundle))
@@ -158,6 +184,16 @@ class CaseItem(pytest.Item):
         super().__init__(**more)
         self._model, self._case, self._suite = model, case, suite
         self.outcome: Outcome | None = None
+
+    @property
+    def model(self) -> Model:
+        """The model of the case."""
+        return self._model
+
+    @property
+    def readable(self) -> bool:
+        """Whether there is a case to run."""
+        return isinstance(self._case, Case)
 
     @cached_property
     def case(self) -> Case:
@@ -197,6 +233,10 @@ class _NotAsWanted(Exception):
         self.outcome = outcome
 
 
+def _unset(name: str) -> None:
+    os.environ.pop(name, None)
+
+
 def _told(outcome: Outcome) -> str:
     from twinnet.report.quoting import screen
     from twinnet.suite.summary import answer_words
@@ -224,13 +264,27 @@ def _settings(config: pytest.Config) -> Config:
         "random": bool(given("with_random")),
         "rebuild": bool(given("recompute_cache")),
     }
+    address = given("twin_addr")
+    if address is not None:
+        changes["place"] = _place(address)
     for name, option in (("tolerance", "twin_tolerance"), ("time_limit", "twin_time_limit")):
         if given(option) is not None:
             changes[name] = given(option)
-    for name, option in (("expected", "twin_expected"), ("debug_ir", "debug_ir")):
+    for name, option in (
+        ("expected", "twin_expected"),
+        ("debug_ir", "debug_ir"),
+        ("runtime_profile", "runtime_profile"),
+    ):
         if given(option) is not None:
             changes[name] = Path(given(option))
     return replace(made, **changes)
+
+
+def _place(text: str) -> str | None:
+    """What `--twin-addr` names: a cluster, or a board with or without its `ssh://`."""
+    from twinnet.engines.spec import place_name
+
+    return text if is_cluster(text) else place_name(text if "://" in text else f"ssh://{text}") or None
 
 
 def _from_here(path: Path) -> Path:

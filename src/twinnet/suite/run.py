@@ -17,6 +17,7 @@ from twinnet.errors import EngineError, TwinnetError, machine_error
 from twinnet.files import atomic_write, read_json
 from twinnet.suite.models import file_hash
 from twinnet.suite.outcome import Case, Outcome
+from twinnet.suite.profile import write_times
 from twinnet.suite.stamps import engine_stamp, here_stamp, inputs_stamp
 from twinnet.suite.steps import step_of
 from twinnet.trust import trusting
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from twinnet.result import Result
     from twinnet.suite.subject import Subject
 
-__all__ = ["run_case"]
+__all__ = ["moved_run", "run_case"]
 
 _OUTCOME, _RUN, _PLACE = "outcome.json", "run", "place"
 _ALIKE = 4
@@ -54,6 +55,8 @@ def run_case(case: Case, subject: Subject, folder: Path, chosen: Collection[str]
     if outcome.verdict == "ERROR" and not outcome.folder:
         _leave_message(outcome, folder)
         outcome = replace(outcome, folder=str(folder))
+    if subject.config.runtime_profile is not None and outcome.verdict in ("PASS", "FAIL"):
+        write_times(case, subject, subject.config.runtime_profile / f"{case.name}.csv")
     if keep_as:
         cached_folder(keep_as, lambda made: _keep(made, outcome, folder))
     return replace(outcome, seconds=time.perf_counter() - start, built=len(use.built))
@@ -74,14 +77,15 @@ def _run(case: Case, subject: Subject, folder: Path, chosen: Collection[str]) ->
         alike = (case.layer, *(name for name in alike if name != case.layer))
     key = _key(case, subject, alike)
     covers = tuple(name for name in alike[1:] if name in chosen)
-    known = find_folder(key) if subject.config.debug_ir is None else None
+    # What is installed on a board is not known here, and the IR is written by compiling.
+    afresh = subject.config.debug_ir is not None or subject.config.board or "@ssh://" in case.spec
+    known = None if afresh else find_folder(key)
     if known is not None:
         outcome = _known(known, folder)
         return replace(outcome, case=case, folder=str(folder), covers=covers, reused=True), ""
     result = _checked(case, subject, folder, alike)
     outcome = replace(_outcome(case, result), folder=str(folder), covers=covers)
-    lasting = _lasting(outcome, result) and subject.config.debug_ir is None
-    return outcome, key if lasting else ""
+    return outcome, key if _lasting(outcome, result) and not afresh else ""
 
 
 # -- the check -------------------------------------------------------------------------------------------------------
@@ -105,6 +109,8 @@ def _checked(case: Case, subject: Subject, folder: Path, alike: tuple[str, ...])
         if case.random:
             inputs = [_random(cut.sample, subject.config.seed)]
         options = replace(subject.options(), samples=None, preprocess=None)
+    limits = replace(options.limits, time_limit=subject.config.limit_of(case.spec))
+    options = replace(options, limits=limits)
     result = check_with(options, network, inputs, case.spec, out=folder, argv=argv)
     assert isinstance(result, Result)
     if cut is not None and cut.data and result.verdict != "PASS":
@@ -216,7 +222,7 @@ def _known(kept: Path, folder: Path) -> Outcome:
         shutil.rmtree(folder, ignore_errors=True)
         _linked(kept / _RUN, folder)
         if (kept / _PLACE).read_text() != str(folder):
-            _told_anew(folder)
+            moved_run(folder)
     return Outcome.from_json(read_json(kept / _OUTCOME, "outcome"), str(kept / _OUTCOME))
 
 
@@ -238,8 +244,10 @@ def _linked(source: Path, target: Path) -> None:
     shutil.copytree(source, target, copy_function=one, ignore=hidden)
 
 
-def _told_anew(folder: Path) -> None:
-    """Write the files that name their own folder once more."""
+def moved_run(folder: Path) -> None:
+    """Write the files of a run that name their own folder once more; a folder without a result has none."""
+    if not (folder / "result.json").exists():
+        return
     from twinnet.report.files import write_run
     from twinnet.report.json_file import load_result
     from twinnet.report.show import load_tensors

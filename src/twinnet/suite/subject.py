@@ -50,8 +50,9 @@ _RECENT: list[Subject] = []
 
 def subject_of(model: Model, config: Config) -> Subject:
     """The subject of a model, kept while its cases run one after the other."""
+    now = file_hash(model.path)
     for subject in _RECENT:
-        if subject.model == model and subject.config == config:
+        if subject.model == model and subject.config == config and subject.file == now:
             return subject
     _RECENT.append(Subject(model, config))
     del _RECENT[:-4]
@@ -65,6 +66,7 @@ class Subject:
         self.model = model
         self.config = config
         self.settings = config.of_model(model.name)
+        self.file = file_hash(model.path)
         self._failures: dict[str, TwinnetError] = {}
 
     # -- the network -------------------------------------------------------------------------------------------------
@@ -114,6 +116,7 @@ class Subject:
             tolerance=self.config.tolerance if stated is None else str(self.config.root / stated),
             limits=Limits(self.config.threads, None, self.config.time_limit),
             debug_ir=self.config.debug_ir,
+            on=self.config.board,
             **{"samples": self.settings.samples, **more},
         )
 
@@ -214,7 +217,7 @@ class Subject:
         from twinnet.checking.record import record_with
         from twinnet.files import atomic_write
 
-        options = replace(self.options(samples=1), debug_ir=None)
+        options = replace(self.options(samples=1), debug_ir=None, on=None)
         with trusting(self.config.trust):
             record_with(options, self.network, self.inputs(), folder / _RECORDING)
         values = _recorded(folder)

@@ -122,3 +122,9 @@ def _listed(kinds: tuple[str, ...]) -> str:
 
 def _few(positions: tuple[int, ...]) -> str:
     return ", ".join(map(str, positions[:4])) + (" ..." if len(positions) > 4 else "")
+
+
+@sentence("names.unknown")
+def _(option: str, side: str, name: str, close: str) -> str:
+    hint = f"did you mean {close}?" if close else "`twinnet inspect --sites` lists them"
+    return f"{option}: the {side} has nothing called {name}; {hint}"
