@@ -149,3 +149,22 @@ def test_names_of_models_are_unique(tmp_path: Path) -> None:
         "b-net.tflite",
         "only_model",
     ]
+
+
+def test_what_a_file_calls_its_operators_is_no_path(tmp_path: Path) -> None:
+    body = [helper.make_node("Relu", ["a"], ["b"])]
+    strange = "../../../out"
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    function = helper.make_function("own", strange, ["a"], ["b"], body, opsets[:1])
+    value = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2, 2]) for n in ("x", "y")]
+    graph = helper.make_graph(
+        [helper.make_node(strange, ["x"], ["y"], domain="own")], "g", value[:1], value[1:]
+    )
+    model = helper.make_model(graph, opset_imports=opsets, functions=[function])
+    model.ir_version = 9
+    subject = _subject(save(model, tmp_path / "net.onnx"))
+    (layer,) = subject.layers()
+    name = _case(subject, layer.name).name
+    assert "/" not in name and name.startswith("net_layer_..-..-..-out_0")
+    outcome = run_case(_case(subject, layer.name), subject, tmp_path / "runs" / name)
+    assert outcome.verdict in ("PASS", "ERROR", "SKIP") and not (tmp_path / "out").exists()

@@ -30,10 +30,11 @@ class Case:
     @property
     def name(self) -> str:
         """The name of the case, which is that of its test and of its run folder."""
+        from twinnet.engines.spec import file_name
+
         what = f"layer_{self.layer}" if self.layer else "full_model"
-        return "-".join(
-            filter(None, (f"{self.model}_{what}", self.engine, self.options, "random" if self.random else ""))
-        )
+        words = (f"{self.model}_{what}", self.engine, self.options, "random" if self.random else "")
+        return file_name("-".join(filter(None, words)))
 
     @property
     def column(self) -> str:

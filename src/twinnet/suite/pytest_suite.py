@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -56,6 +57,7 @@ class SuitePlugin:
         if config.option.capture == "no":
             os.environ["TWINNET_SHOW_PROGRAMS"] = "1"
             config.add_cleanup(lambda: _unset("TWINNET_SHOW_PROGRAMS"))
+        config.add_cleanup(_stuck_ends())
         if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
             config.args += [str(f) for f in self.config.models if f.is_dir()]
 
@@ -231,6 +233,22 @@ class _NotAsWanted(Exception):
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(f"{outcome.kind} {outcome.message.partition(chr(10))[0]}")
         self.outcome = outcome
+
+
+def _stuck_ends() -> Callable[[], None]:
+    """Until the returned function is called, native code that ignores its time limit ends this process.
+
+    What has finished is kept, and with several processes another one takes over.
+    """
+    from twinnet.time_limit import when_stuck
+
+    def end(error: TwinnetError) -> None:
+        os.write(2, f"\ntwinnet: {error}\n".encode())
+        os._exit(error.exit_code)
+
+    stack = ExitStack()
+    stack.enter_context(when_stuck(end))
+    return stack.close
 
 
 def _unset(name: str) -> None:

@@ -37,6 +37,9 @@ class Session:
 
     def finished(self, outcome: Outcome) -> None:
         """Take in a finished case and announce it. This is the only place where that happens."""
+        if not self.outcomes:  # what an earlier session left is no longer true
+            for name in ("session.json", "index.html", "junit.xml"):
+                (self.folder / name).unlink(missing_ok=True)
         self.outcomes[outcome.name] = outcome
         for listener in self.listeners:
             listener.finished(outcome)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from twinnet.engines.spec import file_name
 from twinnet.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,15 @@ class Layer:
     name: str
     op: str
     outputs: tuple[str, ...]
+
+    @staticmethod
+    def numbered(op: str, number: int, outputs: tuple[str, ...]) -> Layer:
+        """The layer with this number; what a file calls an operator may not be a name for a folder.
+
+        >>> Layer.numbered("../Conv", 3, ("y",)).name
+        '..-Conv_3'
+        """
+        return Layer(f"{file_name(op, 60)}_{number}", op, outputs)
 
 
 @dataclass(frozen=True)

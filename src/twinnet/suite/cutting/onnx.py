@@ -57,7 +57,7 @@ class OnnxCutter:
         for node, needed in zip(graph.nodes, graph.reads, strict=True):
             made = tuple(name for name in node.output if name in read and name not in fixed)
             if made and needed - fixed and node.op_type not in _NO_TENSORS:
-                found.append(Layer(f"{node.op_type}_{len(found)}", node.op_type, made))
+                found.append(Layer.numbered(node.op_type, len(found), made))
         return tuple(found)
 
     def cut(self, layer: Layer, values: Mapping[str, np.ndarray], name: str) -> Cut:

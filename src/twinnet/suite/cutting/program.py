@@ -45,7 +45,7 @@ class ProgramCutter:
             made = tuple(n.name for n in _results(node) if n.users)
             if made and _starts(node, self._moving):
                 op = str(getattr(node.target, "__name__", node.target)).partition(".")[0]
-                found.append(Layer(f"{op}_{len(found)}", op, made))
+                found.append(Layer.numbered(op, len(found), made))
         return tuple(found)
 
     def cut(self, layer: Layer, values: Mapping[str, np.ndarray], name: str) -> Cut:

@@ -51,7 +51,7 @@ class TfliteCutter:
             made = [t for t in operator.outputs if t in read and t not in self._fixed]
             if made and {t for t in operator.inputs if t >= 0} - self._fixed:
                 names = tuple(graph.tensors[t].name for t in made)
-                found.append(Layer(f"{operator.op}_{len(found)}", operator.op, names))
+                found.append(Layer.numbered(operator.op, len(found), names))
         return tuple(found)
 
     def cut(self, layer: Layer, values: Mapping[str, np.ndarray], name: str) -> Cut:

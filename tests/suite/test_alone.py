@@ -1,0 +1,152 @@
+"""`twinnet suite` and the file of expected failures, without pytest's own command."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.suite.project import outcomes, write_net
+from twinnet.errors import UsageError
+from twinnet.suite.alone import run_suite
+from twinnet.suite.expected import accept, compared, read_expected
+from twinnet.suite.groups import grouped, normalised
+from twinnet.suite.outcome import Case, Outcome
+from twinnet.suite.session import Listener, Session, read_session
+
+CASE = Case("net", "iree", "default", "iree")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("TWINNET_CACHE", str(tmp_path / "cache"))
+    return folder
+
+
+def test_exit_codes(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match="there is no folder"):
+        run_suite([])
+    write_net(place)
+    (place / "conftest.py").write_text("raise RuntimeError('tests of the project are not loaded')")
+    words = ["--twin-engines=onnxruntime", "-kfull_model"]
+    assert run_suite([*words, "--twin-bundle=b.zip"]) == 0 and (place / "b.zip").exists()
+    assert (
+        run_suite(words, quiet=True) == 0 and outcomes(place)["net_full_model-onnxruntime-default"]["reused"]
+    )
+    (place / "models/broken.onnx").write_bytes(b"x")
+    assert run_suite(words) == 3
+    (place / "twin.py").write_text("import numpy\ndef zeros(x):\n    return numpy.zeros((1, 5), 'float32')\n")
+    assert run_suite(["--twin-engines=callable:twin.py:zeros", "-kfull_model"]) == 1
+    said = capfd.readouterr().out
+    assert "again    twinnet suite -k net_full_model-callable-default" in said
+    with pytest.raises(UsageError, match="no case was selected"):
+        run_suite([*words, "-knothing"])
+
+
+def test_a_finished_case_is_announced_at_once(tmp_path: Path) -> None:
+    class Told(Listener):
+        def __init__(self) -> None:
+            self.names: list[str] = []
+
+        def finished(self, outcome: Outcome) -> None:
+            self.names.append(outcome.name)
+
+    told = Told()
+    session = Session(tmp_path, ("twinnet", "suite"), (told,))
+    session.finished(Outcome(CASE, "FAIL", message="output <b>differs</b>", expected="no"))
+    session.finished(
+        Outcome(replace(CASE, layer="Conv_0"), "ERROR", "compile", message="no | kernel\nfor it")
+    )
+    assert told.names == ["net_full_model-iree-default", "net_layer_Conv_0-iree-default"]
+    session.write()
+    data, back = read_session(tmp_path)
+    assert data["schema"] == 1 and back == list(session.outcomes.values())
+    assert "output &lt;b&gt;differs" in (tmp_path / "index.html").read_text()
+    (tmp_path / "session.json").write_text('{"schema": 9, "results": []}')
+    with pytest.raises(UsageError, match="newer"):
+        read_session(tmp_path)
+
+
+def test_accepting(tmp_path: Path) -> None:
+    file = tmp_path / "expected.txt"
+    conv = Outcome(replace(CASE, layer="Conv_0"), "ERROR", "compile", message="no | kernel\nfor it")
+    mul, add = (Outcome(replace(CASE, layer=name), "PASS") for name in ("Mul_1", "Add_2"))
+    file.write_text(
+        "# ours\n\nnet_layer_Mul_1-iree-default | FAIL | was wrong\nnet_layer_Add* | FAIL | pattern\n"
+        "other_* | FAIL | did not run\n"
+    )
+    assert [compared(o, read_expected(file)).expected for o in (conv, mul, add)] == ["no", "no", "no"]
+    said = accept(file, [conv, mul, add])
+    assert [line.split()[0] for line in said] == ["left", "removed", "added"]
+    assert file.read_text() == (
+        "# ours\n\nnet_layer_Add* | FAIL | pattern\nother_* | FAIL | did not run\n"
+        "net_layer_Conv_0-iree-default | ERROR:compile | no / kernel for it\n"
+    )
+    assert compared(conv, read_expected(file)).good
+    # It fails in another way now; a pattern that is wrong about one case gets a line before it.
+    changed = replace(conv, verdict="FAIL", step="", message="differs")
+    added = replace(add, verdict="ERROR", step="run", message="stopped")
+    accept(file, [changed, added])
+    expected = read_expected(file)
+    assert [e.kind for e in expected] == ["ERROR:run", "FAIL", "FAIL", "FAIL"]
+    assert compared(changed, expected).good and compared(added, expected).good
+
+
+def test_groups() -> None:
+    words = ["m.mlir:{}:7: error: op 'onnx.{}' not legal", "output differs by {}e-2"]
+    found = [
+        Outcome(replace(CASE, layer=f"GRU_{i}"), "ERROR", "compile", message=words[0].format(i, i))
+        for i in range(3)
+    ]
+    found.append(Outcome(CASE, "FAIL", message=words[1].format(4)))
+    found.append(Outcome(replace(CASE, layer="Relu_9"), "PASS"))
+    groups = grouped(found)
+    assert [(g.kind, len(g.outcomes)) for g in groups] == [("ERROR:compile", 3), ("FAIL", 1)]
+    assert normalised("at /tmp/a/b.py: 0xff12") == "at PATH: HEX"
+
+
+def test_settings(place: Path) -> None:
+    from twinnet.suite.config import read_config
+
+    (place / "pyproject.toml").write_text(
+        """
+[tool.twinnet]
+models = ["nets", "more"]
+chips = ["a1", "b2"]
+time-limit = 600
+engines = [
+  "onnxruntime?opt=off",
+  "command?chip={chip}&on={hw_type}:vendor.toml",
+  {spec = "iree", name = "fast", models = "big*", layers = false, time-limit = 5},
+]
+[tool.twinnet.model."*"]
+samples = 3
+[tool.twinnet.model."big*"]
+shape = {x = "1x3"}
+"""
+    )
+    config = read_config(place, hw_type="board")
+    assert [f"{e.engine}-{e.options}" for e in config.engines] == [
+        "onnxruntime-opt-off",
+        "command-chip-a1-on-board-a1-board",
+        "command-chip-b2-on-board-b2-board",
+        "iree-fast",
+    ]
+    assert config.models == (place / "nets", place / "more")
+    assert [config.limit_of(e.spec) for e in config.engines] == [600, 600, 600, 5]
+    assert (config.of_model("big1").samples, config.of_model("big1").shape) == (3, {"x": "1x3"})
+    assert config.of_model("small").shape == {}
+    chosen = read_config(place, engines="iree,torch?dtype=float64", hw_type="x").engines
+    assert [e.spec for e in chosen] == ["iree", "torch?dtype=float64"]
+    for wrong, why in (
+        ("seed = 'x'", "seed"),
+        ("sead = 1", "no setting 'sead'"),
+        ("engines = [1]", "engines"),
+    ):
+        (place / "pyproject.toml").write_text(f"[tool.twinnet]\n{wrong}\n")
+        with pytest.raises(UsageError, match=why):
+            read_config(place)
