@@ -91,7 +91,9 @@ class SshBoard:
         return len(found)
 
     def stop(self) -> None:
-        """End the server and its connections."""
+        """End the server and its connections, once."""
+        if self.server.poll() is not None:
+            return
         self.server.send_signal(signal.SIGSTOP)  # it takes no new ones
         self.cut()
         self.server.kill()

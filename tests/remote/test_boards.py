@@ -288,11 +288,12 @@ def test_a_lost_connection_is_tried_once_more(board: SshBoard, tmp_path: Path) -
 
 
 def test_a_board_that_goes_away_is_an_error(
-    tmp_path: Path, net: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, tmp_path: Path, net: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.boards import start_board
 
     lonely = start_board(tmp_path / "b")
+    request.addfinalizer(lonely.stop)
     monkeypatch.setenv(CONFIG, str(lonely.config))
     mark = tmp_path / "mark"
     program = f"from pathlib import Path\nPath({str(mark)!r}).write_text('x')\nimport time\ntime.sleep(30)\n"

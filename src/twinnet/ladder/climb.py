@@ -25,8 +25,18 @@ __all__ = ["Climber", "Way"]
 Way = Literal["halves", "up", "every"]
 """How the bad rung is found: by halves, from the bottom up, or by checking every rung and every block."""
 
-_NAMED = re.compile(r"in ([\w.]+) \(\w+\)")
-"""How a failed export names the module: "in features.2 (Block), net.py:7"."""
+_NAMED = re.compile(r"in ([\w.]+) \(\w+\)|node (\S+) \(\w+\)")
+"""How messages name a module or a node: "in features.2 (Block), net.py:7", "node pad (Pad)"."""
+
+
+def _said(source: Source, message: str) -> list[int]:
+    """Places with an operator that no place before them has, if the message of an engine names it."""
+    words = set(re.findall(r"[a-z]\w{2,}", message.lower().replace("_", "")))
+    return [
+        i
+        for i, place in enumerate(source.places)
+        if words & {op.lower().replace("_", "") for op in place.ops}
+    ]
 
 
 @dataclass
@@ -113,8 +123,10 @@ class Climber:
         """The place of the first finding, or of the module that a message names."""
         sites = [f.place for f in probe.result.findings]
         names = [name for site in sites for name in (site.module, site.node) if name]
-        names += _NAMED.findall(probe.rung.error)
+        names += [name for found in _NAMED.findall(probe.rung.error) for name in found if name]
         known = [p for p in map(source.index_of, names) if p is not None]
+        if probe.rung.verdict == "ERROR" and not known:
+            known = _said(source, probe.rung.error)
         return min(known, default=None)
 
     def _descend(self, source: Source, index: int, within: str) -> tuple[_Probe | None, Cut | None]:

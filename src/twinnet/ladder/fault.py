@@ -49,8 +49,8 @@ def _calmer(twin: Spec) -> Iterator[tuple[Spec, str, str]]:
             continue
         spec = replace(twin, options={**twin.options, **options})
         yield spec, "execution", f"the same network is right under {spec}: the fault is in how it is executed"
-    if engine.takes == "onnx" and twin.engine != "onnxruntime":
-        spec = Spec("onnxruntime", {"opt": "off"})
+    spec = Spec("onnxruntime", {"opt": "off"})
+    if engine.takes == "onnx" and twin.engine != spec.engine:
         words = f"the ONNX file is right under {spec}: the fault is in {twin.engine}"
         yield spec, "execution", words
 

@@ -19,6 +19,7 @@ from twinnet.children import ended, start_child, stop_child
 from twinnet.errors import EngineError
 from twinnet.programs.start import last_words
 from twinnet.remote.address import Address
+from twinnet.scratch import new_scratch
 
 __all__ = ["CONFIG", "Connection", "Lost"]
 
@@ -89,12 +90,10 @@ class Connection:
     @property
     def _socket(self) -> Path:
         if self._folder is None:
-            place = Path(tempfile.gettempdir())
-            self._folder = Path(
-                tempfile.mkdtemp(
-                    prefix="twinnet-ssh-", dir=place if len(str(place)) < _SOCKET // 2 else "/tmp"
-                )
-            )
+            made = new_scratch("ssh")
+            if len(str(made)) > _SOCKET:
+                made = Path(tempfile.mkdtemp(prefix="twinnet-ssh-", dir="/tmp"))
+            self._folder = made
         return self._folder / "s"
 
     def connect(self) -> None:
