@@ -81,3 +81,15 @@ def test_long_logs_end_with_their_end() -> None:
     assert told.startswith("tool: error: the reason\n") and told.splitlines()[-1].startswith("line 999 ")
     assert len(told) <= 4100
     assert last_words("a\nerror: b\nc") == "a\nerror: b\nc"
+
+
+def test_what_a_program_prints_is_shown_as_it_comes_if_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "import sys; print('compiling'); print('a warning', file=sys.stderr)"
+    start_program([sys.executable, "-c", code], Task("python", "count"))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("TWINNET_SHOW_PROGRAMS", "1")
+    done = start_program([sys.executable, "-c", code], Task("python", "count"))
+    assert done.out == "compiling\n"
+    assert set(capsys.readouterr().err.splitlines()) == {"compiling", "a warning"}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from twinnet.engines.spec import file_name
 
-__all__ = ["Model", "file_hash", "find_models", "is_model"]
+__all__ = ["Model", "file_hash", "find_models", "is_model", "model_at"]
 
 _SUFFIXES = (".onnx", ".tflite", ".pt2")
 _PYTHON = "_model.py"
@@ -43,6 +43,11 @@ def is_model(path: Path) -> bool:
     (True, True, False)
     """
     return path.suffix.lower() in _SUFFIXES or path.name.endswith(_PYTHON)
+
+
+def model_at(path: Path) -> Model:
+    """A model outside the folders of the suite, under the name of its file."""
+    return Model(_stem(path), path)
 
 
 def find_models(folders: Iterable[Path]) -> tuple[Model, ...]:

@@ -17,7 +17,7 @@ from twinnet.suite import fixtures
 from twinnet.suite.cluster import Cluster, is_cluster
 from twinnet.suite.config import Config, read_config
 from twinnet.suite.expected import Expectation, compared, read_expected
-from twinnet.suite.models import Model, find_models, is_model
+from twinnet.suite.models import Model, find_models, is_model, model_at
 from twinnet.suite.outcome import Case, Outcome
 from twinnet.suite.session import Session
 
@@ -66,8 +66,7 @@ class SuitePlugin:
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         model = self.models.get(file_path)
         if model is None and is_model(file_path) and parent.session.isinitpath(file_path):
-            model = next(iter(find_models([file_path.parent])), None)
-            model = None if model is None else Model(file_path.stem, file_path)
+            model = model_at(file_path)
         if model is None:
             return None
         return ModelFile.from_parent(parent, path=file_path, model=model, suite=self)
