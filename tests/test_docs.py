@@ -275,11 +275,11 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def section(page: str, heading: str) -> str:
-    """The text under a heading of a reference page, up to the next one of its level."""
+    """The text under a heading of a reference page, up to the next one of its level or above."""
     text = (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
-    found = re.search(rf"^(#+) {re.escape(heading)}\n(.*?)(?=^\1 |\Z)", text, re.M | re.S)
+    found = re.search(rf"^(#+) {re.escape(heading)}\n", text, re.M)
     assert found, f"{page} has no section {heading!r}"
-    return found[2]
+    return re.split(rf"^#{{1,{len(found[1])}}} ", text[found.end() :], maxsplit=1, flags=re.M)[0]
 
 
 def first_cells(text: str) -> set[str]:

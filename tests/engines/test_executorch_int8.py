@@ -95,7 +95,7 @@ _slow = pytest.mark.slow
         pytest.param(_steps("conv2d", scale=16), "norm", "quantisation.coarse", marks=_slow),
         pytest.param(_steps("silu", zero=100), "act", "steps.range"),
         pytest.param(_steps("conv2d_1", scale=0.25), "deep", "steps.range", marks=_slow),
-        pytest.param(_wrong_weight_scale, "deep", "steps.scale"),
+        pytest.param(_wrong_weight_scale, "deep", "steps.scale", marks=_slow),
         pytest.param(_saturated_weights, "last", "steps.beyond", marks=_slow),
     ],
     ids=["scale too large", "zero point", "scale too small", "weight scale", "saturated weights"],

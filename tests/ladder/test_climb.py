@@ -116,6 +116,7 @@ def sized(size: str) -> tuple[nn.Module, torch.Tensor]:
     return nn.Sequential(*blocks).eval(), X
 
 
+@pytest.mark.slow
 def test_networks_of_several_sizes() -> None:
     found = ladder(sized, None, REFUSING, sizes=["small", "large"]).climbs[0]
     assert found.order == ("small", "large")

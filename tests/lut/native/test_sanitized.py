@@ -53,10 +53,6 @@ def run(driver: Path, plans: int) -> None:
     assert done.stdout == f"{plans} plans\n"
 
 
-def test_no_sanitizer_complains(driver):
-    run(driver, 12)
-
-
 @pytest.mark.slow
-def test_no_sanitizer_complains_on_many_plans(driver):
+def test_no_sanitizer_complains(driver):
     run(driver, 300)
