@@ -72,3 +72,11 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Files:
     from tests.narrow import make
 
     return make(tmp_path_factory.mktemp("narrow"))
+
+
+@pytest.fixture(scope="session")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for PATH: `twinnet` and `python` without their imports."""
+    from tests.warm import warm_command
+
+    return warm_command(tmp_path_factory.mktemp("warm"))

@@ -28,7 +28,6 @@ import pytest
 from filelock import FileLock
 
 from tests.suite.project import plugin
-from tests.warm import warm_command
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -178,12 +177,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 [sys.executable, ROOT / "examples" / "faulty.py", folder], check=True, capture_output=True
             )
     return folder
-
-
-@pytest.fixture(scope="session")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for PATH: `twinnet` and `python` without their imports."""
-    return warm_command(tmp_path_factory.mktemp("warm"))
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 Pages of the documentation and tests of the command line run some two hundred commands; two seconds of each would be
 imports. The command is still a process of its own, with its own folder, environment, standard streams and exit code.
-`tests/test_imports.py` and `tests/cli` start the installed program itself.
+`tests/test_imports.py` and `tests/trust` start the program itself.
 """
 
 from __future__ import annotations

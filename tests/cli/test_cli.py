@@ -63,9 +63,10 @@ def _model(batch: int | str = 1) -> object:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory, commands: Path) -> Path:
     """A folder as a user would have it, with one finished run in it."""
     root = tmp_path_factory.mktemp("cli")
+    (root / ".bin").symlink_to(commands)
     (root / "nets.py").write_text(SOURCE)
     save(_model(), root / "net.onnx")  # type: ignore[arg-type]
     save(_model("batch"), root / "dynamic.onnx")  # type: ignore[arg-type]
@@ -81,10 +82,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(place: Path, *words: str, columns: int = 100, **env: str) -> subprocess.CompletedProcess[str]:
-    """The command in a folder, without colours and without a terminal."""
+    """The command in a folder, without colours and without a terminal; started warm, if the folder can."""
     around = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "dumb", **env}
+    warm = place / ".bin" / "twinnet"
+    command = warm if warm.exists() else COMMAND
     return subprocess.run(
-        [str(COMMAND), *words], cwd=place, env=around, capture_output=True, text=True, timeout=300
+        [str(command), *words], cwd=place, env=around, capture_output=True, text=True, timeout=300
     )
 
 

@@ -87,7 +87,10 @@ def test_int8_agrees_within_its_steps(delegate: str) -> None:
 # -- faults --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(f, id=f.name, marks=() if i < 4 else pytest.mark.slow) for i, f in enumerate(FAULTS)],
+)
 def test_a_planted_fault_is_named(fault: Fault) -> None:
     program = fault.made()
     found = _check(f"executorch?etrecord={program.record}:{program.pte}")

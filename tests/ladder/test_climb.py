@@ -126,6 +126,7 @@ def test_networks_of_several_sizes() -> None:
     assert found.rungs[1].ops == ("sigmoid",)
 
 
+@pytest.mark.slow
 def test_files_are_climbed_too(tmp_path: Path) -> None:
     net = net_with(nn.Sigmoid())
     torch.onnx.export(net, (X,), tmp_path / "net.onnx", dynamo=True, verbose=False)
