@@ -127,6 +127,7 @@ def test_a_result_can_be_saved_afterwards(tmp_path: Path) -> None:
 def test_a_refused_check_leaves_a_run_folder_where_one_was_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     run = tmp_path / "run"
     said = call(monkeypatch, capfd, "check", tmp_path / "none.onnx", "--twin", "onnxruntime", "--out", run)
     assert said.code == 2

@@ -40,14 +40,14 @@ class Lowered:
             except UsageError as error:
                 self.notes = (f"the program in the ETRecord cannot be read: {error.what}",)
 
-    @property
+    @cached_property
     def quantised(self) -> bool:
         """Whether the program has steps, as its ETRecord says."""
         exported = None if self.record is None else self.record.exported
         nodes = () if exported is None else exported.nodes
         return any(node.op.split(".")[0] == "quantized_decomposed" for node in nodes)
 
-    @property
+    @cached_property
     def delegate(self) -> str:
         """The engine's name of the delegate that runs a part of it; "none" if none does, or one that is not known."""
         methods = () if self.record is None else self.record.methods.values()

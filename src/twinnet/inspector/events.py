@@ -126,10 +126,6 @@ class EventBlock:
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
     """A pandas DataFrame of these rows."""
-    from twinnet.errors import UsageError
+    from twinnet.report.frames import pandas_module
 
-    try:
-        import pandas
-    except ImportError:
-        raise UsageError("pandas is not installed", hint="pip install pandas") from None
-    return pandas.DataFrame(list(rows))
+    return pandas_module().DataFrame(list(rows))

@@ -6,8 +6,8 @@ import csv
 import io
 from typing import Any
 
-from twinnet.errors import UsageError
 from twinnet.report import figures
+from twinnet.report.frames import pandas_module
 from twinnet.report.sentences import words
 from twinnet.result import PairResult, Result, ResultSet
 
@@ -64,11 +64,7 @@ _FORMULA = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20"
 
 def frame(result: Result | ResultSet) -> Any:
     """The same table as a pandas DataFrame."""
-    try:
-        import pandas
-    except ImportError:
-        raise UsageError("pandas is not installed", hint="pip install pandas") from None
-    return pandas.read_csv(io.StringIO(render_csv(result)))
+    return pandas_module().read_csv(io.StringIO(render_csv(result)))
 
 
 def render_csv(result: Result | ResultSet) -> str:
