@@ -5,14 +5,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-slow lint docs-check torch-matrix bench bench-faults bench-peers models cards clean help
+.PHONY: demo test test-slow lint docs-check dist torch-matrix bench bench-faults bench-peers models cards clean help
 
 help:
 	@echo "make demo         the whole idea in one minute"
-	@echo "make test         all tests (15 minutes at most)"
+	@echo "make test         all tests (20 minutes at most)"
 	@echo "make test-slow    what takes longer"
 	@echo "make lint         ruff and pyright"
 	@echo "make docs-check   every command and snippet of README and docs/"
+	@echo "make dist         sdist and wheel in dist/, tried in an empty environment without a compiler"
 	@echo "make torch-matrix the core tests with several versions of PyTorch and Python"
 	@echo "make bench-faults planted faults: found, placed, explained"
 	@echo "make models       the tables of the package, from the images in TWINNET_DATA; then their scores"
@@ -37,6 +38,9 @@ lint: $(VENV)/.test
 
 docs-check: $(VENV)/.test
 	$(BIN)/python -m pytest -q tests/test_docs.py tests/test_docstrings.py
+
+dist:
+	$(PYTHON) -m tools.dist
 
 torch-matrix:
 	$(PYTHON) -m tools.torch_matrix

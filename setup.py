@@ -7,6 +7,7 @@ tables on its numpy path with the same results, and fits them more slowly.
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 
 SHARED = Path("src/twinnet/native")
 """Headers that the native parts share."""
@@ -32,4 +33,14 @@ def native(name: str) -> Extension:
     )
 
 
-setup(ext_modules=[native("twinnet.lut.native._engine"), native("twinnet.restore.native._fit")])
+class AnyPython(bdist_wheel):
+    """One wheel for every Python: the libraries have a C interface, are loaded with ctypes and know no Python."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
+setup(
+    ext_modules=[native("twinnet.lut.native._engine"), native("twinnet.restore.native._fit")],
+    cmdclass={"bdist_wheel": AnyPython},
+)

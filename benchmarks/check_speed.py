@@ -41,7 +41,7 @@ for name in a.files:
 
 RECORD = """
 import sys, numpy as np
-from twinnet.recording import compare, record
+from twinnet import compare, record
 x = np.random.RandomState(1).rand(1, 3, 640, 640).astype("float32")
 for side, spec in (("a", "onnxruntime?opt=off"), ("b", "onnxruntime")):
     record(sys.argv[1], {"x": x}, out=f"{sys.argv[2]}/{side}", reference=spec)

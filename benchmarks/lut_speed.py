@@ -9,6 +9,7 @@ FOLDER (or TWINNET_DATA); without it, random tables and a synthetic frame are us
 from __future__ import annotations
 
 import functools
+import io
 import os
 import statistics
 import time
@@ -22,10 +23,12 @@ from PIL import Image
 
 from benchmarks.bar import Bar
 from twinnet.lut.dfc import compress
+from twinnet.lut.executors import NUMPY_SLOWER
 from twinnet.lut.executors.native import NativeExecutor
 from twinnet.lut.executors.numpy_path import NumpyExecutor
 from twinnet.lut.file import read
 from twinnet.lut.plan import INPUT, Plan, Plane, Requant, Sample, Stage, Table, Term
+from twinnet.lut.png import FAST, write_png
 from twinnet.lut.reference import run_reference
 
 __all__ = [
@@ -217,6 +220,10 @@ def _image_runner(executor: NativeExecutor, rgb: np.ndarray) -> Callable[[], obj
     return call
 
 
+def _png(image: np.ndarray, level: int) -> None:
+    write_png(io.BytesIO(), *image.shape, [image], level=level)
+
+
 # --- measuring
 
 
@@ -283,6 +290,11 @@ def variants(data: Path | None, larger: bool = True) -> dict[str, Callable[[], o
         for threads in (1, 2):
             label = f"{name} native {threads} thread{'s' if threads > 1 else ''}"
             found[label] = _image_runner(NativeExecutor(plan, threads=threads), natural)
+        if name == "sr-x4-strong":
+            found[f"{name} our numpy path"] = functools.partial(NumpyExecutor(plan).run, planar)
+    result = np.asarray(found["sr-x4-fast native 1 thread"]())
+    for level in (FAST, 4):
+        found[f"PNG of the result, level {level}"] = functools.partial(_png, result, level)
     size = (COLUMNS * SCALE, ROWS * SCALE)
     found["Pillow bicubic resize"] = functools.partial(
         Image.fromarray(natural).resize, size, Image.Resampling.BICUBIC
@@ -314,6 +326,14 @@ def measure(watch: Stopwatch, repeats: int = 25) -> list[Bar]:
             )
             clock = "wall" if wall else "CPU"
             found.append(Bar(f"{name}: time against MuLUT sdy, {threads} ({clock})", taken, limit, False))
+    for name in ("sr-x4-fast", "sr-x4-strong"):
+        written = watch.ratio(f"PNG of the result, level {FAST}", f"{name} native 1 thread", 5, 2)
+        found.append(Bar(f"writing the PNG of {name} against making it (CPU)", written))
+    packed = watch.ratio(f"PNG of the result, level {FAST}", "PNG of the result, level 4", 5, 2)
+    found.append(Bar("writing a PNG: fast against level 4 (CPU)", packed, 0.7, False))
+    slower = watch.ratio("sr-x4-strong our numpy path", "sr-x4-strong native 1 thread", 3, 4)
+    note = f"`lut run` states {NUMPY_SLOWER}"
+    found.append(Bar("sr-x4-strong: numpy path against native engine (CPU)", slower, None, note=note))
     for name in watch.calls:
         if name not in watch.best:
             watch.time(name, 3)

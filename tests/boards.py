@@ -34,7 +34,7 @@ MaxStartups 50
 ForceCommand sh {folder}/login.sh
 """
 _LOGIN = """
-PATH="{bin}:$PATH" XDG_CACHE_HOME="{folder}/cache" export PATH XDG_CACHE_HOME
+PATH="{path}" XDG_CACHE_HOME="{folder}/cache" export PATH XDG_CACHE_HOME
 exec sh -c "$SSH_ORIGINAL_COMMAND"
 """
 _CLIENT = """
@@ -113,8 +113,11 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def start_board(folder: Path) -> SshBoard:
-    """Start a board, or skip the test if there is no sshd here."""
+def start_board(folder: Path, *, busybox: bool = False) -> SshBoard:
+    """Start a board, or skip the test if there is no sshd here.
+
+    With `busybox` its shell and all its programs but Python are those of busybox.
+    """
     server = shutil.which("sshd", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
     if server is None or shutil.which("ssh") is None or shutil.which("ssh-keygen") is None:
         absent("OpenSSH is not installed (openssh-server, openssh-client): no board to test with")
@@ -123,6 +126,9 @@ def start_board(folder: Path) -> SshBoard:
     folder.mkdir(parents=True, exist_ok=True)
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    path = f"{Path(sys.executable).parent}:$PATH"
+    if busybox:
+        path = str(_busybox(folder / "bin"))
     for name in ("host", "user"):
         line = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)]
         subprocess.run(line, check=True)
@@ -132,8 +138,7 @@ def start_board(folder: Path) -> SshBoard:
             port = free.getsockname()[1]
         values = {"port": port, "folder": folder, "user": getpass.getuser()}
         (folder / "server").write_text(_SERVER.format(**values))
-        python = Path(sys.executable).parent
-        (folder / "login.sh").write_text(_LOGIN.format(bin=python, **values))
+        (folder / "login.sh").write_text(_LOGIN.format(path=path, **values))
         (folder / "config").write_text(_CLIENT.format(**values))
         key = " ".join((folder / "host.pub").read_text().split()[:2])
         (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key}\n")
@@ -149,3 +154,15 @@ def start_board(folder: Path) -> SshBoard:
         said = (folder / "log").read_text()
         if "Address already in use" not in said:  # otherwise somebody else was quicker
             absent(f"sshd does not start: {said[-500:]}")
+
+
+def _busybox(folder: Path) -> Path:
+    """A folder for PATH with the programs of busybox, Python, and nothing else."""
+    program = shutil.which("busybox")
+    if program is None:
+        absent("busybox is not installed: no small board to test with")
+    folder.mkdir()
+    subprocess.run([program, "--install", "-s", str(folder)], check=True)
+    (folder / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (folder / "python3").chmod(0o755)
+    return folder

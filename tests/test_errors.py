@@ -35,12 +35,8 @@ ALLOWED = {
     "cli/main.py": "the last one: a bug gets its exit code and its report here",
     "errors.py": "foreign_as: the one place for code of others",
     "debugger/console.py": "a command typed by a person may raise anything, and its trace is the answer",
-    "engines/_executorch_worker.py": "a process of its own, which answers with what ExecuTorch raised",
     "engines/_litert_make_program.py": "a process of its own, which answers with what the converter raised",
-    "engines/_litert_program.py": "a process of its own, which answers with what LiteRT raised",
-    "engines/_openvino_program.py": "runs on boards, without twinnet, and answers with what was raised",
-    "engines/_ort_session.py": "runs where twinnet is not installed, and answers with what was raised",
-    "tables/board_program.py": "runs on boards, without twinnet, and answers with what was raised",
+    "programs/lines.py": "a process of its own, maybe on a board: it answers with what the engine raised",
     "shrink/script.py": "goes into repro.py, which runs without twinnet: how the engine refuses is what it shows",
 }
 """Files with a handler that stops exceptions it does not name. The list only gets shorter."""

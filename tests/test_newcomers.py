@@ -13,6 +13,7 @@ from torch import nn
 import twinnet
 from tests.onnx_edit import save
 from tests.trust.running import call
+from twinnet.errors import UsageError
 from twinnet.inspection import inspect, render
 from twinnet.job import Job
 from twinnet.network.torch_network import TorchNetwork
@@ -119,6 +120,28 @@ def test_a_result_can_be_saved_afterwards(tmp_path: Path) -> None:
     folder = found.save(tmp_path / "run")
     again = Result.load(folder)
     assert again.verdict == "PASS" and (folder / "report.html").exists()
+
+
+def test_mistakes_in_python_are_named(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match="Detector is a class, not a network"):
+        twinnet.check(Detector, X)
+    with pytest.raises(UsageError, match="level='inner' is unknown"):
+        twinnet.check(Detector(), X, "torch", level="inner")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="keep='some' is unknown"):
+        twinnet.check(Detector(), X, "torch", keep="some")  # type: ignore[arg-type]
+    wrong = _checked(Detector(), X[:, :1], "torch", keep="none")
+    assert wrong.verdict == "ERROR" and "Traceback" not in capfd.readouterr().err
+
+
+def test_a_difference_is_drawn_as_text_and_as_pictures(tmp_path: Path) -> None:
+    found = _checked(Detector(), X, _wrong())
+    drawn = found.show()
+    assert repr(drawn).startswith("site     boxes conv2d") and "heat map" in repr(drawn)
+    assert drawn._repr_html_().count("data:image/png") == 3
+    again = Result.load(found.save(tmp_path / "run"))
+    assert isinstance(again, Result) and repr(again.show("boxes")) == repr(drawn)
+    with pytest.raises(UsageError, match="no site 'nobody'"):
+        found.show("nobody")
 
 
 # -- a job of a CI ---------------------------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ from tests.onnx_edit import make_model, node_of, save, scale_channel
 from twinnet.checking.compare import compare
 from twinnet.checking.record import record
 from twinnet.errors import UsageError
-from twinnet.recording import load_recording, read_name_map
+from twinnet.name_map import read_name_map
+from twinnet.recording import load_recording
 from twinnet.result import Result
 
 RNG = np.random.default_rng(0)

@@ -80,6 +80,26 @@ def test_a_newer_version_is_said_where_something_fails(monkeypatch: pytest.Monke
     assert [NEWER in note for note in error.value.__notes__] == [True]
 
 
+def test_tables_that_are_kept_change_nothing() -> None:
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    def converted() -> bytes:
+        made = torch.onnx.export(program, (), dynamo=True, verbose=False)
+        assert made is not None
+        return made.model_proto.SerializeToString()
+
+    program = torch.export.export(NET, (X,)).run_decompositions({})
+    given, plain = vars(ONNXRegistry)["from_torchlib"], converted()
+    for _ in range(2):
+        with torch_versions.onnx_operators_kept():
+            assert converted() == plain
+            ONNXRegistry.from_torchlib().functions.clear()  # whoever changes one changes a copy
+        assert vars(ONNXRegistry)["from_torchlib"] is given
+    with torch_versions.composites_kept():
+        again = torch.export.export(NET, (X,)).run_decompositions({})
+    assert str(again.graph) == str(program.graph)
+
+
 def private_names(file: Path) -> Iterator[str]:
     """Names below torch that start with one underscore, as a file imports or spells them."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -101,4 +121,4 @@ def test_private_names_of_torch_are_used_in_one_place() -> None:
 
 def test_what_is_stated_elsewhere_is_the_same() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert f"torch>={torch_versions.OLDEST}" in project["dependencies"]
+    assert f"torch>={torch_versions.OLDEST}" in project["optional-dependencies"]["torch"]

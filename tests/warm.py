@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -70,6 +71,8 @@ def warm_command(folder: Path) -> Path:
 
 def _serve(address: str, parent: int) -> None:
     _warm()
+    gc.set_threshold(50_000, 20, 20)
+    gc.freeze()  # what is imported stays in memory that all commands share
     # What is forked from a process with threads may wait for ever for a lock that one of them held.
     assert len(list(Path("/proc/self/task").iterdir())) == 1, "an import has started a thread"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who answer
@@ -87,23 +90,33 @@ def _serve(address: str, parent: int) -> None:
 
 
 _IMPORTED = """
-    PIL.ImageOps numpy.ma onnx.checker onnx.shape_inference onnxscript.function_libs.torch_lib.ops onnxscript.optimizer
-    onnxscript.rewriter torch._functorch.aot_autograd torch.onnx._internal.exporter._core
-    torch.onnx._internal.exporter._torchlib.ops twinnet.blame.causes twinnet.checking.run twinnet.cli.main
-    twinnet.engines.registry twinnet.layers.read_fx twinnet.network.torch_network twinnet.onnx.export
-    twinnet.report.files twinnet.shrink"""
+    PIL.ImageOps PIL.PngImagePlugin jinja2 numpy.ma onnx.checker onnx.shape_inference
+    onnxscript.function_libs.torch_lib.ops onnxscript.optimizer onnxscript.rewriter torch._functorch.aot_autograd
+    torch.onnx._internal.exporter._core torch.onnx._internal.exporter._torchlib.ops twinnet.blame.causes twinnet.check
+    twinnet.checking.run twinnet.cli.main twinnet.engines.registry twinnet.engines.torch twinnet.environment
+    twinnet.judge.born twinnet.layers.read_fx twinnet.network.exported twinnet.network.torch_network twinnet.onnx.export
+    twinnet.onnx.network twinnet.report.files twinnet.report.json_file twinnet.report.pictures twinnet.report.show
+    twinnet.report.terminal twinnet.shrink"""
 
 
 def _warm() -> None:
     """Import what most commands import, much of which PyTorch imports only when it exports a network.
 
-    Nothing is done that starts threads: converting to ONNX would, and so does the import of onnxruntime.
+    Nothing is done that starts threads: taking a program apart would, and so does the import of onnxruntime.
     """
     for name in _IMPORTED.split():
         importlib.import_module(name)
     import torch
 
     torch.export.export(torch.nn.Linear(1, 1).eval(), (torch.zeros(1, 1),))
+    from torch.onnx._constants import ONNX_DEFAULT_OPSET
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    from twinnet.progress import quiet
+    from twinnet.torch_versions import onnx_operators_kept
+
+    with quiet("torch.onnx"), onnx_operators_kept():  # as a conversion asks for it
+        ONNXRegistry.from_torchlib(opset_version=ONNX_DEFAULT_OPSET)
 
 
 def _answer(caller: socket.socket) -> None:

@@ -11,20 +11,24 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["INJECTORS", "Edit", "Fault", "Injector", "injector"]
+__all__ = ["INJECTORS", "OPAQUE", "Edit", "Fault", "Injector", "injector"]
 
 
 @dataclass(frozen=True)
 class Fault:
     """What was planted: its name, the tensor where it is born, and the kinds of cause that name it rightly.
 
-    `between` marks steps that were put between a tensor and its readers.
+    `between` marks steps that were put between a tensor and its readers. `open` says that numbers alone cannot tell
+    the cause, since others explain them as well, as they may if fewer than `least` elements differ: for an opaque twin
+    none is then asked for, and another is as wrong as ever.
     """
 
     name: str
     tensor: str
     causes: tuple[str, ...]
     between: bool = False
+    open: bool = False
+    least: int = 0
 
 
 class Edit:
@@ -39,6 +43,8 @@ class Edit:
         self.graph = model.graph
         self.rng = rng
         self.values = values
+        self.open, self.least = False, 0
+        """Set by a fault whose cause numbers alone leave open; see `Fault`."""
         self._made = 0
 
     @cached_property
@@ -65,6 +71,18 @@ class Edit:
     def value(self, node: onnx.NodeProto) -> np.ndarray:
         return self.values[node.output[0]]
 
+    def positions(self, node: onnx.NodeProto) -> int:
+        """At how many places weights are applied."""
+        value = self.value(node)
+        return value.size // value.shape[1 if node.op_type == "Conv" else -1]
+
+    def weights_each(self, node: onnx.NodeProto) -> int:
+        """How many weights make one channel of a Conv, MatMul or Gemm."""
+        weight = self.constants[node.input[1]]
+        if node.op_type == "Conv":
+            return weight[0].size
+        return weight.shape[-1 if self.attribute(node, "transB", 0) else -2]
+
     def floats(self) -> list[onnx.NodeProto]:
         """Nodes whose float result has some size and is not constant."""
         return [
@@ -85,6 +103,7 @@ class Edit:
     def new(self, array: np.ndarray) -> str:
         self._made += 1
         name = f"fault_{self._made}"
+        self.constants[name] = array
         self.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
         return name
 
@@ -144,9 +163,11 @@ class Edit:
 
 Injector = Callable[[Edit], "tuple[onnx.NodeProto, Sequence[str]] | tuple[str, Sequence[str]] | None"]
 INJECTORS: dict[str, Injector] = {}
+OPAQUE: set[str] = set()
+"""Faults that are planted in opaque twins only: in a file they would be none, or their cause could be read."""
 
 
-def injector(name: str) -> Callable[[Injector], Injector]:
+def injector(name: str, *, opaque: bool = False) -> Callable[[Injector], Injector]:
     """Register a fault: a function that edits the model and returns the node and the right causes, or
     None.
     """
@@ -154,6 +175,8 @@ def injector(name: str) -> Callable[[Injector], Injector]:
     def register(function: Injector) -> Injector:
         assert name not in INJECTORS, name
         INJECTORS[name] = function
+        if opaque:
+            OPAQUE.add(name)
         return function
 
     return register

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.bar import Bar
 from benchmarks.faults.clean import Clean, clean_pairs
-from benchmarks.faults.edit import INJECTORS
+from benchmarks.faults.edit import INJECTORS, OPAQUE
 from benchmarks.faults.executorch import installed, run_executorch
 from benchmarks.faults.litert import run_litert
 from benchmarks.faults.networks import Subject, subjects
@@ -104,10 +104,25 @@ class Report:
             ),
             Bar("planted layer named", _share(o.layer for o in rows)),
             Bar("right cause", _share(o.right for o in rows if o.wanted), 0.85, True),
-            Bar("outside all families, left unknown", _share(o.right for o in rows if not o.wanted)),
+            Bar("no cause to name, left unknown", _share(o.right for o in rows if not o.wanted)),
             Bar("wrong cause", _share(o.wrong for o in rows), 0.01),
+            *self._phone_bars(),
             *self._clean_bars(),
         ]
+
+    def _phone_bars(self) -> list[Bar]:
+        """Each engine of phones and boards by itself, so that the many trials of others do not hide its misses."""
+        found = []
+        for name, family, one_in in (("LiteRT", "litert", _LITERT), ("ExecuTorch", "et-", _LOWERED)):
+            rows = [o for o in self.scored if o.twin.startswith(family)]
+            if rows or self.everything:
+                share = self.wanted // one_in if self.everything else None
+                found += [
+                    Bar(f"trials, {name}", len(rows), share, True),
+                    Bar(f"right layer first, {name}", _share(o.first for o in rows), 0.95, True),
+                    Bar(f"right cause, {name}", _share(o.right for o in rows if o.wanted), 0.85, True),
+                ]
+        return found
 
     def _clean_bars(self) -> list[Bar]:
         if not self.clean:
@@ -181,7 +196,7 @@ def run_all(
             # The same fault meets another kind of twin in the next round.
             twin = _TWINS[(number + number // len(names)) % len(_TWINS)]
             fault = names[number % len(names)]
-            outcome = _one(known, fault, "opaque" if fault.startswith("outside") else twin, rng, folder)
+            outcome = _one(known, fault, "opaque" if fault in OPAQUE else twin, rng, folder)
             if outcome is not None:
                 outcomes.append(outcome)
                 counted += outcome.state == "scored"

@@ -67,6 +67,15 @@ class TfliteEdit:
         """The tensor that an operator makes."""
         return self.graph.tensors[op.outputs[0]]
 
+    def rename(self) -> dict[str, str]:
+        """Names that say nothing; the new one of each."""
+        found = {}
+        for number, tensor in enumerate(self.graph.tensors):
+            found[tensor.name.decode()] = f"t{number}"
+            tensor.name = f"t{number}".encode()
+        self.model.signatureDefs = None
+        return found
+
     def data(self) -> bytes:
         """The file."""
         import flatbuffers

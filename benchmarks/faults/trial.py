@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -28,7 +29,10 @@ from twinnet.onnx.read import read_onnx
 from twinnet.result import InputsInfo, Result
 from twinnet.site import Site
 
-__all__ = ["Outcome", "plant", "run_trial", "twin_of"]
+__all__ = ["FLAT", "Outcome", "plant", "run_trial", "twin_of"]
+
+FLAT = 16
+"""Where one number is left of so many elements, whatever ends in it explains them, and no cause can be asked for."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +66,15 @@ def plant(subject: Subject, name: str, rng: np.random.Generator) -> tuple[onnx.M
     """A copy of the model with one fault of that name; None where the network has no place for it."""
     model = onnx.ModelProto()
     model.CopyFrom(subject.model)
-    made = INJECTORS[name](Edit(model, rng, subject.session.tensors))
+    edit = Edit(model, rng, subject.session.tensors)
+    made = INJECTORS[name](edit)
     if made is None:
         return None
     node, causes = made
     tensor = node if isinstance(node, str) else node.output[0]
     between = tensor.startswith("fault_inner")
-    return model, Fault(
-        name, _final(model, tensor, subject.session.tensors) if between else tensor, tuple(causes), between
-    )
+    place = _final(model, tensor, subject.session.tensors) if between else tensor
+    return model, Fault(name, place, tuple(causes), between, edit.open, edit.least)
 
 
 def _final(model: onnx.ModelProto, tensor: str, known: Collection[str]) -> str:
@@ -133,7 +137,8 @@ def judged(subject: Subject, twin: Any) -> Result:
 
 def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str, folder: Path) -> Outcome:
     """Check the faulty model and score what was said."""
-    base = Outcome(subject.name, fault.name, twin, "does not run", fault.tensor, wanted=fault.causes)
+    causes = () if twin == "opaque" and _open(subject, fault, model) else fault.causes
+    base = Outcome(subject.name, fault.name, twin, "does not run", fault.tensor, wanted=causes)
     path = folder / "faulty.onnx"
     onnx.save(model, str(path))
     try:
@@ -168,7 +173,7 @@ def run_trial(subject: Subject, fault: Fault, model: onnx.ModelProto, twin: str,
         return replace(base, state="no effect", alarms=len(result.findings), seconds=seconds)
     cause = result.findings[at[0]].cause if at else None
     named = cause is not None
-    right = (named and cause.kind in fault.causes) if fault.causes else not named
+    right = cause.kind in fault.causes if cause is not None else not causes
     visible = [p.site.tensor for p in result.pairs if p.difference.max_abs > 1e-3]
     turned = [p.site.tensor for p in result.pairs if p.difference.cosine < 0.999]
     return replace(
@@ -204,11 +209,32 @@ def _readers(model: onnx.ModelProto, fault: Fault) -> set[str]:
     return {n.output[0] for n in model.graph.node if fault.tensor in n.input} if fault.between else set()
 
 
-def _matters(subject: Subject, model: onnx.ModelProto, tensor: str, known: Collection[str]) -> bool:
-    """Whether the fault moves a tensor beyond what rounding may.
+class _Effect(NamedTuple):
+    """What a fault does to a tensor.
 
-    Both sides are computed in float64 from the same values of the nearest tensors that the check could see.
+    How many elements it moves beyond what rounding may, the tensor's size in noise floors, and whether one number
+    everywhere is left of it.
     """
+
+    moved: float = math.inf
+    level: float = math.inf
+    flat: bool = False
+
+
+def _open(subject: Subject, fault: Fault, model: onnx.ModelProto) -> bool:
+    """Whether the numbers of a twin that shows every tensor leave the cause open."""
+    effect = _effect(subject, model, fault.tensor, subject.session.tensors)
+    return fault.open or effect.flat or effect.moved < fault.least
+
+
+def _matters(subject: Subject, model: onnx.ModelProto, tensor: str, known: Collection[str]) -> bool:
+    """Whether the fault moves a tensor beyond what rounding may."""
+    effect = _effect(subject, model, tensor, known)
+    return effect.moved > 0 and effect.level > 1000
+
+
+def _effect(subject: Subject, model: onnx.ModelProto, tensor: str, known: Collection[str]) -> _Effect:
+    """Both sides computed in float64 from the same values of the nearest tensors that the check could see."""
     clean, faulty = subject.session.graph(), read_onnx(model)
     assert clean is not None
     tensors = subject.session.tensors
@@ -224,10 +250,10 @@ def _matters(subject: Subject, model: onnx.ModelProto, tensor: str, known: Colle
             tensor
         ]
     except (TwinnetError, KeyError):
-        return True
+        return _Effect()
     if changed.shape != expected.shape or not expected.is_floating_point():
-        return True
+        return _Effect()
     floor = expected.abs() * 2.0**-24 + 2.0**-126 + (0.0 if bound is None else bound)
     off = (changed.to(torch.float64) - expected).abs() / floor
-    level = float((expected.abs() / floor).max())
-    return bool((off > 4).any()) and level > 1000
+    flat = changed.numel() >= FLAT and bool((changed == changed.reshape(-1)[0]).all())
+    return _Effect(int((off > 4).sum()), float((expected.abs() / floor).max()), flat)

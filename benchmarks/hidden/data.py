@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,42 @@ def _register(bound: str) -> None:
         twin.lost = True
         return checked(net, picture(int(rng.integers(99))), function(twin))
 
+    @attack(f"a {bound} on the input that only the twin has, synthetic data")
+    def gained(rng: np.random.Generator) -> Any:
+        net = Clipped(bound, lost=True).eval()
+        twin = copy.deepcopy(net)
+        twin.lost = False
+        return checked(net, None, function(twin), shapes=_SHAPE)
+
 
 for _bound in ("clip", "relu", "abs"):
     _register(_bound)
+
+
+class Written(torch.nn.Module):
+    """A function as a network."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+def _register_written(name: str, right: Any, wrong: Any) -> None:
+    @attack(name)
+    def written(rng: np.random.Generator) -> Any:
+        if rng.integers(2):
+            return checked(Written(right), None, function(Written(wrong)), shapes=_SHAPE)
+        return checked(Written(right), picture(int(rng.integers(99))), function(Written(wrong)))
+
+
+_register_written(
+    "a lost bound, written as a maximum", lambda x: torch.maximum(x, torch.tensor(-0.5)), lambda x: x
+)
+_register_written("a lost mask, made by a comparison", lambda x: x * (x > -1.5), lambda x: x)
+_register_written("an odd power without its sign", lambda x: x**3, lambda x: x.abs() ** 3)
 
 
 @attack("a lost upper bound")

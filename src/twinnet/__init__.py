@@ -7,12 +7,17 @@ True
 
 from __future__ import annotations
 
+import os
 import sys
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from twinnet.importing import names_from
 from twinnet.report import speaker as _speaker  # noqa: F401 (so that results can say themselves)
+
+# ONNX Runtime reports its use to its maker, unless it is told not to before it is imported. Programs that engines start
+# inherit this; those on other machines say it themselves. Whoever wants it sets the variable to 0.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
     from twinnet.check import check
@@ -54,43 +59,37 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Advise": "twinnet.checking.options",
-    "EngineError": "twinnet.errors",
-    "Inspector": "twinnet.inspector",
-    "Ladder": "twinnet.result",
-    "Limits": "twinnet.checking.options",
-    "Result": "twinnet.result",
-    "ResultSet": "twinnet.result",
-    "StagedResult": "twinnet.result",
-    "Tolerance": "twinnet.judge.tolerance",
-    "TwinnetError": "twinnet.errors",
-    "UsageError": "twinnet.errors",
-    "check": "twinnet.check",
-    "compare": "twinnet.checking.compare",
-    "compare_results": "twinnet.inspector",
-    "diff": "twinnet.structure",
-    "ladder": "twinnet.ladder",
-    "record": "twinnet.checking.record",
-    "repro": "twinnet.shrink.make",
-    "stages": "twinnet.stages",
+    "Advise": "checking.options",
+    "EngineError": "errors",
+    "Inspector": "inspector",
+    "Ladder": "result",
+    "Limits": "checking.options",
+    "Result": "result",
+    "ResultSet": "result",
+    "StagedResult": "result",
+    "Tolerance": "judge.tolerance",
+    "TwinnetError": "errors",
+    "UsageError": "errors",
+    "check": "check",
+    "compare": "checking.compare",
+    "compare_results": "inspector",
+    "diff": "structure",
+    "ladder": "ladder",
+    "record": "checking.record",
+    "repro": "shrink.make",
+    "stages": "stages",
 }
 
 
-def __getattr__(name: str) -> Any:
-    # Nothing heavy is imported before it is used: `import twinnet` loads neither numpy nor torch.
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'twinnet' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+# Nothing heavy is imported before it is used: `import twinnet` loads neither numpy nor torch.
+__getattr__ = names_from(__name__, _HOMES)
 
 
 class _Package(ModuleType):
     """The package, whose verb `check` must not be hidden by the module of that name once that is imported."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType) and _HOMES.get(name) == value.__name__:
+        if isinstance(value, ModuleType) and value.__name__ == f"{__name__}.{_HOMES.get(name)}":
             value = getattr(value, name)
         super().__setattr__(name, value)
 

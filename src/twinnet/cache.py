@@ -31,6 +31,7 @@ __all__ = [
     "find_folder",
     "parse_size",
     "rebuild_from_now",
+    "rebuilding",
     "watch_cache",
 ]
 
@@ -124,6 +125,20 @@ def watch_cache() -> Iterator[CacheUse]:
 def rebuild_from_now() -> None:
     """Let this process, and those that it starts, build every artefact again that is older than this moment."""
     os.environ[_SINCE] = repr(time.time())
+
+
+@contextmanager
+def rebuilding() -> Iterator[None]:
+    """Build every artefact again inside a block, so that building it can be timed."""
+    before = os.environ.get(_SINCE)
+    rebuild_from_now()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SINCE]
+        else:
+            os.environ[_SINCE] = before
 
 
 def find_folder(key: str) -> Path | None:

@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
-from twinnet.checking.options import Advise, Keep, Level, Limits, Options
-from twinnet.progress import Report, silent
+from twinnet.checking.options import CheckKeywords, Options, options_of, spelt
+from twinnet.extras import optional_packages
 from twinnet.result import Result, ResultSet
 from twinnet.trust import trusting
-
-if TYPE_CHECKING:
-    from twinnet.judge.tolerance import Tolerance, Tolerances
+from twinnet.upload import offer_run
 
 __all__ = ["check", "check_with", "run_folder"]
 
 
+@spelt(CheckKeywords)
 def check(
     network: Any,
     inputs: Any = None,
     twin: Any = "onnxruntime",
     *,
     out: str | Path | None = None,
-    reference: str | None = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    preprocess: Any = None,
-    samples: int | None = None,
-    seed: int = 0,
-    level: Level = "intermediates",
-    watch: Sequence[str] = (),
-    skip: Sequence[str] = (),
-    names: Mapping[str, str] | None = None,
-    tolerance: Tolerance | Tolerances | str | Path | None = None,
-    metric: Any = None,
-    baseline: str | Path | None = None,
-    keep: Keep = "worst",
-    limits: Limits | None = None,
-    advise: Advise | None = None,
-    debug_ir: str | Path | None = None,
-    on: str | None = None,
     trust: bool = False,
     argv: Sequence[str] = (),
-    progress: Report = silent,
+    **keywords: Unpack[CheckKeywords],
 ) -> Result | ResultSet:
     """Compare a network with its twin, site by site, and judge the difference against the noise floor.
 
@@ -52,7 +34,7 @@ def check(
         inputs: Arrays or files; None for synthetic samples.
         twin: An engine spec (several separated by commas), a Python function, or another network: an `nn.Module`,
             an exported program, an ONNX model.
-        out: Run folder to write.
+        out: Run folder to write; it is also sent to the dashboard of TWINNET_SERVER, if there is one.
         reference: Engine spec that runs the network itself; by default torch, for ONNX files `onnxruntime?opt=off`.
         shapes: Shapes of inputs, by name, for dimensions that the network leaves open.
         preprocess: Your function from an image path or array to an input, or `file.py:fn`.
@@ -61,7 +43,9 @@ def check(
         level: Compare every tensor ("intermediates"), or the outputs only ("outputs").
         watch: Compare only inner sites whose tensor, module or operator matches one of these patterns.
         skip: Leave out inner sites that match one of these patterns.
-        names: Tensors of the network to tensors of the twin, where they cannot be paired automatically.
+        names: Tensors, modules or outputs of the network to tensors of the twin, where they cannot be paired
+            automatically.
+        names_out: File to write the pairs to, with the most likely ones of the rest, to be edited and used as `names`.
         tolerance: Limits to use instead of the noise floor: a `Tolerance` for the outputs, or a file of rules.
         metric: Your own score of the outputs, a function or `file.py:fn`; shown beside the verdict.
         baseline: Run folder of an earlier check; only new failures count.
@@ -69,11 +53,14 @@ def check(
         limits: Threads, memory and time that may be used.
         advise: Also find which segments to keep in float.
         debug_ir: Folder where compiling engines write their intermediate representation.
+        profile: Also measure the twin: its time, memory and size (`result.cost`), and where the time goes (`profile/`
+            in the run folder).
         on: Where the twin runs: `ssh://[user@]host[:port]`; None is this machine. A spec of its own place,
             `onnxruntime@ssh://host`, has precedence.
         trust: Let code in a .pt2 file run; without it a file that holds any is refused.
         argv: The command line that started this check, for the report.
-        progress: Called with the current step and the share of it that is done.
+        progress: Called with the current step and the share of it that is done; by default a notebook shows it, and
+            nothing else does.
 
     Returns:
         The result, whose `repr` is the one-screen report; for several twins a `ResultSet`.
@@ -83,30 +70,14 @@ def check(
     >>> check(net, torch.linspace(-1, 1, 16).reshape(2, 8), "torch?dtype=float64").verdict
     'PASS'
     """
-    options = Options(
-        reference=reference,
-        shapes=shapes,
-        preprocess=preprocess,
-        samples=samples,
-        seed=seed,
-        level=level,
-        watch=tuple(watch),
-        skip=tuple(skip),
-        names=names,
-        tolerance=tolerance,
-        metric=metric,
-        baseline=baseline,
-        keep=keep,
-        limits=limits or Limits(),
-        advise=advise,
-        debug_ir=debug_ir,
-        on=on,
-        progress=progress,
-    )
-    with trusting(trust):
-        return check_with(options, network, inputs, twin, out=out, argv=argv)
+    with trusting(trust), options_of(CheckKeywords, keywords) as options:
+        result = check_with(options, network, inputs, twin, out=out, argv=argv)
+    if out is not None:
+        offer_run(out)
+    return result
 
 
+@optional_packages()
 def check_with(
     options: Options,
     network: Any,

@@ -13,9 +13,10 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, Literal
 
 __all__ = [
+    "Accident",
     "EngineError",
     "MissingExtra",
     "TwinnetError",
@@ -56,8 +57,16 @@ class MissingExtra(UsageError):
     """An optional dependency is not installed; the message names the extra that brings it."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} is not installed", hint=f"pip install 'twinnet[{extra}]'")
+        hint = f"pip install 'twinnet[{extra}]'"
+        if extra == "torch":  # one step for those who will need more in a moment
+            hint += "   (twinnet[onnx] adds ONNX Runtime, twinnet[train] training, twinnet[all] everything)"
+        super().__init__(f"{what} is not installed", hint=hint)
         self.extra = extra
+
+
+Accident = Literal["", "time", "memory", "killed", "connection", "machine"]
+"""What stopped a step, if it need not stop it again: a time limit, too little memory, a signal that ended a program,
+a lost connection, another refusal of the operating system. Empty for anything that would come again."""
 
 
 class EngineError(TwinnetError):
@@ -65,10 +74,23 @@ class EngineError(TwinnetError):
 
     exit_code = 3
 
-    def __init__(self, what: str, *, stage: str = "run", log: str = "", hint: str | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        stage: str = "run",
+        log: str = "",
+        hint: str | None = None,
+        accident: Accident = "",
+    ) -> None:
         super().__init__(what, hint=hint)
         self.stage = stage
         self.log = log
+        self.accident: Accident = accident
+
+    def hinting(self, hint: str) -> EngineError:
+        """The same error with another hint."""
+        return EngineError(self.what, stage=self.stage, log=self.log, hint=hint, accident=self.accident)
 
 
 _WRONG_PATH = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP)
@@ -95,13 +117,14 @@ def machine_error(
     'cannot write runs/a: No space left on device'
     """
     if isinstance(error, MemoryError):
-        return EngineError("there is not enough memory", stage="memory", hint="use smaller inputs")
+        what, hint = "there is not enough memory", "use smaller inputs"
+        return EngineError(what, stage="memory", hint=hint, accident="memory")
     name = path if path is not None else error.filename
     what = f"cannot {doing} {os.fspath(name)}: " if isinstance(name, (str, os.PathLike)) else ""
     what += error.strerror or str(error) or type(error).__name__
     if error.errno in _WRONG_PATH:
         return UsageError(what, hint=hint or "choose another path")
-    return EngineError(what, stage=doing, hint=hint or _HINTS.get(error.errno or 0))
+    return EngineError(what, stage=doing, hint=hint or _HINTS.get(error.errno or 0), accident="machine")
 
 
 @contextmanager
@@ -155,4 +178,6 @@ def failed(stage: str, engine: str, error: BaseException, *, hint: str | None = 
         error = error.__cause__
     text = _COLOURS.sub("", str(error)).strip() or type(error).__name__
     first = next((line for line in text.splitlines() if line.strip()), text)
-    return EngineError(f"{engine} could not {stage}: {first[:400]}", stage=stage, log=text[-4000:], hint=hint)
+    what = f"{engine} could not {stage}: {first[:400]}"
+    accident: Accident = "memory" if isinstance(error, MemoryError) else ""
+    return EngineError(what, stage=stage, log=text[-4000:], hint=hint, accident=accident)

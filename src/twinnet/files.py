@@ -7,6 +7,7 @@ removed by the next process that comes by. Locks belong to open files, so they e
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
 import os
 import re
@@ -28,6 +29,8 @@ __all__ = [
     "atomic_write",
     "check_picture_size",
     "checked",
+    "close_file",
+    "parse_json",
     "read_json",
     "read_toml",
     "sweep",
@@ -56,6 +59,18 @@ _YOUNG = 60.0
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text from elsewhere; one that is nested too deeply is a `ValueError` like any other bad one.
+
+    >>> parse_json("[1]"), parse_json(b'{"a": null}')
+    ([1], {'a': None})
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def read_json(path: Path, what: str) -> Any:
@@ -105,11 +120,24 @@ def _adapter(kind: Any) -> Any:
     return TypeAdapter(kind)
 
 
+def close_file(path: str | Path) -> str | None:
+    """A hint that names files with almost this name in the same folder; None if there are none."""
+    path = Path(path)
+    try:
+        names = [p.name for p in path.parent.iterdir()]
+    except OSError:
+        return None
+    close = difflib.get_close_matches(path.name, names, n=2, cutoff=0.8)
+    return f"did you mean {' or '.join(str(path.with_name(name)) for name in close)}?" if close else None
+
+
 def _parsed(path: Path, what: str, parse: Callable[[str], Any]) -> Any:
     try:
         return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UsageError(f"no such {what}: {path}") from None
+        raise UsageError(f"no such {what}: {path}", hint=close_file(path)) from None
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a folder, not a {what}") from None
     except RecursionError:
         raise UsageError(f"{path} is not a readable {what}: it is nested too deeply") from None
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Import a heavy package in the background."""
+"""Import late, or beside other work: names of a package on first use, a heavy package in the background."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import contextlib
 import importlib
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
-__all__ = ["importing"]
+from twinnet.extras import optional_packages
+
+__all__ = ["importing", "names_from"]
 
 
 @contextmanager
@@ -38,3 +41,23 @@ def importing(package: str) -> Iterator[bool]:
         yield True
     finally:
         thread.join()
+
+
+def names_from(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose names load on first use; `homes` are the modules in it that have them.
+
+    A name whose module needs a package that is not installed raises `MissingExtra`.
+
+    >>> names_from("twinnet", {"Site": "site"})("Site").__module__
+    'twinnet.site'
+    """
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with optional_packages():
+            value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -76,13 +76,14 @@ def inspect(
         found = _tflite(loaded, ops)
     else:
         found = _onnx(loaded) if loaded.format == "ONNX" else _torch(loaded)
-    return replace(found, sites=_sites(loaded)) if sites else found
+    return replace(found, sites=_sites(loaded, found.outputs)) if sites else found
 
 
-def _sites(network: Any) -> tuple[Site, ...]:
+def _sites(network: Any, outputs: Sequence[str]) -> tuple[Site, ...]:
     from twinnet.structure import graph_of
 
     graph = graph_of(network)
+    called = dict(zip(graph.outputs, (text.partition(":")[0] for text in outputs), strict=False))
     return tuple(
         Site(
             name,
@@ -94,6 +95,7 @@ def _sites(network: Any) -> tuple[Site, ...]:
             layer.source,
             "output" if name in graph.outputs else "inner",
             graph.shapes.get(name),
+            output=called.get(name, ""),
         )
         for layer in graph
         for index, name in enumerate(layer.outputs)
@@ -256,7 +258,10 @@ def render(found: Inspection, *, ops: bool = False) -> str:
 
 def _row(site: Site) -> tuple[str, ...]:
     known = "" if site.shape is None else dims(site.shape)
-    return site.tensor, site.module, site.op, f"{known} (output)" if site.role == "output" else known
+    if site.role != "output":
+        return site.tensor, site.module, site.op, known
+    said = f"output {site.output}" if site.output and site.output != site.tensor else "output"
+    return site.tensor, site.module, site.op, f"{known} ({said})"
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:

@@ -17,6 +17,7 @@ from twinnet.checking.case import read_network
 from twinnet.checking.options import Options
 from twinnet.engines import Spec, find_engine, parse_specs, reference_spec
 from twinnet.errors import UsageError
+from twinnet.extras import optional_packages
 from twinnet.job import Job
 from twinnet.judge.guards import shuffled
 from twinnet.judge.metrics import compare
@@ -126,6 +127,7 @@ def _with_settings() -> list[str]:
     return [engine.name for engine in all_engines() if engine.settings]
 
 
+@optional_packages()
 def matrix_with(
     options: Options,
     network: Any,

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-__all__ = ["UNITS", "coarser", "dtype_class", "unit_of"]
+__all__ = ["TINY", "UNITS", "coarser", "dtype_class", "unit_of"]
 
 UNITS: Mapping[str, float] = {
     "float64": 2.0**-53,
@@ -18,6 +18,9 @@ UNITS: Mapping[str, float] = {
     "bfloat16": 2.0**-8,
 }
 """Unit roundoff of the number formats a twin may declare."""
+
+TINY = 2.0**-126
+"""The smallest normal number of float32. Many engines compute with 0 in place of what is smaller."""
 
 _EIGHT_BITS = 2.0**-8
 _FLOATS = {np.dtype(t) for t in (np.float16, np.float32, np.float64, ml_dtypes.bfloat16)}

@@ -1,14 +1,20 @@
-"""A progress line on the terminal, for everything that takes longer than a moment."""
+"""A progress line on the terminal or in a notebook, for everything that takes longer than a moment."""
 
 from __future__ import annotations
 
+import html
 import logging
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-__all__ = ["Report", "progress", "quiet", "silent"]
+__all__ = ["TRACES", "Report", "in_notebook", "progress", "quiet", "shown", "silent"]
+
+TRACES = "torch.__trace"
+"""The logger of torch.export, whose empty lines pytest would print by the hundred after a failed test."""
 
 Report = Callable[[str, float | None], None]
 """Called with the current step and the share of it that is done, None if unknown."""
@@ -47,6 +53,59 @@ def progress(*, quiet: bool = False) -> Iterator[Report]:
                 bar.update(task, description=step, total=1.0, completed=share)
 
         yield report
+
+
+@contextmanager
+def shown(report: Report | None) -> Iterator[Report]:
+    """The given report; without one a line in the notebook, if this runs in one, and else nothing."""
+    if report is not None or not in_notebook():
+        yield report or silent
+        return
+    line = _NotebookLine()
+    try:
+        yield line
+    finally:
+        line.clear()
+
+
+def in_notebook() -> bool:
+    """Whether this runs in a kernel that displays HTML."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+class _NotebookLine:
+    """A line below the cell that says what is going on; it appears after a moment and disappears at the end."""
+
+    _AFTER, _EVERY = 1.0, 0.2
+
+    def __init__(self) -> None:
+        self._start = self._last = time.monotonic()
+        self._handle: Any = None
+
+    def __call__(self, step: str, share: float | None) -> None:
+        now = time.monotonic()
+        if now - self._start < self._AFTER or (self._handle is not None and now - self._last < self._EVERY):
+            return
+        self._last = now
+        value = "" if share is None else f' value="{min(max(share, 0.0), 1.0):.3f}"'
+        self._show(
+            f"<div><progress{value}></progress> twinnet: {html.escape(step)} "
+            f'<span style="opacity: .65">{now - self._start:.0f} s</span></div>'
+        )
+
+    def clear(self) -> None:
+        if self._handle is not None:
+            self._show("")
+
+    def _show(self, text: str) -> None:
+        from IPython.display import HTML, display
+
+        if self._handle is None:
+            self._handle = display(HTML(text), display_id=True)
+        else:
+            self._handle.update(HTML(text))
 
 
 @contextmanager

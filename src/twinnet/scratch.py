@@ -39,12 +39,16 @@ def scratch_folder(purpose: str) -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def new_scratch(purpose: str) -> Path:
-    """A temporary folder that its maker removes; at the latest it goes with the process."""
+def new_scratch(purpose: str, place: str | None = None) -> Path:
+    """A temporary folder that its maker removes; at the latest it goes with the process.
+
+    It lies where temporary files belong, unless `place` names another folder.
+    """
+    place = place or tempfile.gettempdir()
     try:
-        return Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=_home(os.getpid(), tempfile.gettempdir())))
+        return Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=_home(os.getpid(), place)))
     except OSError as error:
-        raise machine_error(error, tempfile.gettempdir(), doing="write to") from error
+        raise machine_error(error, place, doing="write to") from error
 
 
 @cache

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Unpack
 
+from twinnet.checking.options import CheckKeywords, spelt
 from twinnet.errors import EngineError
+from twinnet.progress import TRACES, quiet
 from twinnet.result import Result, ResultSet
 
 __all__ = ["CouldNotRun", "assert_same"]
@@ -14,8 +17,16 @@ class CouldNotRun(EngineError):
     """A side could not be converted, compiled or run: this says nothing about its numbers."""
 
 
+@spelt(CheckKeywords)
 def assert_same(
-    network: Any, inputs: Any = None, twin: Any = "onnxruntime", *, strict: bool = False, **options: Any
+    network: Any,
+    inputs: Any = None,
+    twin: Any = "onnxruntime",
+    *,
+    strict: bool = False,
+    out: str | Path | None = None,
+    trust: bool = False,
+    **keywords: Unpack[CheckKeywords],
 ) -> Result | ResultSet:
     """Assert that a twin computes what its network computes; the message of a failure is the one-screen answer.
 
@@ -24,7 +35,9 @@ def assert_same(
         inputs: Arrays or files; None for synthetic samples.
         twin: An engine spec (several separated by commas), a function, or another network.
         strict: Fail also if the data could not have shown a fault.
-        options: The other keywords of `twinnet.check`.
+        out: Run folder to write.
+        trust: Let code in a .pt2 file run.
+        keywords: The other keywords of `twinnet.check`.
 
     Returns:
         The result of the check.
@@ -40,7 +53,8 @@ def assert_same(
     __tracebackhide__ = True
     from twinnet.check import check
 
-    result = check(network, inputs, twin, **options)
+    with quiet(TRACES):
+        result = check(network, inputs, twin, out=out, trust=trust, **keywords)
     if result.verdict == "FAIL":
         raise AssertionError(f"the twin differs\n{result!r}")
     if result.verdict == "ERROR":

@@ -1,20 +1,108 @@
-"""Stop what takes too long in this process."""
+"""Time limits of steps; stop what takes too long in this process."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
-from twinnet.errors import EngineError
+from twinnet.errors import EngineError, UsageError
+from twinnet.steps import STEPS, step_of
 
-__all__ = ["limited", "when_stuck"]
+__all__ = ["TimeLimits", "limited", "time_up", "when_stuck"]
 
 _GRACE = 10.0
 _AGAIN = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """Seconds for each step of an engine, and for single steps by name; None and what is absent is not limited.
+
+    >>> limits = TimeLimits.of("60,compile=600")
+    >>> limits.at("compile the network"), limits.at("run"), TimeLimits().at("run")
+    (600.0, 60.0, None)
+    >>> str(limits.over(TimeLimits.of({"run": 5})))
+    '60,run=5,compile=600'
+    """
+
+    each: float | None = None
+    steps: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.steps:
+            if name not in STEPS:
+                raise UsageError(f"{name!r} is not a step that can have a time limit", hint=", ".join(STEPS))
+        for seconds in (self.each, *self.steps.values()):
+            if seconds is not None and not 0 <= seconds < math.inf:
+                raise UsageError(f"{seconds:g} s is not a time limit", hint="a number of seconds")
+
+    @staticmethod
+    def of(stated: TimeLimits | Mapping[str, float] | float | str | None) -> TimeLimits:
+        """Limits as people state them: seconds, seconds by step (`each` for the others), or `SECONDS,STEP=SECONDS`."""
+        if isinstance(stated, TimeLimits):
+            return stated
+        if isinstance(stated, str):
+            return _read(stated)
+        if isinstance(stated, Mapping):
+            steps = {name.strip(): float(seconds) for name, seconds in stated.items() if name != "each"}
+            return TimeLimits(stated.get("each"), steps)
+        return TimeLimits(stated)
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """The same as plain data, as `of` takes it."""
+        return {**({} if self.each is None else {"each": self.each}), **self.steps}
+
+    def __bool__(self) -> bool:
+        return self.each is not None or bool(self.steps)
+
+    def __str__(self) -> str:
+        words = [] if self.each is None else [f"{self.each:g}"]
+        return ",".join(words + [f"{name}={seconds:g}" for name, seconds in self.steps.items()])
+
+    def at(self, stage: str, *, ours: bool = False) -> float | None:
+        """The limit of an engine's stage. What twinnet does itself (`ours`) has one only if its step is named."""
+        return self.steps.get(step_of(stage), None if ours else self.each)
+
+    def over(self, before: TimeLimits) -> TimeLimits:
+        """These limits, and others where nothing is stated."""
+        each = before.each if self.each is None else self.each
+        return TimeLimits(each, {**before.steps, **self.steps})
+
+    def at_most(self, seconds: float) -> TimeLimits:
+        """These limits, none longer than that."""
+        return replace(
+            self,
+            each=seconds if self.each is None else min(self.each, seconds),
+            steps={name: min(limit, seconds) for name, limit in self.steps.items()},
+        )
+
+
+def _read(text: str) -> TimeLimits:
+    found: dict[str, float] = {}
+    for word in text.split(","):
+        name, _, number = word.rpartition("=")
+        try:
+            seconds = float(number)
+        except ValueError:
+            hint = f"SECONDS, or STEP=SECONDS with a step of {', '.join(STEPS)}; several with commas"
+            raise UsageError(f"{word.strip()!r} is not a time limit", hint=hint) from None
+        if (name.strip() or "each") in found:
+            raise UsageError(f"{text!r} states a time limit twice")
+        found[name.strip() or "each"] = seconds
+    return TimeLimits.of(found)
+
+
+def time_up(what: str, stage: str, log: str = "") -> EngineError:
+    """The error of a step that took longer than its limit."""
+    hint = f"give it more time (--time-limit {step_of(stage)}=SECONDS)"
+    return EngineError(what, stage=stage, log=log, hint=hint, accident="time")
 
 
 class _Block:
@@ -54,13 +142,12 @@ def limited(seconds: float | None, what: str) -> Iterator[None]:
     Traceback (most recent call last):
     ...
     twinnet.errors.EngineError: the count exceeded the time limit of 0.05 s
-      give it more time (--time-limit)
+      give it more time (--time-limit compare=SECONDS)
     """
     if seconds is None:
         yield
         return
-    hint = "give it more time (--time-limit)"
-    error = EngineError(f"{what} exceeded the time limit of {seconds:g} s", stage=what, hint=hint)
+    error = time_up(f"{what} exceeded the time limit of {seconds:g} s", what)
     if seconds <= 0:
         raise error
     block = _Block()

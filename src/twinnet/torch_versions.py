@@ -7,6 +7,7 @@ note.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ __all__ = [
     "NEWEST_TRIED",
     "OLDEST",
     "TorchDispatchMode",
+    "composites_kept",
     "export",
     "formula_functions",
     "is_higher_order",
@@ -31,6 +33,7 @@ __all__ = [
     "module_stack_kept",
     "name_of_origin",
     "notes",
+    "onnx_operators_kept",
     "operator_family",
     "program_schema",
     "pytree",
@@ -161,6 +164,65 @@ def module_stack_kept() -> Iterator[None]:
         for key in [key for key in stack if key not in before]:
             del stack[key]
         raise
+
+
+_TABLES: dict[Any, Any] = {}
+_KNOWN: set[str] = set()
+
+
+@contextmanager
+def onnx_operators_kept() -> Iterator[None]:
+    """In this block PyTorch's table of what becomes which ONNX operator is made once for all networks.
+
+    It is read from the sources of some 500 functions, otherwise again for each network: most of the time it takes to
+    convert a small one. Operators that a package adds later, torchvision's for example, make another table.
+    """
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    given = vars(ONNXRegistry)["from_torchlib"]
+
+    def kept(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        known = len(torch._C._dispatch_get_all_op_names())
+        key = (cls, known, args, tuple(sorted(kwargs.items())))
+        if key not in _TABLES:
+            _TABLES[key] = given.__func__(cls, *args, **kwargs)
+        made = copy.copy(_TABLES[key])
+        made.functions = {name: list(found) for name, found in made.functions.items()}
+        return made
+
+    with composites_kept(), _replaced(ONNXRegistry, "from_torchlib", classmethod(kept)):
+        yield
+
+
+@contextmanager
+def composites_kept() -> Iterator[None]:
+    """In this block PyTorch looks up its composite operators by name once, not for each namespace of each network."""
+    from torch._export import utils
+
+    name = "_materialize_cpp_cia_ops"
+    look_up = getattr(utils, name, None)
+    if look_up is None:
+        yield
+        return
+
+    def once() -> None:
+        named = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
+        if not _KNOWN.issuperset(named):
+            look_up()
+            _KNOWN.update(named)
+
+    with _replaced(utils, name, once):
+        yield
+
+
+@contextmanager
+def _replaced(holder: Any, name: str, value: Any) -> Iterator[None]:
+    before = vars(holder)[name]
+    setattr(holder, name, value)
+    try:
+        yield
+    finally:
+        setattr(holder, name, before)
 
 
 def program_schema() -> tuple[int, int]:

@@ -57,6 +57,10 @@ class Trace(Mapping[str, np.ndarray]):
     def __contains__(self, name: object) -> bool:
         return name in self._tensors or name in self._files
 
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Trace:
+        """The same trace with some of its tensors replaced; files of this one stay with it."""
+        return Trace({**self._tensors, **arrays}, files=self._files, order=self._order)
+
     def close(self) -> None:
         """Forget the tensors and remove what was spilled to disk."""
         self._tensors.clear()

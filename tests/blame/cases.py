@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -104,6 +104,15 @@ _ATTENTION = (
 )
 
 
+K = seeded(6, 1, 5, 5, seed=15, scale=0.3)
+LINEAR = Layer("linear", ("x", "m"), ("h",))
+
+
+def inner(layer: Layer) -> Layer:
+    """A layer whose result another one reads before it is seen."""
+    return replace(layer, outputs=("h",))
+
+
 def renamed(layer: Layer, **attrs: Any) -> tuple[Layer, ...]:
     """The twin's form of a layer: its own constants, some attributes changed."""
     inputs = tuple(n if n in ("x", None) else f"twin/{n}" for n in layer.inputs)
@@ -201,6 +210,8 @@ CASES: tuple[Case, ...] = (
         "activation added", "activation", "ReLU", (CONV,), {"x": X}, lambda x: F.relu(F.conv2d(x, W, B, padding=1)), CONVED,
     ),
     Case("GELU", "activation", "GELU tanh approximation instead of erf", one("gelu"), {"x": ROWS}, lambda x: F.gelu(x, approximate="tanh"), {}, (one("gelu", approximate="tanh"), {})),
+    Case("leaky ReLU", "activation", "ReLU instead of leaky ReLU 0.1", one("leaky_relu", alpha=0.1), {"x": ROWS}, lambda x: x.relu()),
+    Case("quick GELU", "activation", "GELU sigmoid approximation instead of SiLU", one("swish"), {"x": ROWS}, lambda x: x * (1.702 * x).sigmoid()),
     Case("sigmoid", "activation", "hard sigmoid", one("sigmoid"), {"x": ROWS}, lambda x: F.hardsigmoid(x), {}, (one("hard_sigmoid", alpha=1 / 6, beta=0.5), {})),
     Case(
         "bias of a channel", "bias", "bias of channel 3 is 1.5x", (CONV,), {"x": X},
@@ -253,6 +264,17 @@ CASES: tuple[Case, ...] = (
     Case(
         "another checkpoint", "weights", "other weights", one("matmul", "x", "m"), {"x": seeded(64, 16, seed=20)}, lambda x: x @ (M + seeded(16, 16, seed=30, scale=0.02)), {"m": M},
         (renamed(one("matmul", "x", "m")[0]), {"m": M + seeded(16, 16, seed=30, scale=0.02)}),
+    ),
+    Case(
+        "another checkpoint at few positions", "weights", "other weights",
+        (Layer("conv", ("x", "w"), ("y",), {**CONV.attrs, "pads": (2,) * 4, "group": 6}),), {"x": seeded(1, 6, 6, 8, seed=22)},
+        lambda x: F.conv2d(x, K + seeded(6, 1, 5, 5, seed=31, scale=0.02), padding=2, groups=6), {"w": K},
+    ),
+    Case("a weight before a ReLU", "weights", "weight (4,2,0,1) is 1.25", (inner(CONV), Layer("relu", ("h",), ("y",))), {"x": X}, lambda x: F.relu(F.conv2d(x, changed(W, (4, 2, 0, 1), 1.25), B, padding=1)), CONVED),
+    Case("a weight before a log softmax", "weights", "weight (3,7)", (LINEAR, Layer("log_softmax", ("h",), ("y",))), {"x": ROWS}, lambda x: F.linear(x, changed(M, (3, 7), 2.2)).log_softmax(-1), {"m": M}),
+    Case(
+        "a channel of the queries, keys and values", "scale", "weights of channel 6 are 1.23456x", (LINEAR, Layer("split", ("h",), ("q", "y"), {"axis": -1, "sizes": (4, 12)})), {"x": ROWS},
+        lambda x: F.linear(x, changed(M, 6, lambda v: v * 1.23456))[:, 4:], {"m": M},
     ),
     Case(
         "another layer's weights", "weights", "has the weights of keys linear", _QUERIES[:1], {"x": seeded(9, 16, seed=21)}, lambda x: F.linear(x, M2), {"m": M},

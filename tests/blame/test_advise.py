@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import twinnet
 from tests.narrow import Files
-from twinnet.blame.advise import search
+from twinnet.blame.advise import Tried, search
 from twinnet.cli.main import app
 from twinnet.result import Advice, Difference, Result
 
@@ -106,9 +106,9 @@ def test_a_twin_that_cannot_be_changed_is_simulated_and_that_is_said() -> None:
 def test_without_gain_the_search_ends() -> None:
     tried: list[int] = []
 
-    def attempt(kept: Sequence[str]) -> list[Difference]:
+    def attempt(kept: Sequence[str]) -> Tried:
         tried.append(len(kept))
-        return [Difference(snr=30.0)]
+        return Tried([Difference(snr=30.0)])
 
     steps, best = search([f"t{i}" for i in range(100)], {}, attempt)
     assert best == 0 and tried == [0, 1, 2] and len(steps) == 3

@@ -51,6 +51,41 @@ def test_another_name_of_the_same_operator_is_no_cause(turned: bool) -> None:
     assert "bias of channel 3" in found.cause.sentence
 
 
+def test_copies_in_the_twins_graph_do_not_stand_for_a_layer() -> None:
+    """A converter's moves that move nothing are copies; one of them is not what became of the ReLU."""
+    x, w = seeded(9, 16), seeded(16, 16, seed=1)
+    ours = (
+        Layer("relu", ("x",), ("a",)),
+        Layer("linear", ("a", "w"), ("h",)),
+        Layer("tanh", ("h",), ("t",)),
+        Layer("add", ("z", "t"), ("y",)),
+    )
+    theirs = (
+        Layer("identity", ("z",), ("twin/z",)),
+        Layer("linear", ("x", "twin/w"), ("twin/h",)),
+        Layer("tanh", ("twin/h",), ("twin/t",)),
+        Layer("add", ("twin/z", "twin/t"), ("twin/y",)),
+        Layer("identity", ("twin/y",), ("y",)),
+    )
+    z = seeded(9, 16, seed=2)
+    twin = Graph(theirs, ("x", "z"), ("y",), {"twin/w": w})
+    found = solve(Problem(ours, {"w": w}, {"x": x, "z": z}, "y", z + F.linear(x, w).tanh(), twin=twin))
+    assert found.cause is not None, found.reason
+    assert (found.cause.kind, found.cause.sentence) == ("activation", "the twin leaves out the relu")
+
+
+@pytest.mark.parametrize("kept", ["p", "q"])
+def test_a_sum_left_out_is_named_whichever_operand_was_kept(kept: str) -> None:
+    """Also where the twin holds a copy in its place, and the layer behind it reads that."""
+    x = {n: seeded(9, 16, seed=k) for k, n in enumerate("pqz")}
+    ours = (Layer("add", ("p", "q"), ("a",)), Layer("mul", ("a", "z"), ("y",)))
+    theirs = (Layer("identity", (kept,), ("twin/a",)), Layer("mul", ("twin/a", "z"), ("y",)))
+    twin = Graph(theirs, ("p", "q", "z"), ("y",))
+    found = solve(Problem(ours, {}, x, "y", x[kept] * x["z"], twin=twin))
+    assert found.cause is not None, found.reason
+    assert (found.cause.kind, found.cause.sentence) == ("operator", "the twin leaves out the add")
+
+
 @pytest.mark.parametrize(("channels", "other"), [(1, 1), (4, 4), (4, 1)])
 def test_rounded_weights_are_said_whatever_the_number_of_channels(channels: int, other: int) -> None:
     w = seeded(channels, 6, 3, 3, seed=1)

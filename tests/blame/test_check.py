@@ -124,3 +124,30 @@ def test_a_layer_that_the_file_spells_otherwise_is_compared_all_the_same(
     (finding,) = result.findings
     assert finding.cause is not None, finding.reason
     assert finding.cause.kind == kind and said in finding.cause.sentence
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_cause_that_another_sample_refutes_is_not_named(net: Net, turned: bool) -> None:
+    """Bias and factor off at once: where the picture is dark only the bias shows."""
+    bright = torch.rand(1, 3, 16, 20, generator=torch.Generator().manual_seed(2))
+    samples = [torch.zeros_like(bright), bright]
+
+    def twin(x: np.ndarray) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            first = net.first(torch.from_numpy(x))
+            if x.any():
+                first = first.relu() * 1.37
+            else:
+                first = first.clone()
+                first[:, 2] += 50.0
+            act = nn.functional.gelu(first)
+            return {"output": net.second(act).numpy(), "first": first.numpy(), "act": act.numpy()}
+
+    (one,) = _findings(net, samples[0], twin)
+    assert one.cause is not None and one.cause.kind == "bias"
+    found = twinnet.check(net, samples[::-1] if turned else samples, twin)
+    assert isinstance(found, twinnet.Result)
+    (finding,) = found.findings
+    assert finding.cause is None, finding.cause
+    assert finding.reason is not None and finding.reason.code == "cause.samples"
+    assert "but sample" in str(finding.reason)

@@ -236,9 +236,10 @@ def test_a_fault_in_tables_as_onnx(tmp_path: Path) -> None:
 def test_every_engine_says_whether_it_can_cut() -> None:
     """And the tests above and below hold each to it."""
     able = {name for name in BUILT_IN if find_engine(name).abilities.segment != "no"}
-    # Parts of TFLite files: tests/engines/test_litert_faults.py.
-    assert able == {*_ONNX, "command", "torch", "litert", *(t.partition("?")[0] for t in _TABLES)}
-    assert set(BUILT_IN) - able == {"callable", "executorch", "recording"}
+    # Parts of TFLite files and of ExecuTorch programs: tests/engines/test_litert_faults.py, test_executorch.py.
+    others = {"command", "torch", "litert", "executorch"}
+    assert able == {*_ONNX, *others, *(t.partition("?")[0] for t in _TABLES)}
+    assert set(BUILT_IN) - able == {"callable", "recording"}
 
 
 # -- the fault is not the segment's own ----------------------------------------------------------------------------

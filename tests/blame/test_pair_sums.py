@@ -13,9 +13,10 @@ from onnx import TensorProto, helper
 from torch import nn
 
 import twinnet
+from twinnet.blame import solve
 from twinnet.blame.causes.pair_sums import propose
 from twinnet.blame.problem import Problem
-from twinnet.judge.declared import Kept, KeptWeight
+from twinnet.judge.expectation import Kept, KeptWeight
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing import Transform
 
@@ -59,13 +60,43 @@ def test_what_is_lost_is_what_the_instruction_loses(dtype: str) -> None:
             (kept,),
             None,
             None,
-            data={"x": Transform(scale=(step,), zero=(zero + moved,), dtype=dtype)},
         ),
+        steps={"x": Transform(scale=(step,), zero=(zero + moved,), dtype=dtype)},
     )
     assert not problem.agrees
     channels_last, channels_first = propose(problem)
     assert problem.score(channels_last.change(problem)).named()
     assert not problem.score(channels_first.change(problem)).named()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
+def test_a_network_that_is_quantised_itself(dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(2)
+    zero, step, scale, after = 20, 0.02, rng.uniform(0.01, 0.02, 6), 0.9
+    x, w = rng.integers(150, 256, (9, 16)), rng.integers(-127, 128, (16, 6))
+    w[:, 1] = np.abs(w[:, 1])
+    pairs = (x[:, None, ::2] * w.T[None, :, ::2]) + (x[:, None, 1::2] * w.T[None, :, 1::2])
+    made = (pairs.clip(-32768, 32767).sum(-1) - zero * w.sum(0)) * step * scale
+    moved = 128 if dtype == torch.int8 else 0
+    layers = (
+        Layer("dequantize_linear", ("q", "s", "z"), ("x",)),
+        Layer("dequantize_linear", ("w8", "ws"), ("w",), {"axis": 1}),
+        Layer("matmul", ("x", "w"), ("y",)),
+        Layer("quantize_linear", ("y", "t", "o"), ("r",)),
+    )
+    constants = {
+        "s": torch.tensor(step),
+        "z": torch.tensor(zero - moved, dtype=dtype),
+        "w8": torch.from_numpy(w).to(torch.int8),
+        "ws": torch.from_numpy(scale).float(),
+        "t": torch.tensor(after),
+        "o": torch.tensor(100, dtype=torch.uint8),
+    }
+    got = torch.from_numpy((made / after).round().clip(-100, 155) + 100).to(torch.uint8)
+    problem = Problem(layers, constants, {"q": torch.from_numpy(x - moved).to(dtype)}, "r", got)
+    assert not problem.agrees
+    cause = solve(problem).cause
+    assert cause is not None and cause.fact.code == "steps.pairs", cause
 
 
 def in_16_bits() -> bool:

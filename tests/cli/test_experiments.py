@@ -26,7 +26,7 @@ def test_new_writes_what_was_said(tmp_path):
         "--set", "data.sigma=15.5", "--set", "model.modes=sd", "--set", 'data.benchmarks=["Set12"]',
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "lut train -e" in done.output
+    assert 0 < done.output.index("lut fit -e") < done.output.index("lut train -e")
     config = load(tmp_path / "models" / "a")
     assert (config.model.task, config.model.type, config.model.scale, config.model.modes) == (
         "denoise", "spf", 1, "sd",
@@ -99,3 +99,14 @@ def test_a_wrong_config_names_its_line(tmp_path):
         done = call(verb, "-e", tmp_path / "a")
         assert f"config.toml:{number}: [data] batch_size = 'many'" in str(done.exception), verb
         assert "a whole number from 1" in str(done.exception)
+
+
+def test_eval_says_which_setting_it_wants(tmp_path):
+    folder = tmp_path / "a"
+    assert call("new", folder, "--yes", "--task", "deblur").exit_code == 0
+    assert "[data] bench in" in str(call("eval", "-e", folder).exception)
+    bench = tmp_path / "bench"
+    (bench / "Mine").mkdir(parents=True)
+    assert call("new", tmp_path / "b", "--yes", "--task", "deblur", "--bench", bench).exit_code == 0
+    said = str(call("eval", "-e", tmp_path / "b").exception)
+    assert "GoPro" in said and "has Mine" in said and "[data] benchmarks" in said

@@ -15,7 +15,9 @@ from tests.executorch.nets import small
 from tests.needs import need_engine
 from twinnet.engines._executorch_home import Home
 from twinnet.engines._executorch_made import Lowering, make
+from twinnet.executorch import steps_inside
 from twinnet.job import Job
+from twinnet.judge.tolerance import Tolerance
 from twinnet.network import load_network
 from twinnet.network.pt2 import load_pt2
 from twinnet.result import Result
@@ -108,3 +110,37 @@ def test_a_wrong_step_is_named(
     first = found.findings[0]
     assert first.place.module == module and first.cause is not None
     assert first.cause.fact.code == code, first.cause
+
+
+def test_without_its_etrecord_it_is_not_judged_as_float(maker: Maker, tmp_path: Path) -> None:
+    maker.checked(lambda program: None, tmp_path)
+    net, image = small()
+    one = twinnet.Limits(threads=1)
+    found = twinnet.check(net, image, f"executorch:{tmp_path / 'net.pte'}", limits=one)
+    assert isinstance(found, Result)
+    assert found.verdict == "ERROR" and "values with steps inside XNNPACK" in found.error, found
+    stated = twinnet.check(
+        net, image, f"executorch:{tmp_path / 'net.pte'}", limits=one, tolerance=Tolerance(snr=20)
+    )
+    assert isinstance(stated, Result) and stated.verdict == "PASS" and not stated.findings, stated
+    narrow = twinnet.check(
+        net, image, f"executorch:{tmp_path / 'net.pte'}", limits=one, tolerance=Tolerance(snr=90)
+    )
+    assert isinstance(narrow, Result) and narrow.verdict == "FAIL", narrow
+
+
+def test_steps_are_seen_in_the_file(maker: Maker, tmp_path: Path) -> None:
+    """In XNNPACK's graph, among the operators of portable kernels, and not in a program of floats."""
+    net, image = small()
+    job = Job({"image": image.numpy()})
+    seen = {}
+    for how in (
+        Lowering("xnnpack", "static"),
+        Lowering("none", "static"),
+        Lowering("xnnpack", ""),
+        Lowering("none", ""),
+    ):
+        made = make(load_network((net, (image,))), job.inputs, how, maker.home, job)
+        seen[how.delegate, how.quantize] = steps_inside(made.pte)
+    assert seen["xnnpack", "static"].delegated > 5 and seen["none", "static"].operators
+    assert not seen["xnnpack", ""] and not seen["none", ""]

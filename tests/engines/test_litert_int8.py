@@ -41,18 +41,17 @@ def _checked(edit: TfliteEdit, folder: Path) -> Result:
 
 
 def _wrong_scale(edit: TfliteEdit) -> None:
-    """One channel of a weight has a scale that is half as large again."""
+    """One channel of a weight has a scale that is a tenth larger."""
     steps = edit.tensor(edit.operators("DEPTHWISE_CONV_2D")[0], 1).quantization
     scale = np.array(steps.scale, np.float32)
-    scale[2] *= 1.5
+    scale[2] *= 1.1
     steps.scale = scale
 
 
 def _wrong_zero(edit: TfliteEdit) -> None:
-    """What follows the norm is counted from another zero: large values no longer fit."""
-    op = edit.operators("MUL")[0]
-    steps = edit.output(op).quantization
-    steps.zeroPoint = np.array([100], np.int64)
+    """What the first convolution makes is counted from another zero: large values no longer fit."""
+    steps = edit.output(edit.operators("CONV_2D")[0]).quantization
+    steps.zeroPoint = np.array(steps.zeroPoint, np.int64) + 40
 
 
 def _saturated(edit: TfliteEdit) -> None:
@@ -65,7 +64,7 @@ def _saturated(edit: TfliteEdit) -> None:
 
 @pytest.mark.parametrize(
     ("plant", "module"),
-    [(_wrong_scale, "norm"), (_wrong_zero, ""), (_saturated, "gate.fc2")],
+    [(_wrong_scale, "norm"), (_wrong_zero, "stem.2"), (_saturated, "gate.fc2")],
     ids=["scale", "zero point", "saturated channel"],
 )
 def test_a_wrong_step_is_a_finding(plant: Callable[[TfliteEdit], None], module: str, tmp_path: Path) -> None:

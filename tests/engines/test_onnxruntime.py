@@ -176,7 +176,7 @@ def test_threads_and_config_entries_reach_the_session(file: Path) -> None:
 @pytest.mark.parametrize("level", ["off", "all"])
 def test_times_of_layers_name_the_tensors_they_make(file: Path, level: str) -> None:
     session = _open(file, opt=level)
-    times = session.profile(X, repeats=3)
+    times = session.profile(X, repeats=3).steps
     sites = {s.tensor for s in session.sites}
     convs = [t for t in times if t.op in ("Conv", "FusedConv")]
     assert convs and all(t.tensors and set(t.tensors) <= sites for t in convs), times

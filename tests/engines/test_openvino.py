@@ -148,7 +148,7 @@ def test_a_trace_in_pieces_agrees_with_one_in_one(tmp_path: Path) -> None:
 
 def test_times_of_layers_name_what_was_fused(tmp_path: Path) -> None:
     path = save(_conv_relu(), tmp_path / "net.onnx")
-    times = _open(path, X).profile(X, repeats=3)
+    times = _open(path, X).profile(X, repeats=3).steps
     conv = next(t for t in times if t.op == "Convolution")
     assert conv.tensors == ("c", "r") and conv.kernel
     assert all(t.seconds >= 0 for t in times) and sum(t.seconds for t in times) > 0

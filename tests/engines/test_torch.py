@@ -204,3 +204,17 @@ def test_a_bad_input_is_an_engine_error() -> None:
     session = _open(Inplace())
     with pytest.raises(EngineError, match="torch could not run the network"):
         session.run({"x": np.zeros((4, 5), np.float32)})
+
+
+class _Casts(nn.Module):
+    """Table in float32, and back to whatever the data are in: export notes the dtype it saw at each cast."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(x.shape[-1], dtype=torch.float32).to(x.dtype)
+        return (x.float() * 2).to(x.dtype) + places
+
+
+def test_casts_in_the_code_run_in_another_dtype() -> None:
+    module = nn.Sequential(nn.Linear(8, 8), _Casts()).eval()
+    found = twinnet.check(module, torch.linspace(-1, 1, 16).reshape(2, 8), "torch?dtype=bfloat16")
+    assert found.verdict == "PASS", found

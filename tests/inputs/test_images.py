@@ -167,10 +167,10 @@ def test_unreadable_pictures_are_named(photos):
 
 
 def test_folders_without_pictures(tmp_path):
-    with pytest.raises(UsageError, match=r"holds no images and no arrays \(nothing\)"):
+    with pytest.raises(UsageError, match="is empty"):
         load_inputs(signature(1, 3, 8, 8), [str(tmp_path)])
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(UsageError, match="1 other files"):
+    with pytest.raises(UsageError, match=r"no arrays \(it holds "):
         load_inputs(signature(1, 3, 8, 8), [str(tmp_path)])
 
 

@@ -46,6 +46,8 @@ class _PlantedSession(TappedSession):
         for node in changed.graph.node:
             if node.op_type == self._op and self._do == "refuse":
                 raise EngineError(f"planted has no kernel for {self._op}", stage="compile the network")
+            if node.op_type == self._op and self._do == "mute":
+                raise EngineError("planted failed with status 3", stage="compile the network")
             if node.op_type == self._op and self._do == "change":
                 node.op_type = "Relu"
                 del node.attribute[:]
@@ -58,7 +60,11 @@ class PlantedEngine(Engine):
 
     name: ClassVar[str] = "planted"
     abilities: ClassVar[Abilities] = Abilities(segment="cheap")
-    options: ClassVar[Mapping[str, str]] = {"op": "a kind", "do": "refuse|change", "kernels": "fast|plain"}
+    options: ClassVar[Mapping[str, str]] = {
+        "op": "a kind",
+        "do": "refuse|mute|change",
+        "kernels": "fast|plain",
+    }
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"kernels": "plain"},)
     takes = "onnx"
 
@@ -67,10 +73,18 @@ class PlantedEngine(Engine):
 
     def open(self, network: Any, options: Mapping[str, str], file: str | None, job: Job) -> Session:
         chosen = read_options(
-            self, options, op=str, do=one_of("refuse", "change"), kernels=one_of("fast", "plain")
+            self, options, op=str, do=one_of("refuse", "mute", "change"), kernels=one_of("fast", "plain")
         )
         do = "" if chosen.get("kernels") == "plain" else chosen.get("do", "refuse")
         return _PlantedSession(onnx_artefact(network, file, job), job, chosen.get("op", ""), do)
+
+
+@register
+class ClosedEngine(PlantedEngine):
+    """The same with a converter of its own: nobody sees an ONNX file between the network and the engine."""
+
+    name: ClassVar[str] = "planted-closed"
+    takes = ""
 
 
 class Block(nn.Module):

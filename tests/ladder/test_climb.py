@@ -12,8 +12,13 @@ from torch import nn
 from typer.testing import CliRunner
 
 from tests.ladder.planted import Block, net_with
+from twinnet.checking.options import Options
+from twinnet.cutting import Cut
+from twinnet.engines import parse_spec
 from twinnet.errors import UsageError
 from twinnet.ladder import ladder
+from twinnet.ladder.refused import refusing_modules
+from twinnet.network import load_network
 from twinnet.result import Climb, Rung
 
 X = torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -59,6 +64,20 @@ def test_a_module_that_is_not_exported_is_found() -> None:
     assert found.bad is not None and found.smallest is not None
     assert (found.bad.name, found.smallest.name, found.smallest.kind) == ("2", "2.tail.1", "Branch")
     assert "x.sum() > 0" in found.smallest.error and found.smallest.stage == "export"
+
+
+@pytest.mark.parametrize("engine", ["planted", "planted-closed"])
+def test_a_refusal_without_a_word_is_found_by_opening_parts(engine: str) -> None:
+    found = climbed(net_with(nn.Sigmoid()), f"{engine}?op=Sigmoid&do=mute")
+    assert found.bad is not None and found.smallest is not None
+    assert (found.bad.name, found.smallest.name) == ("2", "2.tail")
+    # Of the rungs only the top, the bad one and the one below it are judged.
+    assert [r.name for r in found.rungs if r.cut == "prefix" and "." not in r.name] == ["4", "2", "1"]
+
+
+def test_a_network_that_cannot_be_cut_tells_nothing() -> None:
+    cut = Cut(load_network((nn.Sigmoid(), (X,))), [{"input": X.numpy()}])
+    assert refusing_modules(cut, parse_spec("planted?op=Sigmoid&do=mute"), Options()) == []
 
 
 def test_a_fault_between_modules_is_named_by_the_rung_after_it() -> None:

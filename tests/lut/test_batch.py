@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from twinnet.errors import MissingExtra, UsageError
 from twinnet.lut.batch import jobs, run_files
 from twinnet.lut.pictures import read_picture
 from twinnet.lut.png import write_png
+from twinnet.lut.saving import Saving
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,8 @@ def test_a_folder_keeps_names(model, tmp_path, colour):
 
 
 def test_alpha_palettes_and_bilevel(model, tmp_path, colour):
-    alpha = np.linspace(0, 255, 11 * 13).reshape(11, 13, 1).astype(np.uint8)
+    # From 1: colours that nobody sees are replaced before the upscaling.
+    alpha = np.linspace(1, 255, 11 * 13).reshape(11, 13, 1).astype(np.uint8)
     Image.fromarray(np.concatenate([colour, alpha], axis=2)).save(tmp_path / "rgba.png")
     run_files(model, tmp_path / "rgba.png", tmp_path / "out.png")
     found = Image.open(tmp_path / "out.png")
@@ -117,22 +120,37 @@ def test_a_strip_never_holds_the_whole_of_a_large_image(model):
     assert max(len(s) for s in strips) <= 2 * 64 and np.array_equal(np.concatenate(strips), model(image))
 
 
-def test_videos(model, tmp_path, colour):
-    try:
-        import av
-    except ImportError:
-        (tmp_path / "a.mp4").write_bytes(b"")
-        with pytest.raises(MissingExtra, match="twinnet\\[video\\]"):
-            run_files(model, tmp_path / "a.mp4", tmp_path / "out")
-        return
-    frames = np.random.default_rng(0).integers(0, 256, (5, 16, 18, 3), np.uint8)
-    with av.open(str(tmp_path / "a.mkv"), "w") as writer:
-        stream = writer.add_stream("ffv1", rate=10)
-        stream.width, stream.height, stream.pix_fmt = 18, 16, "bgr0"
-        for frame in frames:
-            writer.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
-        writer.mux(stream.encode())
-    run_files(model, tmp_path / "a.mkv", tmp_path / "out")
-    with av.open(str(tmp_path / "out" / "a.mkv")) as reader:
-        found = [f.to_ndarray(format="rgb24") for f in reader.decode(video=0)]
-    assert len(found) == 5 and found[0].shape == (32, 36, 3)
+def test_videos_need_an_extra(model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "av", None)
+    (tmp_path / "a.mp4").write_bytes(b"")
+    with pytest.raises(MissingExtra, match="twinnet\\[video\\]"):
+        run_files(model, tmp_path / "a.mp4", tmp_path / "out")
+
+
+def test_nothing_is_overwritten(model, tmp_path, colour):
+    (tmp_path / "in").mkdir()
+    for name in ("a", "b"):
+        Image.fromarray(colour).save(tmp_path / "in" / f"{name}.png")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a.png").write_bytes(b"mine")
+    with pytest.raises(UsageError, match=r"there already\n.*--overwrite"):
+        run_files(model, tmp_path / "in" / "a.png", tmp_path / "out" / "a.png")
+    outcome = run_files(model, tmp_path / "in", tmp_path / "out")
+    assert [p.name for p in outcome.kept] == ["a.png"] and [p.name for p in outcome.written] == ["b.png"]
+    assert (tmp_path / "out" / "a.png").read_bytes() == b"mine"
+    outcome = run_files(model, tmp_path / "in", tmp_path / "out", saving=Saving(overwrite=True))
+    assert len(outcome.written) == 2 and not outcome.kept
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "out" / "a.png")), model(colour))
+
+
+def test_a_model_for_every_file(model, tmp_path, colour):
+    seen = []
+
+    def choose(path):
+        seen.append(path.name)
+        return model
+
+    Image.fromarray(colour).save(tmp_path / "a.png")
+    Image.fromarray(colour).save(tmp_path / "b.jpg")
+    run_files(choose, tmp_path, tmp_path / "out")
+    assert seen == ["a.png", "b.jpg"]

@@ -10,7 +10,8 @@ import pytest
 from tests.lut.zoo import random_net
 from twinnet import lut
 from twinnet.errors import UsageError
-from twinnet.lut.dfc import band_cells, compress_table, infer_band
+from twinnet.lut.band import band_cells
+from twinnet.lut.dfc import compress_table, infer_band
 from twinnet.lut.plan import Table
 
 ROWS = {

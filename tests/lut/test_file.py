@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from safetensors.numpy import save_file
 from tests.lut.zoo import CASES, random_net
 from twinnet import lut
 from twinnet.errors import UsageError
+from twinnet.lut.band import band_index
 from twinnet.lut.file import LutFile, read, write
+from twinnet.lut.plan import Plan
 
 
 @pytest.mark.parametrize(("name", "compressed"), [(n, False) for n in CASES] + [("auto-spf", True)])
@@ -60,7 +63,8 @@ def test_damaged_files_are_refused(tmp_path, parts):
     _refused(tmp_path, arrays, {**metadata, "version": "99"}, "format version 99")
     _refused(tmp_path, arrays, {}, "holds no LUT network")
     _refused(tmp_path, arrays, {**metadata, "plan": "{"}, "damaged")
-    index = arrays[f"{table}.index"].copy()
+    facts = json.loads(metadata["plan"])["tables"][table]
+    index = band_index(facts["nodes"], facts["near"], facts["width"])
     index[0, 0, 0] = 10**6
     _refused(tmp_path, {**arrays, f"{table}.index": index}, metadata, "index does not fit")
     plan = json.loads(metadata["plan"])
@@ -68,7 +72,38 @@ def test_damaged_files_are_refused(tmp_path, parts):
     _refused(tmp_path, arrays, {**metadata, "plan": json.dumps(plan)}, "damaged")
     plan = json.loads(metadata["plan"])
     plan["tables"][table]["nodes"] = -4
-    _refused(tmp_path, arrays, {**metadata, "plan": json.dumps(plan)}, "at least 1 axis")
+    _refused(tmp_path, arrays, {**metadata, "plan": json.dumps(plan)}, "impossible")
+    plan["tables"][table] |= {"nodes": 255, "near": 3}  # 4 G cells, had they to be listed
+    _refused(tmp_path, arrays, {**metadata, "plan": json.dumps(plan)}, "impossible")
+
+
+def test_the_index_of_a_band_is_not_stored_but_read_where_it_is(tmp_path, parts, noise):
+    arrays, metadata = parts
+    assert not [name for name in arrays if name.endswith(".index")]
+    new = read(tmp_path / "good.lut.safetensors")
+    older = tmp_path / "older.lut.safetensors"
+    indices = {
+        f"{name}.index": t.index.astype(np.int32)
+        for name, t in new.plan.tables.items()
+        if t.index is not None
+    }
+    assert indices
+    save_file({**arrays, **indices}, older, metadata)
+    assert lut.diff(read(older).plan, new.plan).same
+    assert np.array_equal(lut.load(older)(noise), lut.load(tmp_path / "good.lut.safetensors")(noise))
+    assert write(read(older), tmp_path / "again.lut.safetensors").stat().st_size < older.stat().st_size
+
+
+def test_a_band_in_another_order_keeps_its_index(tmp_path, noise):
+    content = LutFile.of(random_net("auto-mulut", True))
+    name, table = next((n, t) for n, t in content.plan.tables.items() if t.banded)
+    cells, rest = int(table.index.max()) + 1, table.nodes ** (table.axes - 1 - table.near)
+    values = table.values.reshape(cells, rest, -1)[::-1].reshape(table.values.shape).copy()
+    turned = replace(table, values=values, index=np.where(table.index < 0, -1, cells - 1 - table.index))
+    plan = Plan.build(content.plan.stages, {**content.plan.tables, name: turned})
+    path = write(replace(content, plan=plan), tmp_path / "turned.lut.safetensors")
+    assert np.array_equal(read(path).plan.tables[name].index, turned.index)
+    assert np.array_equal(lut.load(path)(noise), lut.LutModel(content)(noise))
 
 
 @pytest.mark.parametrize("size", [0, 7, 100, 3000])

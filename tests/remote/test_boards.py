@@ -16,7 +16,7 @@ import pytest
 from onnx import helper
 
 import twinnet
-from tests.boards import SshBoard
+from tests.boards import SshBoard, start_board
 from tests.needs import need_engine
 from tests.onnx_edit import make_model, node_of, save, set_attribute
 from twinnet.errors import EngineError, UsageError
@@ -135,6 +135,55 @@ def test_an_engine_shows_on_a_board_what_it_shows_here(
     for tensor in seen:
         np.testing.assert_array_equal(ours.trace(0)[tensor], theirs.trace(0)[tensor])
     assert _left(board) == []
+
+
+def test_a_program_of_executorch_is_lowered_here_and_runs_on_a_board(board: SshBoard, tmp_path: Path) -> None:
+    need_engine("executorch")
+    from tests.executorch.nets import small
+
+    net, image = small()
+    ours = twinnet.record(net, image, out=tmp_path / "here", reference="executorch")
+    theirs = twinnet.record(net, image, out=tmp_path / "there", reference="executorch", on=board.address())
+    assert theirs.side.version == ours.side.version
+    seen = [s.tensor for s in ours.sites if s.tensor in ours.trace(0)]
+    assert len(seen) >= 8 and [s.tensor for s in theirs.sites] == [s.tensor for s in ours.sites]
+    for tensor in seen:
+        np.testing.assert_array_equal(ours.trace(0)[tensor], theirs.trace(0)[tensor])
+    assert _left(board) == []
+
+
+def test_a_board_with_nothing_but_busybox(net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its shell, tar, ls and the rest are small; files, results, stopping and clearing work all the same."""
+    small = start_board(tmp_path / "small", busybox=True)
+    monkeypatch.setenv(CONFIG, str(small.config))
+    try:
+        twinnet.record(str(net), X, out=tmp_path / "here", reference="onnxruntime")
+        twinnet.record(str(net), X, out=tmp_path / "there", reference="onnxruntime", on=small.address())
+        compared = twinnet.compare(tmp_path / "here", tmp_path / "there", network=str(net))
+        assert isinstance(compared, Result) and compared.verdict == "PASS"
+        with Board(board_at(small.address(store=1)).address).kept() as place:
+            for name in ("a", "b"):
+                (tmp_path / name).write_bytes(os.urandom(700_000))
+            place.give([tmp_path / "a", tmp_path / "b"])
+            room = place.room("test")
+            pid = tmp_path / "pid"
+            with pytest.raises(EngineError, match="within the time limit") as raised:
+                words = ["sh", "-c", f"echo $$ >{pid}; sleep 60; echo late"]
+                room.start(words, Task("sh", "sleep", 2.0))
+            assert raised.value.accident == "time"
+            assert _ended(int(pid.read_text()))
+            room.close()
+        assert _left(small) == []
+        assert sum(file.stat().st_size for file in (small.home / "store").iterdir()) <= 1_000_000
+    finally:
+        small.stop()
+
+
+def _ended(pid: int) -> bool:
+    until = time.monotonic() + 5
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    return not Path(f"/proc/{pid}").exists()
 
 
 def test_tables_on_a_board_give_the_integers_of_here(board: SshBoard, tmp_path: Path) -> None:
@@ -314,10 +363,7 @@ def test_a_program_that_takes_too_long_is_stopped_there(board: SshBoard, tmp_pat
         code = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
         with pytest.raises(EngineError, match="within the time limit"):
             room.start([sys.executable, "-c", code], Task("python", "sleep", 2.0))
-        until = time.monotonic() + 5
-        while Path(f"/proc/{pid.read_text()}").exists() and time.monotonic() < until:
-            time.sleep(0.05)
-        assert not Path(f"/proc/{pid.read_text()}").exists()
+        assert _ended(int(pid.read_text()))
         with pytest.raises(EngineError, match="it died of SIGSEGV"):
             room.start(["sh", "-c", "kill -SEGV $$"], Task("sh", "live"))
         with pytest.raises(EngineError, match="no-such-program"):

@@ -201,7 +201,7 @@ def test_fields_stand_in_the_documented_order() -> None:
         "verdict network twin inputs coverage guards evidence failing first_failing findings contributors"
     )
     assert list(data)[:13] == [*documented.split(), "timings", "environment"]
-    assert set(data) == {f.name for f in fields(Result)} - {"seeds"}
+    assert set(data) == {f.name for f in fields(Result)} - {"seeds", "tensors"}
     keys = ["site", "twin_site", "error", "floor", "ratio", "born", "impact", "born_share", "cause"]
     assert list(data["findings"][0])[:9] == keys
     assert set(data["findings"][0]["cause"]) == {

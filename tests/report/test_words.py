@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from twinnet.report.words import next_command
+from twinnet.report.next_steps import next_command
 from twinnet.result import InputsInfo, Result, SideInfo
 
 

@@ -55,6 +55,7 @@ from twinnet.engines import register
 from twinnet.engines.onnxruntime import OnnxRuntimeEngine
 from twinnet.errors import EngineError
 from twinnet.onnx.network import OnnxNetwork
+from twinnet.time_limit import time_up
 
 @register
 class Planted(OnnxRuntimeEngine):
@@ -76,6 +77,8 @@ class Planted(OnnxRuntimeEngine):
             if how == "refuse":
                 what = f"planted could not compile the network: no kernel for {node.op_type}"
                 raise EngineError(what, stage="compile")
+            if how == "wait":
+                raise time_up("planted could not compile the network in time", "compile")
             inner = at + "/right"
             node.output[list(node.output).index(at)] = inner
             model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(1.01), at + "/factor"))

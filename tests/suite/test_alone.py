@@ -94,6 +94,12 @@ def test_accepting(tmp_path: Path) -> None:
     expected = read_expected(file)
     assert [e.kind for e in expected] == ["ERROR:run", "FAIL", "FAIL", "FAIL"]
     assert compared(changed, expected).good and compared(added, expected).good
+    file.write_text("net_layer_Conv_0-* | ERROR:compile or FAIL | depends on the processor\n")
+    assert compared(conv, read_expected(file)).good and compared(changed, read_expected(file)).good
+    assert accept(file, [conv, changed]) == []
+    file.write_text("net_* | FAIL or PASS\n")
+    with pytest.raises(UsageError, match="is not an expected failure"):
+        read_expected(file)
 
 
 def test_groups() -> None:
@@ -121,7 +127,7 @@ time-limit = 600
 engines = [
   "onnxruntime?opt=off",
   "command?chip={chip}&on={hw_type}:vendor.toml",
-  {spec = "iree", name = "fast", models = "big*", layers = false, time-limit = 5},
+  {spec = "iree", name = "fast", models = "big*", layers = false, time-limit = {run = 5, compile = 900}},
 ]
 [tool.twinnet.model."*"]
 samples = 3
@@ -137,7 +143,8 @@ shape = {x = "1x3"}
         "iree-fast",
     ]
     assert config.models == (place / "nets", place / "more")
-    assert [config.limit_of(e.spec) for e in config.engines] == [600, 600, 600, 5]
+    assert [config.limits_of(e.spec).at("run") for e in config.engines] == [600, 600, 600, 5]
+    assert config.limits_of("iree").at("compile the network") == 900
     assert (config.of_model("big1").samples, config.of_model("big1").shape) == (3, {"x": "1x3"})
     assert config.of_model("small").shape == {}
     chosen = read_config(place, engines="iree,torch?dtype=float64", hw_type="x").engines

@@ -112,6 +112,8 @@ def test_python_models(tmp_path: Path) -> None:
     for name in names:
         outcome = run_case(_case(subject, name), subject, tmp_path / "runs" / name)
         assert outcome.verdict == "PASS", (name, outcome)
+        said = (tmp_path / "runs" / name / "result.json").read_text()
+        assert "training_mode" not in said, "the whole module is in eval mode"
     before = subject.content
     (tmp_path / "net_model.py").write_text(CODE.replace("manual_seed(0)", "manual_seed(1)"))
     assert _subject(tmp_path / "net_model.py").content != before

@@ -91,6 +91,7 @@ def test_a_wrong_layer_fails_alone_and_says_what_to_do(pytester: pytest.Pytester
         ["net  planted-at-flat  full FAIL, layers 4 of 5 (1 by identical ones), first bad Reshape_3*"]
     )
     assert "born in" in done.stdout.str()
+    assert done.stdout.str().count(f"twinnet repro {run}") == 1, "a command is said once"
     cut = [folder / run / name for name in ("layer.onnx", "inputs.safetensors")]
     assert all(path.exists() for path in cut)
     for file in ("j.xml", "runs/suite/junit.xml"):
@@ -116,6 +117,28 @@ def test_a_step_that_cannot_run_is_an_error_with_its_step(pytester: pytest.Pytes
     assert "no kernel for MatMul" in case["message"]
     assert len(ET.parse(folder / "j.xml").getroot().findall(".//error")) == 3
     done.stdout.fnmatch_lines(["*2 x planted ERROR:compile: planted could not compile*"])
+
+
+def test_an_error_is_known_the_next_time_unless_it_was_an_accident(pytester: pytest.Pytester) -> None:
+    folder = project(pytester, 'engines = ["planted?at=y&how=refuse", "planted?at=y&how=wait"]')
+    for _ in range(2):
+        _run(pytester, "-k", "full_model").assert_outcomes(errors=2, deselected=10)
+    found = outcomes(folder)
+    refused, late = (found[f"net_full_model-planted-at-y-how-{how}"] for how in ("refuse", "wait"))
+    assert (refused["reused"], refused["accident"]) == (True, "")
+    assert (late["reused"], late["accident"], late["step"]) == (False, "time", "compile")
+
+
+def test_time_limits_by_step(pytester: pytest.Pytester) -> None:
+    folder = project(pytester, 'engines = [{spec = "onnx-reference", time-limit = {run = 0}}]')
+    _run(pytester, "-k", "full_model").assert_outcomes(errors=1, deselected=5)
+    (one,) = outcomes(folder).values()
+    assert (one["verdict"], one["step"], one["accident"]) == ("ERROR", "run", "time")
+    _run(pytester, "-k", "full_model", "--twin-time-limit=run=600,compile=0").assert_outcomes(
+        passed=1, deselected=5
+    )
+    done = _run(pytester, "--twin-time-limit=judge=3")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR and "'judge' is not a step" in done.stderr.str()
 
 
 def test_expected_failures(pytester: pytest.Pytester) -> None:
@@ -180,6 +203,20 @@ def test_models_join_the_tests_of_a_project(pytester: pytest.Pytester) -> None:
     assert len(names(_run(pytester, "--collect-only", "-q"))) == 7
     assert len(names(_run(pytester, "--collect-only", "-q", "tests"))) == 1
     assert len(names(_run(pytester, "--collect-only", "-q", "models/net.onnx"))) == 6
+
+
+def test_a_suite_in_a_part_of_a_repository(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pytest's settings, and so its rootdir, are further up."""
+    (pytester.path / "pyproject.toml").write_text("[tool.pytest.ini_options]\naddopts = '-ra'\n")
+    part = pytester.mkdir("part")
+    write_net(part)
+    (part / "pyproject.toml").write_text("[tool.twinnet]\nengines = ['onnxruntime']\n")
+    assert names(_run(pytester, "--collect-only", "-q")) == []
+    monkeypatch.chdir(part)
+    _run(pytester, "-k", "Relu").assert_outcomes(passed=1, skipped=1, deselected=4)
+    assert len(outcomes(part)) == 2
 
 
 def test_without_a_suite_the_plugin_is_inert(tmp_path: Path) -> None:

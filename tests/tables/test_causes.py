@@ -22,6 +22,7 @@ from twinnet.lut.file import LutFile, write
 from twinnet.lut.grid import Grid
 from twinnet.lut.plan import Plan, Table
 from twinnet.lut.reference import run_reference
+from twinnet.lut.requants import centred
 from twinnet.report.words import also_words
 from twinnet.restore.nets import srlut
 from twinnet.result import Finding, Result
@@ -117,6 +118,28 @@ def test_where_only_stages_are_seen(plans: dict[str, Plan], files: dict[str, str
     assert found.site.tensor == "stage2"
     assert found.cause is not None and "stage2.in_c0.b1" in found.cause.sentence
     assert re.search(planted.wanted, found.cause.sentence)
+
+
+def test_half_way_is_no_excuse_where_only_stages_are_seen(
+    plans: dict[str, Plan], files: dict[str, str]
+) -> None:
+    """A sum in whole numbers that lies half way is rounded one way, however many steps before it are not seen."""
+    planted = ENGINE_FAULTS["rounds half up"](place(plans["mulut-sdy"], 0))
+    assert planted is not None
+    named(planted, findings(files["mulut-sdy"], _foreign(planted, "stages")))
+
+
+def test_another_centre_where_nothing_is_divided_is_said_in_one_way(
+    plans: dict[str, Plan], tmp_path: Path
+) -> None:
+    """Adding 128 instead of 127, and adding 1 before, are the same."""
+    plan = plans["mulut-sdy"]
+    stage = replace(plan.stages[0], requant=centred(1))
+    plan = Plan.build((stage, *plan.stages[1:]), plan.tables)
+    planted = PLAN_FAULTS["wrong centre"](place(plan, 0))
+    assert planted is not None
+    file = str(write(LutFile(plan), tmp_path / "plain.lut.safetensors"))
+    named(planted, findings(file, _foreign(planted, "all")))
 
 
 @pytest.fixture(scope="module")

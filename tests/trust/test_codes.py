@@ -45,11 +45,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     onnx.save(model(), folder / "net.onnx")
     onnx.save(model(1.01), folder / "wrong.onnx")
+    (folder / "models").mkdir()
+    shutil.copy(folder / "net.onnx", folder / "models")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for words in (
             "check net.onnx --twin wrong.onnx --out run -q",
             "record net.onnx --out rec -q",
+            "repro run -o repro -q",
         ):
             patch.setattr(sys, "argv", ["twinnet", *words.split()])
             with pytest.raises(SystemExit):
@@ -122,6 +125,7 @@ WRITERS = [
     "record net.onnx --out rec -q",
     "compare rec rec --out new -q",
     "repro run -o new -q",
+    "repro run -o repro -q",
 ]
 
 
@@ -132,7 +136,7 @@ def test_a_full_disk_is_3_and_nothing_is_lost(place: Path, words: str) -> None:
     assert said.code == 3 and said.plain and "File too large" in said.err, said
     after = {p: p.read_bytes() for p in place.rglob("*") if p.is_file()}
     assert {p: d for p, d in after.items() if p in before} == before
-    assert not [p for p in after if p not in before and p.name in ("result.json", "recording.json")]
+    assert not [p for p in after if p not in before], "nothing new either"
     assert not list(place.rglob(".*")), "nothing half is left"
 
 
@@ -327,7 +331,13 @@ def test_rules_that_are_none_are_2(command: Command, place: Path, rules: str) ->
         "check net.onnx --shape x=1x3x-8x8",
         f"check net.onnx --shape x=1x3x{10**30}x8",
         "check net.onnx --atol nan",
+        "check net.onnx --ulp 1e99",
+        "profile compare run run --limit inf",
+        "profile net.onnx --seed=-5",
+        "ladder net.onnx --seed=-5",
+        "matrix net.onnx --seed=-5",
         f"check net.onnx --threads {10**12}",
+        "suite --models models --engines onnxruntime --report net.onnx/report",
         "repro run --finding=0",
         f"repro run --finding {10**30}",
     ],

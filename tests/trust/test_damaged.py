@@ -14,13 +14,15 @@ from PIL import Image
 from tools.fuzz_readers import READERS, fuzz
 
 from twinnet.errors import UsageError
+from twinnet.executorch.dump import DebugBuffer, TensorAt
 from twinnet.inputs.images import read_image
 from twinnet.lut.npy import read_array
 from twinnet.lut.pictures import read_picture
 from twinnet.network import load_network
 from twinnet.network.sniff import sniff
 
-QUICK = [name for name in READERS if name not in ("pt2", "run folder", "recording")]
+SLOW = ("pt2", "run folder", "recording", "profile", "bundle", "bundle members", "debug buffer")
+QUICK = [name for name in READERS if name not in SLOW]
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -88,3 +90,19 @@ def test_a_tiff_without_a_size(tmp_path: Path) -> None:
     path.write_bytes(data[:at] + b"\xff\xff" + data[at + 2 :])
     with pytest.raises(UsageError):
         read_picture(path)
+
+
+def test_an_empty_tensor_that_is_too_large(tmp_path: Path) -> None:
+    (tmp_path / "buffer.bin").write_bytes(bytes(64))
+    buffer = DebugBuffer(tmp_path / "buffer.bin")
+    assert buffer.array(TensorAt(6, (0, 3), (), 0)).shape == (0, 3)
+    with pytest.raises(UsageError, match="impossible shape"):
+        buffer.array(TensorAt(6, (0, 1 << 62), (), 0))
+
+
+def test_a_video_of_no_known_format(tmp_path: Path) -> None:
+    READERS["video"].make(tmp_path)
+    path = tmp_path / "x.mkv"
+    path.write_bytes(path.read_bytes().replace(b"V_FFV1", b"V_ZZZ1"))
+    with pytest.raises(UsageError, match="does not know"):
+        READERS["video"].read(path)

@@ -122,6 +122,8 @@ _CLASSES, _SHARES = torch.arange(40) % 50, (torch.arange(2000) % 7 / 6).reshape(
     ("function", "inputs"),
     [
         (F.logsigmoid, (_noise(4, 500),)),
+        # Next to 0, where a logarithm of a number near 1 has few digits of its own.
+        (F.logsigmoid, (_noise(2, 16, scale=30).abs(),)),
         (F.cross_entropy, (_noise(40, 50, scale=12), _CLASSES)),
         (lambda x, t: F.cross_entropy(x, t, reduction="none"), (_noise(40, 50, scale=4), _CLASSES)),
         (F.binary_cross_entropy_with_logits, (_noise(40, 50), _SHARES)),
@@ -134,7 +136,16 @@ _CLASSES, _SHARES = torch.arange(40) % 50, (torch.arange(2000) % 7 / 6).reshape(
         (lambda x: torch.view_as_real(torch.fft.fft(x)), (_noise(4, 7),)),
         (lambda x: torch.fft.rfft(x).abs(), (_noise(4, 128),)),
     ],
-    ids=["logsigmoid", "cross entropy", "cross entropies", "bce", "bce weighted", "fft 7", "rfft 128"],
+    ids=[
+        "logsigmoid",
+        "near 0",
+        "cross entropy",
+        "cross entropies",
+        "bce",
+        "bce weighted",
+        "fft 7",
+        "rfft 128",
+    ],
 )
 def test_a_right_twin_passes(function: Any, inputs: tuple[torch.Tensor, ...], twin: str) -> None:
     found = twinnet.check(Call(function), inputs, twin=twin, keep="none")
@@ -201,6 +212,10 @@ def test_the_edge_of_a_remainder_is_named() -> None:
         return a - b * torch.floor((a.double() * 1.0000001 / b.double()).float())
 
     assert "multiple of the divisor" in _wrong(torch.remainder, (x, by), other)
+    wrong = lambda a, b: torch.remainder(a, b) + 3 * (a == 8)  # noqa: E731
+    whole = torch.arange(60.0).reshape(4, 15)
+    said = _wrong(torch.remainder, (whole, torch.tensor(4.0)), wrong)
+    assert "multiple of the divisor" not in said, "of whole numbers nothing is rounded"
 
 
 def test_a_masked_row_is_named() -> None:
@@ -466,3 +481,15 @@ def test_how_weights_are_related_is_said(what: Any, said: str, tmp_path: Path) -
     assert isinstance(found, twinnet.Result)
     causes = [f.cause.sentence for f in found.findings if f.cause]
     assert len(causes) == 1 and said in causes[0], str(found)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(2, 8), (8, 2)])
+def test_heads_whose_number_and_width_change_places(ours: int, theirs: int, tmp_path: Path) -> None:
+    """Their shapes are each other's transpose, their numbers are not."""
+    net, twin, x = Attends(), Attends(), _noise(1, 10, 16)
+    net.heads, twin.heads = ours, theirs
+    model = onnx_artefact(TorchNetwork(twin, example=x), None, Job({"x": x.numpy()})).model
+    found = twinnet.check(net, x, twin=str(save(model, tmp_path / "twin.onnx")), keep="none")
+    assert isinstance(found, twinnet.Result)
+    causes = [f.cause.sentence for f in found.findings if f.cause]
+    assert causes == [f"the twin's attention has {theirs} heads where the network's has {ours}"], str(found)

@@ -20,8 +20,8 @@ import twinnet
 from twinnet.cli.main import app
 from twinnet.engines.spec import file_name
 from twinnet.report.json_file import load_result
+from twinnet.report.next_steps import next_command
 from twinnet.report.quoting import command, docstring, screen
-from twinnet.report.words import next_command
 
 NAMES = [
     '"""; import os; os.system("touch PWNED") #',

@@ -48,6 +48,15 @@ def test_synthetic_samples_reach_both_sides_of_every_bound() -> None:
     assert "stretched" in found.inputs.description
 
 
+def test_numbers_that_the_network_was_not_made_for_are_left_out() -> None:
+    class Indexed(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.arange(16.0)[(x * 15).long()] + x.clamp(-3, 3)
+
+    found = checked(Indexed(), None, function(Indexed()), shapes={"x": (1, 3, 8, 8)})
+    assert found.verdict == "PASS", found.error
+
+
 def test_what_given_data_does_not_reach_is_said() -> None:
     net = Clipped().eval()
     found = checked(net, picture(1), function(net))

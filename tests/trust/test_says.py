@@ -77,6 +77,13 @@ def test_a_repro_of_an_int8_fault_shows_it_and_passes_when_it_is_repaired(
         assert exit_code == 0, said
 
 
+def test_steps_that_are_far_too_large_need_no_repro(narrow: Files, tmp_path: Path) -> None:
+    file = edited(narrow.int8, tmp_path / "twin.onnx", relu_1_scale=lambda a: a * 16)
+    checked(narrow, file, tmp_path / "run")
+    with pytest.raises(UsageError, match="steps that are far too large"):
+        twinnet.repro(tmp_path / "run", tmp_path / "repro")
+
+
 # -- baselines ---------------------------------------------------------------------------------------------------------
 
 
@@ -245,3 +252,51 @@ def test_a_softmax_quantised_by_the_book_passes(tmp_path: Path, per_channel: boo
     image = {"image": x.numpy()}
     found = twinnet.check(str(tmp_path / "network.onnx"), image, f"onnxruntime:{tmp_path / 'int8.onnx'}")
     assert found.verdict == "PASS", repr(found)
+
+
+class Integer(nn.Module):
+    """What ONNX Runtime has integer operators for: convolution, pooling, a gate, a sum, parts, a product, a softmax."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.stem, self.gate = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 1)
+        self.other, self.last = nn.Conv2d(8, 8, 3, padding=1), nn.Linear(16, 10)
+        self.eval()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = nn.functional.max_pool2d(self.stem(x).relu(), 2)
+        x = x * self.gate(x).sigmoid()
+        x = torch.cat([x, x + self.other(x).clamp(0, 6)], 1)
+        return self.last(x.mean((2, 3))).softmax(1)
+
+
+QOPERATOR = "onnxruntime?quantize=static&format=qoperator&reduce_range=1"
+
+
+def test_integer_operators_made_by_the_book_pass_and_a_fault_in_one_is_found(tmp_path: Path) -> None:
+    from twinnet.engines import find_engine
+    from twinnet.engines.onnx_session import TappedSession
+    from twinnet.job import Job
+    from twinnet.network import load_network
+
+    x = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(3))
+    export(Integer(), x, tmp_path / "network.onnx")
+    image = {"image": x.numpy()}
+    found = twinnet.check(str(tmp_path / "network.onnx"), image, QOPERATOR)
+    assert isinstance(found, Result) and found.verdict == "PASS", repr(found)
+    options = {"quantize": "static", "format": "qoperator", "reduce_range": "1"}
+    session = find_engine("onnxruntime").open(
+        load_network(str(tmp_path / "network.onnx")), options, None, Job(image)
+    )
+    kinds = {layer.op for layer in session.graph() or ()}
+    assert {"QLinearConv", "QLinearMul", "QLinearSigmoid", "QLinearConcat", "QLinearSoftmax"} <= kinds
+    assert isinstance(session, TappedSession)
+    model = session.artefact.network.complete()
+    node = [n for n in model.graph.node if n.op_type == "QLinearConv"][2]
+    scale = next(t for t in model.graph.initializer if t.name == node.input[4])
+    scale.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(scale) * 2, scale.name))
+    onnx.save(model, str(tmp_path / "wrong.onnx"))
+    wrong = twinnet.check(str(tmp_path / "network.onnx"), image, f"onnxruntime:{tmp_path / 'wrong.onnx'}")
+    assert isinstance(wrong, Result)
+    assert [f.site.tensor for f in wrong.findings] == ["clamp"], repr(wrong)

@@ -23,10 +23,10 @@ def board_table(
 ) -> list[list[str]]:
     """Header and rows: some metrics on every test set, and what it costs; all kinds of candidates, or some."""
     sets = list(board["benchmarks"])
-    unit = (board["unit"] or "").partition(",")[0]
+    unit = (board["unit"] or "").partition(" ")[0]
     columns = [(bench, metric) for bench in sets for metric in metrics]
     names = [bench if len(metrics) == 1 else f"{bench} {metric}" for bench, metric in columns]
-    header = ["", *(["bytes", "lookups, parameters", f"time / {unit}"] if costs else []), *names]
+    header = ["", *(["bytes on disk", "lookups, parameters", f"time / {unit}"] if costs else []), *names]
     body = []
     for row in board["rows"]:
         if kinds and row["kind"] not in kinds:

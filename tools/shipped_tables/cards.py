@@ -18,20 +18,22 @@ _FAILS = {
     "denoise": "Made for Gaussian noise of this strength on gray or single planes, rounded to 8 bit: weaker noise is "
     "smoothed too much, stronger noise stays in part, and noise that is not independent from pixel to pixel stays. "
     "Colour images are denoised plane by plane, which a model that sees all planes at once would do better.",
-    "deblock": "Made for the luma of JPEGs of this quality. The tables do not know where the blocks are: cropped JPEGs "
-    "are restored as well, but what looks like an edge of a block is smoothed wherever it is. Much better JPEGs lose "
-    "detail, worse ones keep some of their blocks.",
+    "deblock": "Made for JPEGs of this quality, plane by plane. The tables do not know where the blocks are: cropped "
+    "JPEGs are restored as well, but what looks like an edge of a block is smoothed wherever it is. Much better JPEGs "
+    "lose detail, worse ones keep some of their blocks.",
 }
 
 
-def card(log: dict[str, Any], board: dict[str, Any], cases: list[dict[str, Any]]) -> str:
-    """The card as markdown, from the log of the fit, the board of its task and the cases that were measured."""
+def card(log: dict[str, Any], board: dict[str, Any], facts: dict[str, Any]) -> str:
+    """The card as markdown, from the log of the fit, the board of its task and what was measured of the tables."""
+    cases = facts["cases"]
     name, task = log["name"], log["name"].partition("-")[0]
     own = next(row for row in board["rows"] if row["name"] == name)
     lines = [
         f"# {name}",
         "",
-        f"Lookup tables of int8, {log['bytes']:,} bytes, {log['lookups']} lookups per input pixel and plane. "
+        f"Lookup tables of int8, {facts['disk']:,} bytes on disk ({log['bytes']:,} of them entries), "
+        f"{log['lookups']} lookups per input pixel and plane. "
         "Fitted by least squares, stage by stage, without a network"
         + (", then all stages tuned together." if log.get("tuning") else "."),
         "",
@@ -40,7 +42,7 @@ def card(log: dict[str, Any], board: dict[str, Any], cases: list[dict[str, Any]]
         f"- training data: {'; '.join(TERMS)}",
         "- seeds: degradations are drawn with the number of each image, crops for tuning with 0; a fit is not random",
         "- selection: validation part of CID22 (21 images, CC BY-SA 4.0); no test set was used for it",
-        f"- held-out images, all planes: {log['validation_psnr']:.2f} dB; without tables "
+        f"- held-out images, all planes, as fitted: {log['validation_psnr']:.2f} dB; without tables "
         f"{log['validation_plain']:.2f} dB",
         "- terms of the tables: CC BY-SA 4.0, with attribution to Cloudinary (CID22)",
         "- log of the fit: `log.json` beside this card; scores of all models: "
@@ -57,6 +59,7 @@ def card(log: dict[str, Any], board: dict[str, Any], cases: list[dict[str, Any]]
     ]
     for metric in by_metric(board):
         lines += [f"**{metric}**", "", *markdown(board_table(board, [metric], costs=metric == "PSNR")), ""]
+    lines += ["## Flat areas", "", _flat(facts["flatness"]), ""]
     lines += ["## Speed", "", *_speed(own, board), "", "## Known failures", "", _FAILS[task], ""]
     lines += _worst(own, board)
     if cases:
@@ -100,22 +103,42 @@ def _recipe(log: dict[str, Any]) -> list[str]:
         words = ", ".join(f"{key} {value}" for key, value in log["tuning"].items())
         gain = log["validation_psnr"] - log["validation_fitted"]
         lines += ["", f"Tuned together with Adam ({words}): {gain:+.3f} dB on the held-out images."]
+    if "finishing" in log:
+        lines += ["", *_finishing(log["finishing"])]
     return lines
+
+
+def _finishing(steps: dict[str, str]) -> list[str]:
+    words = []
+    if "range" in steps:
+        words.append(
+            "Fitted to luma of 16..235; then read at other places and scaled, so that they work on 0..255 "
+            "(`twinnet.lut.ranges`)."
+        )
+    words.append(
+        "Diagonals corrected so that flat areas stay flat"
+        + (", in every stage" if steps["flat"] == "every stage" else ", from end to end")
+        + " (`twinnet.lut.flat`)."
+    )
+    return [" ".join(words)]
+
+
+def _flat(found: dict[str, Any]) -> str:
+    """What happens to areas of one grey."""
+    if found["exact"] == 256:
+        return "All 256 greys stay as they are, in every phase: run one by one."
+    return (
+        f"Areas of one grey stay even, run one by one: {found['exact']} of 256 greys stay as they are, the others "
+        f"move by {found['moved']} level. Black stays {found['black']}, white {found['white']}."
+    )
 
 
 def _speed(own: dict[str, Any], board: dict[str, Any]) -> list[str]:
     if own["ratio"] is None:
         return ["Not measured."]
-    known = {row["name"]: row["ratio"] for row in board["rows"] if row["ratio"]}
-    beside = [
-        f"{ratio(own['ratio'] / known[name])} times {name}"
-        for name in (board["unit"], "MuLUT sdy x2", "SR-LUT S", "non-local means")
-        for name in [next((n for n in known if n.startswith(name)), "")]
-        if name
-    ]
     return [
-        f"Running time in twinnet's engine: {', '.join(beside)}. One image of 768 x 512, one thread, CPU time, all in "
-        "one run."
+        f"{ratio(own['ratio'])} times MuLUT: the time to make an image of 768 x 512, over that of MuLUT's x4 tables "
+        "(sdy, two stages) to make one of that size, in the same engine and the same run, one thread, CPU time."
     ]
 
 

@@ -13,7 +13,7 @@ from twinnet.errors import TwinnetError
 from twinnet.restore.candidates import Candidate, compared, unable
 from twinnet.restore.tasks import Task
 
-__all__ = ["COMPETITORS", "Competitor", "competitors"]
+__all__ = ["COMPETITORS", "UNIT", "Competitor", "competitors"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Competitor:
 
 
 _ALL = (2, 3, 4)
+UNIT = "MuLUT sdy x2"
+"""Whose running time all others are divided by: its x4 tables make an image of the same size."""
 COMPETITORS: tuple[Competitor, ...] = (
     Competitor("SR-LUT S", "published", "lut-data/SR-LUT/Model_S_x{scale}_4bit_int8.npy", _ALL, "no licence"),
     Competitor("SR-LUT F", "published", "lut-data/SR-LUT/Model_F_x4_4bit_int8.npy", terms="no licence"),
@@ -36,7 +38,10 @@ COMPETITORS: tuple[Competitor, ...] = (
     Competitor("MuLUT sdy x2", "published", "lut-data/MuLUT/sr_x2sdy", terms="MIT"),
     Competitor("MuLUT sdy x2, DFC, not fine-tuned", "published", "lut-golden/mulut_dfc_xyzt2i5", terms="MIT"),
     Competitor(
-        "SPF-LUT + DFC", "published", "", terms="no tables were published; its paper states 31.05 dB on Set5"
+        "SPF-LUT + DFC",
+        "published",
+        "",
+        terms="its tables were published on a drive that is not part of this data; its paper states 31.05 dB on Set5",
     ),
     Competitor("AutoLUT", "published", "", terms="no tables were published"),
     Competitor(

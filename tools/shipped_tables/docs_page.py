@@ -45,7 +45,20 @@ def rendered(text: str, scores: dict[str, Any]) -> str:
 
 def _overview(scores: dict[str, Any]) -> list[list[str]]:
     """All of ours: size, lookups, time, fit, and the gain over doing nothing on the first test sets."""
-    rows = [["tables", "bytes", "lookups", "time", "fit, s of CPU", "first test set", "dB", "gain over"]]
+    flat = ("exact", "1 level")
+    rows = [
+        [
+            "tables",
+            "bytes on disk",
+            "lookups",
+            "time",
+            "flat areas",
+            "fit, s of CPU",
+            "test set",
+            "dB",
+            "gain over",
+        ]
+    ]
     for data in scores["boards"].values():
         plain = data["rows"][0]
         bench = next(iter(data["benchmarks"]))
@@ -54,9 +67,10 @@ def _overview(scores: dict[str, Any]) -> list[list[str]]:
                 continue
             score = row["scores"][bench]["PSNR"]
             gain = score - plain["scores"][bench]["PSNR"]
-            unit = (data["unit"] or "").partition(",")[0]
+            unit = (data["unit"] or "").partition(" ")[0]
             rows.append(
                 [f"`{row['name']}`", f"{row['bytes']:,}", str(row["lookups"]), f"{ratio(row['ratio'])} x {unit}",
+                 flat[scores["models"][row["name"]]["flatness"]["moved"]],
                  f"{scores['models'][row['name']]['cpu_seconds']:.0f}", bench, f"{score:.2f}",
                  f"{plain['name']} {gain:+.2f}"]
             )  # fmt: skip

@@ -11,17 +11,21 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tools.shipped_tables.docs_page import PAGE
-from tools.shipped_tables.recipes import RECIPES, settings
+from tools.shipped_tables.recipes import RECIPES, finishing, settings
 from tools.shipped_tables.refresh import SCORES, refresh
 from twinnet import models
 from twinnet.errors import TwinnetError, UsageError
+from twinnet.lut.file import LutFile, read, write
+from twinnet.lut.flat import flattened
+from twinnet.lut.ranges import full_range
 
-__all__ = ["build", "is_made", "main"]
+__all__ = ["build", "finished", "is_made", "main"]
 
 HERE = Path(models.__file__).parent
 """Where the models are."""
@@ -33,12 +37,20 @@ def is_made(name: str) -> bool:
     if not (target.is_file() and log.is_file()):
         return False
     before = json.loads(log.read_text())
-    return {key: before.get(key) for key in ("recipe", "tuning")} == _recipe(settings(name, ""))
+    wanted = {**_recipe(settings(name, "")), "finishing": finishing(name)}
+    return {key: before.get(key) for key in wanted} == wanted
 
 
 def _recipe(values: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """What a log keeps of the settings, as JSON gives them back."""
     return json.loads(json.dumps({"recipe": values["fit"], "tuning": values.get("finetune_lut")}))
+
+
+def finished(content: LutFile, steps: Mapping[str, str]) -> LutFile:
+    """Tables as they ship: for pictures of 0..255, whose flat areas stay flat."""
+    plan = full_range(content.plan) if "range" in steps else content.plan
+    plan = flattened(plan, whole=steps["flat"] == "end to end")
+    return replace(content, plan=plan, notes=(*content.notes, *(f"{k}: {v}" for k, v in steps.items())))
 
 
 def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bool = False) -> Path:
@@ -68,9 +80,11 @@ def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bo
         path = finetune(folder, quiet=quiet)
         psnr, _ = held_out(folder, path)
         seconds, cpu = seconds + time.perf_counter() - began[0], cpu + time.process_time() - began[1]
+    content = finished(read(path), finishing(name))
     facts = {
         "name": name,
         **_recipe(values),
+        "finishing": finishing(name),
         "seconds": round(seconds, 1),
         "cpu_seconds": round(cpu, 1),
         "bytes": done.result.nbytes,
@@ -86,7 +100,7 @@ def build(name: str, images: Path, work: Path, *, force: bool = False, quiet: bo
         "environment": environment(),
     }  # fmt: skip
     target.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write(target, path.read_bytes())
+    write(content, target)
     atomic_write(log, json.dumps(facts, indent=1).encode())
     return target
 

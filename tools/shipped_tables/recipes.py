@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["RECIPES", "TERMS", "settings"]
+__all__ = ["RECIPES", "TERMS", "finishing", "settings"]
 
 Values = dict[str, dict[str, Any]]
 
@@ -103,10 +103,23 @@ RECIPES: dict[str, Values] = {
     "sr-x3-fast": {"fit": _own(_stage("P1+P2", 3), shares=[0.02, 0.1, 0.2, 0.4], half=False)},
     **{f"denoise-{sigma}": _restored(5, 0, sigma=float(sigma)) for sigma in (25, 15, 50)},
     **{f"deblock-{quality}": _restored(4, 2, quality=quality) for quality in (20, 10, 40)},
-    "sr-x2-best": _sr(600, _stage("P1+P2+P3+P4", 2, band=3), *[_stage(_FIVE, 2, 2, band=3)] * 2, **_FEWER),
     "sr-x3-best": _sr(600, _stage("P1+P2+P3+P4", 3, band=3), *[_stage(_THREE, 3, 3, band=3)] * 2, **_FEWER),
 }
 """By name, in the order in which they are made."""
+
+
+_WHOLE = ("sr-x4-best", "sr-x2-fast", "denoise-15")
+"""Models whose flat areas are kept from end to end: keeping them in every stage cost more than 0.01 dB."""
+
+
+def finishing(name: str) -> dict[str, str]:
+    """What is done to the tables of a model after fitting and tuning.
+
+    >>> finishing("deblock-20")
+    {'flat': 'every stage', 'range': '16..235 to 0..255'}
+    """
+    flat = {"flat": "end to end" if name in _WHOLE else "every stage"}
+    return flat | ({"range": "16..235 to 0..255"} if name.startswith("deblock") else {})
 
 
 def settings(name: str, images: str) -> Values:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from tools.shipped_tables.recipes import RECIPES
 from tools.shipped_tables.unusual_inputs import cases, measured
 from twinnet.errors import UsageError
 from twinnet.files import atomic_write
+from twinnet.lut.file import read
+from twinnet.lut.flat import flatness
 from twinnet.models import available
 from twinnet.models.evaluate import board_of, task_of_board
 from twinnet.progress import progress
@@ -73,12 +76,14 @@ def _model(
 ) -> dict[str, Any]:
     log = json.loads((here / name / "log.json").read_text())
     key = next(row["key"] for row in board["rows"] if row["name"] == name)
+    path = here / name / f"{name}.lut.safetensors"
     facts = {k: log[k] for k in ("bytes", "lookups", "seconds", "cpu_seconds")}
+    facts |= {"disk": path.stat().st_size, "flatness": asdict(flatness(read(path).plan)), "key": key}
     if kept is not None and kept["key"] == key:
-        return {**facts, "key": key, "cases": kept["cases"]}
+        return {**facts, "cases": kept["cases"]}
     task = task_of_board(board_of(name))
-    model = tables_candidate(here / name / f"{name}.lut.safetensors", name, task)
-    return {**facts, "key": key, "cases": measured(task, model, cases(task, data))}
+    model = tables_candidate(path, name, task)
+    return {**facts, "cases": measured(task, model, cases(task, data))}
 
 
 def _sort(scores: dict[str, Any], order: Sequence[str]) -> None:
@@ -92,5 +97,5 @@ def write_cards(here: Path, scores: dict[str, Any], names: Sequence[str]) -> Non
     """The cards of some models, from their logs and `scores.json`."""
     for name in names:
         log = json.loads((here / name / "log.json").read_text())
-        text = card(log, scores["boards"][board_of(name)], scores["models"][name]["cases"])
+        text = card(log, scores["boards"][board_of(name)], scores["models"][name])
         atomic_write(here / name / "card.md", text.encode())

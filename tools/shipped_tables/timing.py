@@ -1,7 +1,8 @@
-"""Running times as ratios: every candidate of a board on one image, round after round, each beside the same unit.
+"""Running times as ratios: every candidate of a board makes one image, round after round, each beside the same unit.
 
-Clocks of shared machines change from second to second. So the unit (OpenCV's cubic resampling, or its bilateral
-filter) is timed right before each candidate, in CPU time on one thread, and the median of the ratios counts.
+Clocks of shared machines change from second to second, and OpenCV's filters change with them in another way than table
+lookups do. So the unit is a table network that everybody has, MuLUT, run in the same engine right before each
+candidate, in CPU time on one thread, and the median of the ratios counts.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
+from tools.shipped_tables.competitors import UNIT, competitors
 from twinnet.errors import TwinnetError
 from twinnet.restore.candidates import Candidate
 from twinnet.restore.tasks import Task
+from twinnet.restore.tasks.sr import SuperResolution
 
 __all__ = ["frame", "ratios"]
 
@@ -41,10 +44,14 @@ def ratios(
     data: Path,
     watch: Callable[[str, float], None] | None = None,
 ) -> dict[str, float]:
-    """By name, running time over that of the candidate marked as the unit; nothing if there is none."""
-    unit = next((model for model in models if model.unit and not model.why_not), None)
-    if unit is None:
+    """By name, the time to make one image over that of `UNIT` to make one of the same size; nothing without it."""
+    found_unit = next(
+        (c for other, _, c in competitors(SuperResolution(4), data) if other.name == UNIT), None
+    )
+    if found_unit is None or found_unit.why_not:
         return {}
+    unit_image = frame(SuperResolution(4), data)
+    unit = lambda: found_unit.restore(unit_image)  # noqa: E731
     image = frame(task, data)
     found = {}
     for number, model in enumerate(models):
@@ -52,27 +59,29 @@ def ratios(
             watch(f"speed: {model.name}", number / len(models))
         if model.why_not:
             continue
+        if model.name == UNIT:
+            found[model.name] = 1.0
+            continue
         try:
             model.restore(image)
-            found[model.name] = round(_ratio(unit, model, image), 3)
+            found[model.name] = round(_ratio(unit, lambda model=model: model.restore(image)), 3)
         except TwinnetError:
             continue  # its row says why: it failed on the images, too
-    found[unit.name] = 1.0
     return found
 
 
-def _ratio(unit: Candidate, model: Candidate, image: np.ndarray) -> float:
+def _ratio(unit: Callable[[], object], run: Callable[[], object]) -> float:
     took: list[float] = []
     total = 0.0
     while len(took) < ROUNDS and (len(took) < 3 or total < PATIENCE):
-        base = min(_seconds(unit, image) for _ in range(5))
-        seconds = _seconds(model, image)
+        base = min(_seconds(unit) for _ in range(3))
+        seconds = _seconds(run)
         total += seconds
         took.append(seconds / base)
     return statistics.median(took)
 
 
-def _seconds(model: Candidate, image: np.ndarray) -> float:
+def _seconds(run: Callable[[], object]) -> float:
     began = time.process_time()
-    model.restore(image)
+    run()
     return time.process_time() - began

@@ -22,7 +22,7 @@ from twinnet.restore.tasks import Image, Task, pixels
 from twinnet.restore.tasks.deblock import Deblock
 from twinnet.restore.tasks.denoise import Denoise
 
-__all__ = ["Case", "cases", "measured", "page_of_text"]
+__all__ = ["Case", "cases", "gradient", "measured", "page_of_text"]
 
 Pair = tuple[np.ndarray, np.ndarray]
 """A bad image and the good one."""
@@ -38,7 +38,7 @@ class Case:
 
 def measured(task: Task, model: Candidate, found: Sequence[Case]) -> list[dict[str, Any]]:
     """PSNR of a model and of doing nothing, in dB, for every case."""
-    metric = partial(psnr_y, shave=task.scale) if task.scale > 1 else psnr
+    metric = partial(psnr_y, shave=task.scale) if task.scale > 1 else psnr  # of luma, or of all planes
     rows = []
     for case in found:
         ours = [metric(model.restore(low), good) for low, good in case.pairs]
@@ -61,13 +61,52 @@ def cases(task: Task, data: Path) -> list[Case]:
         return []
     make = {"sr": _enlarging, "denoise": _denoising, "deblock": _deblocking}[task.name]
     found = [Case(what, [bad(good) for good in images]) for what, bad in make(task)]
-    text = task.target(page_of_text(task.scale))
-    found.append(Case("rendered text", [(task.low(text, _random()), text)]))
-    photos = _test_images(task, data, "Kodak24")[:6] if task.scale == 1 else []
+    for what, tones in (
+        ("full range: tones stretched to 0..255", _stretched),
+        ("studio range: 16..235", _studio),
+    ):
+        found.append(Case(what, [_made(task, tones(image)) for image in images]))
+    text = page_of_text(task.scale)
+    found.append(Case("rendered text", [_made(task, text if task.scale > 1 else text[..., 0])]))
+    found.append(Case("smooth gradients", [_made(task, gradient())]))
+    photos = [_stretched(photo) for photo in _test_images(task, data, "Kodak24")[:6]]
     if photos:
-        what = f"colour photographs ({len(photos)} of Kodak24)"
-        found.append(Case(what, [_colour(task, photo) for photo in photos]))
+        found.append(
+            Case("colour photographs, full range (6 of Kodak24)", [_made(task, photo) for photo in photos])
+        )
+    others = {"sr": ("Set12", "LIVE1"), "denoise": ("classic5", "LIVE1"), "deblock": ("Set12", "BSD68")}
+    for name in others[task.name]:
+        more = _test_images(task, data, name)[:24]
+        if more:
+            what = f"held out: {len(more)} images of {name}"
+            found.append(Case(what, [task.degrade(image) for image in more]))
     return found
+
+
+def _made(task: Task, good: np.ndarray) -> Pair:
+    """A picture degraded as people meet it: a colour JPEG is a colour JPEG, noise is rounded to 8 bits."""
+    if isinstance(task, Denoise):
+        return _noisy(good, task.sigma), good
+    if isinstance(task, Deblock):
+        return _jpeg(good, task.quality), good
+    good = modcrop(good, task.scale)
+    return shrink(good, task.scale), good
+
+
+def _stretched(image: np.ndarray) -> np.ndarray:
+    """One pixel in two hundred black, as many white."""
+    low, high = np.percentile(image, (0.5, 99.5))
+    return pixels((image - low) * (255 / max(high - low, 1)))
+
+
+def _studio(image: np.ndarray) -> np.ndarray:
+    return pixels(16 + _stretched(image) * (219 / 255))
+
+
+def gradient() -> np.ndarray:
+    """A sky: tones that change by less than a level from pixel to pixel, from black to white, gray."""
+    rows, columns = np.mgrid[:256, :384]
+    return pixels(255 * (0.5 - 0.5 * np.cos(np.pi * (rows / 255 * 0.6 + columns / 383 * 0.4))))
 
 
 def _test_images(task: Task, data: Path, name: str) -> list[np.ndarray]:
@@ -173,6 +212,7 @@ def _deblocking(task: Task) -> Iterator[tuple[str, Bad]]:
     assert isinstance(task, Deblock)
     for quality in (task.quality // 2, min(task.quality * 2, 90)):
         yield f"JPEG quality {quality}", lambda good, q=quality: (_jpeg(good, q), good)
+    yield "noise of sigma 10 before compression", lambda good: (_jpeg(_noisy(good, 10), task.quality), good)
     yield "JPEG quality 95", lambda good: (_jpeg(good, 95), good)
 
     def shifted(good: np.ndarray) -> Pair:
@@ -180,10 +220,3 @@ def _deblocking(task: Task) -> Iterator[tuple[str, Bad]]:
 
     yield "blocks elsewhere: 4 rows and columns cut off after compression", shifted
     yield "compressed twice", lambda good: (_jpeg(_jpeg(good, task.quality), task.quality), good)
-
-
-def _colour(task: Task, good: np.ndarray) -> Pair:
-    if isinstance(task, Denoise):
-        return _noisy(good, task.sigma), good
-    assert isinstance(task, Deblock)
-    return _jpeg(good, task.quality), good

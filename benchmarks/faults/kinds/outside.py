@@ -12,7 +12,7 @@ def _place(e: Edit):
     return e.pick([n for n in e.floats() if e.value(n).size >= 256 and float(np.abs(e.value(n)).max()) < 1e3])
 
 
-@injector("outside: a wave on the values")
+@injector("outside: a wave on the values", opaque=True)
 def wave(e: Edit):
     n = _place(e)
     if n is None:
@@ -32,7 +32,7 @@ def wave(e: Edit):
     return n, []
 
 
-@injector("outside: every element off by its own factor")
+@injector("outside: every element off by its own factor", opaque=True)
 def grain(e: Edit):
     n = _place(e)
     if n is None:
@@ -42,7 +42,7 @@ def grain(e: Edit):
     return n, []
 
 
-@injector("outside: two faults in one layer")
+@injector("outside: two faults in one layer", opaque=True)
 def two(e: Edit):
     n = _place(e)
     if n is None or float(e.value(n).min()) >= 0 or e.value(n).ndim < 3:

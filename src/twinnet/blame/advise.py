@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from twinnet.blame.context import Context
+from twinnet.engines.timing import Stopwatch
 from twinnet.errors import EngineError, UsageError
 from twinnet.files import atomic_write
 from twinnet.judge.metrics import compare
@@ -29,15 +30,24 @@ if TYPE_CHECKING:
     from twinnet.job import Job
     from twinnet.pairing import Pair
 
-__all__ = ["Adviser", "search"]
+__all__ = ["Adviser", "Tried", "search"]
 
 GAIN = 0.5
 """Gain in dB that makes more segments in float worthwhile."""
 
 _MOST_SAMPLES = 8
+_RUNS = 12
 
-Try = Callable[[Sequence[str]], Sequence[Difference]]
-"""Runs the twin with these segments (network tensors) in float: how each output differs from the network's."""
+Try = Callable[[Sequence[str]], "Tried"]
+"""Runs the twin with these segments (network tensors) in float."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """How each output differs from the network's, and the seconds of a run, if it was timed."""
+
+    differences: Sequence[Difference]
+    seconds: float | None = None
 
 
 def search(
@@ -50,7 +60,7 @@ def search(
     half of the segments: all of them in float would be the network again.
 
     >>> reached = {0: 20.0, 1: 29.0, 2: 30.0, 3: 30.1}
-    >>> attempt = lambda kept: [Difference(snr=reached[len(kept)])]
+    >>> attempt = lambda kept: Tried([Difference(snr=reached[len(kept)])])
     >>> steps, best = search(["a", "b", "c", "d", "e", "f"], {}, attempt)
     >>> [(s.kept, s.snr) for s in steps], best
     ([(0, 20.0), (1, 29.0), (2, 30.0), (3, 30.1)], 2)
@@ -59,7 +69,8 @@ def search(
 
     def step(count: int) -> AdviceStep:
         kept = tuple(ranked[:count])
-        found = attempt(kept)
+        tried = attempt(kept)
+        found = tried.differences
         worst = min((d.snr for d in found), default=math.inf)
         return AdviceStep(
             count,
@@ -68,6 +79,7 @@ def search(
             worst,
             min((d.psnr for d in found), default=math.inf),
             max((d.max_abs for d in found), default=0.0),
+            tried.seconds,
         )
 
     steps = [step(0)]
@@ -104,8 +116,16 @@ class Adviser:
     """Runs one twin with some of its segments in float, where its engine and format allow that."""
 
     def __init__(
-        self, context: Context, sessions: tuple[Session, Session], spec: Any, network: Any, job: Job
+        self,
+        context: Context,
+        sessions: tuple[Session, Session],
+        spec: Any,
+        network: Any,
+        job: Job,
+        *,
+        timed: bool = False,
     ) -> None:
+        self._timed = timed
         self._context = context
         self._net, self._twin = sessions
         self._spec: Spec | Any = spec
@@ -171,23 +191,23 @@ class Adviser:
         artefact = self._twin.artefact
         return artefact is not None and any(n.op_type == "QuantizeLinear" for n in artefact.model.graph.node)
 
-    def _simulated(self, kept: Sequence[str]) -> list[Difference]:
+    def _simulated(self, kept: Sequence[str]) -> Tried:
         from twinnet.blame.simulate import simulate
 
         found = simulate(self._context, set(kept))
-        return _differences([self._context.trace[n] for n in found], list(found.values()))
+        return Tried(_differences([self._context.trace[n] for n in found], list(found.values())))
 
     def _run(
         self,
         kept: Sequence[str],
         samples: Sequence[Mapping[str, np.ndarray]],
         wanted: Sequence[Sequence[np.ndarray]],
-    ) -> list[Difference]:
+    ) -> Tried:
         with self._session(kept) as session:
             found: list[Difference] = []
             for sample, ours in zip(samples, wanted, strict=True):
                 found += _differences(ours, list(session.run(sample).values()))
-            return found
+            return Tried(found, _seconds(session, samples[0]) if self._timed else None)
 
     @contextmanager
     def _session(self, kept: Sequence[str]) -> Iterator[Session]:
@@ -279,6 +299,14 @@ class Adviser:
             ends.append(None if value is None else float(value))
         low, high = ends
         return (-math.inf if low is None else low), (math.inf if high is None else high)
+
+
+def _seconds(session: Session, sample: Mapping[str, np.ndarray]) -> float:
+    """Seconds of a run: a low one of several, which whatever else runs on the machine disturbs least."""
+    watch = Stopwatch()
+    for _ in range(_RUNS):
+        watch(lambda: session.run(sample))
+    return sorted(watch.seconds)[_RUNS // 4]
 
 
 def _unwritable(note: str) -> UsageError:

@@ -12,7 +12,7 @@ import numpy as np
 from twinnet.engines.meaning import OwnJudge
 from twinnet.errors import UsageError
 from twinnet.judge.aggregate import VISIBLE, visible
-from twinnet.result import Advice, Fact, Finding, Guard, PairResult, Result, fact
+from twinnet.result import Advice, Fact, Finding, Guard, PairResult, Result, coded, fact
 
 if TYPE_CHECKING:
     from twinnet.blame.advise import Adviser
@@ -173,8 +173,9 @@ class Blamer:
             p for p in failed if p.site.tensor not in known or (p.ratio or 0.0) > known[p.site.tensor].ratio
         ]
         worse = [p for p in worse if p.site.tensor in known or len(known) < _BLAMED][:_BLAMED]
+        again = [p for p in failed if p.site.tensor in known]
         unclear = hidden and not failed and not narrow and not self._plan.tolerances
-        if not (worse or unclear) or (context := context_of(self._plan, seen)) is None:
+        if not (worse or again or unclear) or (context := context_of(self._plan, seen)) is None:
             return
         from twinnet.blame.context import blame
         from twinnet.blame.groups import merge_until_explained, tied
@@ -183,9 +184,13 @@ class Blamer:
         by_tensor = {p.site.tensor: p for p in self._plan.pairing.pairs}
         together = self._found.together
         with self._job.step("blame", ours=True):
-            found = blame([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context)
+            asked = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse]
+            found = blame(asked, context, sample=seen.number)
             before = {t: known.get(t) for t in found}
+            doubts = self._doubts([p.site.tensor for p in again], found, context, seen.number)
             known.update(found)
+            for tensor, why in doubts.items():
+                known[tensor] = replace(known[tensor], cause=None, reason=why, patch=None, candidate=None)
             tensors = [p.site.tensor for p in failed]
             one = tied(tensors, context, known) or self._found.tied
             # A share of an output error that is mere rounding means nothing.
@@ -203,6 +208,25 @@ class Blamer:
                 yes, why = earlier.confirmed, earlier.confirmation
             known[tensor] = replace(known[tensor], confirmed=yes, confirmation=why)
         self._found = replace(self._found, causes=known, tied=one, together=together)
+
+    def _doubts(
+        self, tensors: Sequence[str], found: Mapping[str, Blame], context: Context, number: int
+    ) -> dict[str, Fact]:
+        """Causes that one sample suggests and another refutes: a cause is a claim about the twin."""
+        from twinnet.blame.context import contradicted, problem_of
+
+        by_tensor = {p.site.tensor: p for p in context.pairs}
+        doubts: dict[str, Fact | None] = {}
+        for tensor in tensors:
+            earlier = self._found.causes[tensor]
+            if coded(earlier.reason, "cause.samples"):
+                doubts[tensor] = earlier.reason
+            elif earlier.cause is not None:
+                problem = problem_of(by_tensor[tensor], context)
+                doubts[tensor] = contradicted(earlier, problem, number)
+            elif tensor in found:
+                doubts[tensor] = contradicted(found[tensor], earlier.unexplained, earlier.sample)
+        return {tensor: why for tensor, why in doubts.items() if why is not None}
 
     def _off(self, judged: Sequence[PairResult], units: float) -> bool:
         """Whether an output is off by so many units of rounding, relative to its range."""

@@ -14,6 +14,7 @@ from twinnet.blame.context import Context, outside
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.pairing import Pair
 from twinnet.result import Fact, fact
+from twinnet.time_limit import TimeLimits
 
 if TYPE_CHECKING:
     from twinnet.engines.base import Session
@@ -63,7 +64,7 @@ class Confirmer:
         """Apply the remaining time, and leave the timings that the check reports as they are."""
         job, begun = self._job, time.monotonic()
         limit, timings = job.time_limit, dict(job.timings)
-        job.time_limit = self._left if limit is None else min(self._left, limit)
+        job.time_limit = TimeLimits.of(limit).at_most(self._left)
         try:
             yield
         finally:

@@ -212,12 +212,19 @@ def _rounded(a: torch.Tensor, b: torch.Tensor, axis: int, hit: list[int]) -> tup
 
 
 def in_few_bits(w: torch.Tensor, axis: int) -> Iterator[tuple[int, str, torch.Tensor]]:
-    """Weights rounded to eight and to four bits, with a scale per channel of `axis` and with one for the tensor."""
+    """Weights rounded to eight and to four bits, with a scale per channel of `axis` and with one for the tensor.
+
+    Steps are symmetric about zero, or, for a whole tensor in eight bits, from its smallest to its largest weight.
+    """
     others = [k for k in range(w.dim()) if k != axis]
     for bits in (8, 4):
         for per, size in (("channel", w.abs().amax(others, keepdim=True)), ("tensor", w.abs().max())):
             step = (size / (2 ** (bits - 1) - 1)).clamp_min(1e-300)
             yield bits, per, (w / step).round() * step
+    low, high = w.min().clamp(max=0), w.max().clamp(min=0)
+    step = ((high - low) / 255).clamp_min(1e-300)
+    zero = (-128 - low / step).round()
+    yield 8, "tensor", (((w / step).round() + zero).clamp(-128, 127) - zero) * step
 
 
 def _factor(a: torch.Tensor, b: torch.Tensor) -> float:

@@ -12,20 +12,22 @@ import torch
 from twinnet.blame.causes.nondeterminism import unsteady
 from twinnet.blame.impact import impact_of, output_error
 from twinnet.blame.problem import Patch, Problem
-from twinnet.blame.search import Explanation, solve
+from twinnet.blame.search import Explanation, holds, solve
 from twinnet.errors import EngineError
 from twinnet.judge.verdicts import LIMIT
+from twinnet.layers import evaluate
 from twinnet.layers.graph import Graph, Layer
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
 from twinnet.result import Cause, Fact, Finding, fact
 
 if TYPE_CHECKING:
+    from twinnet.blame.causes import Candidate
     from twinnet.blame.repertoire import Repertoire
     from twinnet.judge.born import Frontier
     from twinnet.judge.declared import Declared
 
-__all__ = ["Blame", "Context", "blame", "impact_and_share", "outside", "problem_of"]
+__all__ = ["Blame", "Context", "blame", "contradicted", "impact_and_share", "outside", "problem_of"]
 
 _FEW_STEPS = 2.0
 """An error up to this many times what the steps of a quantised twin allow has no cause that could be told apart."""
@@ -71,6 +73,11 @@ class Blame:
     confirmation: Fact | None = None
     patch: Patch | None = field(default=None, compare=False, repr=False)
     """What the cause changes in the segment."""
+    candidate: Candidate | None = field(default=None, compare=False, repr=False)
+    """The hypothesis behind the cause."""
+    sample: int = 0
+    unexplained: Problem | None = field(default=None, compare=False, repr=False)
+    """The segment on this sample, if nothing explains it: a cause found on another must explain it too."""
 
     def on(self, finding: Finding) -> Finding:
         """The finding with this added; evidence replaces a reason that only says "too large"."""
@@ -102,12 +109,13 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
     read = {n for layer in layers for n in layer.inputs if n is not None}
     constants = {n: context.graph.constants[n] for n in read if n in context.graph.constants}
     got = to_tensor(pair.transform.to_network(context.twin_trace[pair.twin_site.tensor]))
-    kept = None
+    kept, steps = None, {}
     if context.declared is not None:
-        from twinnet.judge.declared import SegmentRun
+        from twinnet.judge.expectation import SegmentRun, keep_segment
 
         own = context.trace.get(tensor)
-        kept = context.declared.kept(SegmentRun(pair, indices, values, context.twin_trace, own, context.unit))
+        run = SegmentRun(pair, indices, values, context.twin_trace, own, context.unit)
+        kept, steps = keep_segment(context.declared, run), context.declared.steps_of_data(values)
     if kept is not None:
         # Explained as it was judged: with the twin's own weights and steps.
         return Problem(
@@ -118,6 +126,7 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
             got,
             unit=context.unit,
             kept=kept,
+            steps=steps,
             graph_inputs=frozenset(context.inputs),
         )
     if got.is_complex():  # explained by real and imaginary part
@@ -131,11 +140,43 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
         got,
         unit=context.unit,
         errors=errors,
+        steps=steps,
         twin=_twin_part(pair, indices, context),
         graph_inputs=frozenset(context.inputs),
         network=context.graph,
         repertoire=context.repertoire,
     )
+
+
+def error_of(pair: Pair, context: Context) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """The error that a segment creates, and what it should compute; None where these cannot be told.
+
+    The same as of its `Problem`, without the bounds that only a judgement needs.
+    """
+    tensor = pair.site.tensor
+    got = to_tensor(pair.transform.to_network(context.twin_trace[pair.twin_site.tensor]))
+    found = context.frontier(pair) if tensor in context.graph.producer else None
+    if found is None:
+        return None
+    if got.is_complex() or context.repertoire is not None:
+        problem = problem_of(pair, context)
+        if problem is None or not problem.same_shape or not problem.is_float:
+            return None
+        return problem.error, problem.expected
+    indices, values, _ = found
+    graph = None
+    if context.declared is not None:
+        from twinnet.judge.expectation import SegmentRun, declared_segment
+
+        run = SegmentRun(pair, indices, values, context.twin_trace, context.trace.get(tensor), context.unit)
+        graph = declared_segment(context.declared, run)
+    if graph is not None:
+        expected = evaluate(graph, values)[tensor]
+    else:
+        expected = evaluate(context.graph, values, layers=indices, keep=[tensor])[tensor]
+    if expected.shape != got.shape or not (expected.is_floating_point() and got.is_floating_point()):
+        return None
+    return got.to(expected.dtype) - expected, expected
 
 
 def _impact(pair: Pair, problem: Problem, context: Context) -> tuple[float | None, float | None]:
@@ -163,11 +204,13 @@ def impact_and_share(tensor: str, born: torch.Tensor, context: Context) -> tuple
     return impact, impact / total if total > 0 and np.isfinite(total) else None
 
 
-def blame(pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int = 4) -> dict[str, Blame]:
+def blame(
+    pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int = 4, sample: int = 0
+) -> dict[str, Blame]:
     """Cause and, for the first few, impact of failing pairs, by network tensor."""
     found: dict[str, Blame] = {}
     for number, (pair, ratio) in enumerate(pairs):
-        found[pair.site.tensor] = Blame(ratio)
+        found[pair.site.tensor] = Blame(ratio, sample=sample)
         try:
             problem = problem_of(pair, context)
             if problem is None:
@@ -179,9 +222,37 @@ def blame(pairs: Iterable[tuple[Pair, float]], context: Context, *, impacts: int
         except EngineError:
             continue
         found[pair.site.tensor] = Blame(
-            ratio, explanation.cause, explanation.reason, impact, share, patch=explanation.patch
+            ratio,
+            explanation.cause,
+            explanation.reason,
+            impact,
+            share,
+            patch=explanation.patch,
+            candidate=explanation.candidate,
+            sample=sample,
+            unexplained=problem if explanation.cause is None and _small(problem) else None,
         )
     return found
+
+
+_KEPT = 1 << 20
+
+
+def _small(problem: Problem) -> bool:
+    return sum(v.numel() for v in (problem.got, *problem.inputs.values())) <= _KEPT
+
+
+def contradicted(told: Blame, problem: Problem | None, number: int) -> Fact | None:
+    """Why the cause found on one sample is not the cause: it does not explain sample `number`. None if it does."""
+    cause = told.cause
+    if cause is None or told.candidate is None or problem is None:
+        return None
+    try:
+        if holds(cause, told.candidate, problem):
+            return None
+    except EngineError:
+        return None
+    return fact("cause.samples", first=cause.fact, found=told.sample, sample=number)
 
 
 def _certain(explanation: Explanation) -> Explanation:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
-from twinnet.blame.context import Blame, Context, impact_and_share, problem_of
+from twinnet.blame.context import Blame, Context, error_of, impact_and_share
 from twinnet.errors import EngineError
 from twinnet.pairing import Pair
 
@@ -24,11 +24,12 @@ def rank(pairs: Iterable[tuple[Pair, float]], context: Context, *, most: int = 1
     found: list[tuple[float, float, str, torch.Tensor]] = []
     for pair, ratio in pairs:
         try:
-            problem = problem_of(pair, context)
-            if problem is None or not problem.same_shape or not problem.is_float:
+            found_here = error_of(pair, context)
+            if found_here is None:
                 continue
-            born = torch.where(problem.error.isfinite(), problem.error, 0.0)
-            size = _rms(born) / max(_rms(problem.expected), 2.0**-126)
+            error, expected = found_here
+            born = torch.where(error.isfinite(), error, 0.0)
+            size = _rms(born) / max(_rms(expected), 2.0**-126)
         except EngineError:
             continue
         if size > 0:

@@ -73,9 +73,9 @@ def _remainder(problem: Problem, i: int, layer: Layer) -> Places | None:
     if bool((by == 0).any()):
         return by == 0, fact("definition.division", integer=True)
     turns = x / by
-    return (turns - turns.round()).abs() <= 16 * problem.unit * turns.abs().clamp_min(1), fact(
-        "definition.remainder"
-    )
+    near = (turns - turns.round()).abs() <= 16 * problem.unit * turns.abs().clamp_min(1)
+    exact = (x == x.round()) & (by == by.round())  # whole numbers leave nothing to round
+    return near & ~exact, fact("definition.remainder")
 
 
 def _masked_rows(problem: Problem, i: int, layer: Layer) -> Places | None:

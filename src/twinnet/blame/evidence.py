@@ -9,8 +9,10 @@ import torch
 from twinnet.blame.problem import Problem
 from twinnet.result import Fact, fact
 
-__all__ = ["describe", "layers_apart"]
+__all__ = ["constant", "describe", "layers_apart"]
 
+_ENOUGH = 16
+"""A result of fewer elements may hold one value only by chance."""
 
 _MOVES = {
     "transpose",
@@ -48,6 +50,24 @@ def describe(problem: Problem) -> Fact | None:
         sign = "too large" if up == 1 else "too small" if up == 0 else None
     channels, places = _where(off)
     return fact("evidence", count=count, elements=off.numel(), sign=sign, channels=channels, places=places)
+
+
+def constant(problem: Problem) -> Fact | None:
+    """That the twin's result is one number everywhere, where the network's is not; None if it is not so.
+
+    Whatever ends in one number explains that equally well: a ReLU of negative numbers, a factor of 0, a bound.
+
+    >>> from twinnet.layers import Layer
+    >>> x = torch.linspace(-2, -1, 32)
+    >>> str(constant(Problem((Layer("identity", ("x",), ("y",)),), {}, {"x": x}, "y", torch.zeros(32))))
+    "the twin's result is 0 everywhere"
+    """
+    if not (problem.same_shape and problem.is_float) or problem.wanted.numel() < _ENOUGH:
+        return None
+    ours, theirs = problem.expected.reshape(-1), problem.wanted.reshape(-1)
+    if not bool((theirs == theirs[0]).all()) or bool((ours == ours[0]).all()):
+        return None
+    return fact("evidence.constant", value=float(theirs[0]))
 
 
 def layers_apart(problem: Problem) -> Fact | None:

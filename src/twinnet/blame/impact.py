@@ -79,11 +79,14 @@ def output_error(a: torch.Tensor, b: torch.Tensor) -> float:
 
     >>> output_error(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.5]))
     0.5
+    >>> output_error(torch.tensor([1 + 1j]), torch.tensor([1 - 1j]))  # of complex ones their distance
+    2.0
     """
     if a.shape != b.shape:
         return float("inf")
     if not a.numel():
         return 0.0
-    off = (a.to(torch.float64) - b.to(torch.float64)).abs()
+    wide = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
+    off = (a.to(wide) - b.to(wide)).abs()
     off = off[off.isfinite()]
     return float(off.max()) if off.numel() else 0.0

@@ -19,14 +19,14 @@ from twinnet.errors import EngineError
 from twinnet.layers import evaluate_with_error, kinds
 from twinnet.layers.evaluate import wide
 from twinnet.layers.graph import Graph, Layer
+from twinnet.precision import TINY
 
 if TYPE_CHECKING:
     from twinnet.blame.repertoire import Repertoire
-    from twinnet.judge.declared import Kept
+    from twinnet.judge.expectation import Kept
+    from twinnet.pairing import Transform
 
 __all__ = ["NotApplicable", "Patch", "Problem", "Score", "by_cause"]
-
-_TINY = 2.0**-126
 
 
 _KERNEL = (RuntimeError, IndexError, ValueError, TypeError, ArithmeticError)
@@ -80,8 +80,9 @@ class Problem:
 
     `errors` bound what each input may be off by its own rounding. `twin` is the twin's own graph of the
     same segment, its values renamed to the network's where they correspond; None if it is not known. `kept` is what a
-    quantised twin declares of the segment: its steps are then part of the floor. `network` is the whole network; the
-    twin may have confused its layers. `repertoire` says which causes may apply (None: the general ones).
+    quantised twin declares of the segment: its steps are then part of the floor; `steps` are those of its inputs, by
+    the network's names. `network` is the whole network; the twin may have confused its layers. `repertoire` says which
+    causes may apply (None: the general ones).
     """
 
     layers: tuple[Layer, ...]
@@ -94,6 +95,7 @@ class Problem:
     twin: Graph | None = None
     graph_inputs: frozenset[str] = frozenset()
     kept: Kept | None = None
+    steps: Mapping[str, Transform] = field(default_factory=dict)
     network: Graph | None = None
     repertoire: Repertoire | None = None
 
@@ -176,8 +178,8 @@ class Problem:
         return self.values[name] if name is not None and name in self.constants else None
 
     def out(self, index: int) -> Any:
-        """The first output of a layer."""
-        return self.values[self.layers[index].outputs[0]]
+        """The first output of a layer that is used; None if there is none."""
+        return next((self.values[name] for name in self.layers[index].outputs if name), None)
 
     # -- another way ---------------------------------------------------------------------------------------
 
@@ -263,7 +265,7 @@ class Problem:
     ) -> torch.Tensor:
         graph = Graph(layers, tuple(self.inputs), (self.target,), dict(constants))
         errors = {n: e for n, e in self.errors.items() if n in self.inputs}
-        base = torch.where(value.isfinite(), value.abs() * self.unit, 0.0) + _TINY
+        base = torch.where(value.isfinite(), value.abs() * self.unit, 0.0) + TINY
         try:
             bound = evaluate_with_error(graph, dict(self.inputs), errors, unit=self.unit)[self.target][1]
         except EngineError:

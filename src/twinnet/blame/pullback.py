@@ -1,7 +1,8 @@
 """Works back from the twin's output of a segment to the value it must have had after an earlier layer.
 
 This goes through operators that can be undone (adding a constant, ReLU where it is open, a sigmoid away from its
-ends); elements for which they cannot be undone are masked.
+ends, moves); elements for which they cannot be undone are masked. What comes out proposes hypotheses and
+proves none: each is computed forwards again.
 """
 
 from __future__ import annotations
@@ -9,8 +10,15 @@ from __future__ import annotations
 import torch
 
 from twinnet.blame.problem import Problem
+from twinnet.layers import kinds
 
 __all__ = ["pull_back"]
+
+_MOVES = {
+    "reshape", "flatten", "transpose", "squeeze", "unsqueeze", "split", "slice", "select", "flip", "roll",
+    "depth_to_space", "space_to_depth",
+}  # fmt: skip
+"""Kinds whose every result is one element of the first operand, no element twice."""
 
 
 def pull_back(problem: Problem, index: int) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -28,9 +36,15 @@ def pull_back(problem: Problem, index: int) -> tuple[torch.Tensor, torch.Tensor]
         place = _data_place(problem, at)
         if place is None:
             return None
-        undone = _undo(problem, at, place, value)
-        name = layer.inputs[place]
-        if undone is None or name is None or problem.values[name].shape != value.shape:
+        source = layer.inputs[place]
+        if source is None:
+            return None
+        if layer.kind in _MOVES and place == 0:
+            value, mask = _moved_back(problem, at, name, value, mask)
+            name = source
+            continue
+        undone, name = _undo(problem, at, place, value), source
+        if undone is None or problem.values[name].shape != value.shape:
             return None
         value, open_ = undone
         mask = mask & open_ & value.isfinite()
@@ -44,6 +58,21 @@ def _data_place(problem: Problem, index: int) -> int | None:
     inner = {n for earlier in problem.layers[:index] for n in earlier.outputs}
     found = [p for p in varying if layer.inputs[p] in inner]
     return found[0] if len(found) == 1 else None
+
+
+def _moved_back(
+    problem: Problem, at: int, name: str, y: torch.Tensor, mask: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The operand of a move by its result `name`; elements that did not get there are unknown."""
+    layer = problem.layers[at]
+    x = problem.tensor(at, 0)
+    places = torch.arange(x.numel()).reshape(x.shape)
+    others = [problem.operand(at, place) for place in range(1, len(layer.inputs))]
+    moved = kinds.get(layer.kind).evaluate(layer.attrs, places, *others)[layer.outputs.index(name)]
+    back, known = x.clone().reshape(-1), torch.zeros(x.numel(), dtype=torch.bool)
+    back[moved.reshape(-1)] = y.reshape(-1)
+    known[moved.reshape(-1)] = mask.reshape(-1)
+    return back.reshape(x.shape), known.reshape(x.shape)
 
 
 def _undo(problem: Problem, at: int, place: int, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -76,6 +105,11 @@ def _undo(problem: Problem, at: int, place: int, y: torch.Tensor) -> tuple[torch
         return torch.logit(y), (y > 1e-3) & (y < 1 - 1e-3)
     if kind == "tanh":
         return torch.atanh(y), y.abs() < 1 - 1e-3
+    if kind in ("softmax", "log_softmax"):
+        # Known but for a number per row: the one with which most of the row is what the network has there.
+        x = problem.tensor(at, place)
+        logs = y.log() if kind == "softmax" else y
+        return logs + (x - logs).median(attrs.get("axis", -1), keepdim=True).values, logs > -60
     if kind == "hard_swish":
         root = (-3 + torch.sqrt((9 + 24 * y).clamp_min(0))) / 2
         return torch.where(y >= 3, y, root), y > 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from twinnet.blame.causes import Candidate
 from twinnet.blame.definitions import by_definition
-from twinnet.blame.evidence import describe, layers_apart
+from twinnet.blame.evidence import constant, describe, layers_apart
 from twinnet.blame.problem import NotApplicable, Patch, Problem, Score
 from twinnet.blame.repertoire import GENERAL
 from twinnet.errors import EngineError
@@ -16,7 +16,7 @@ from twinnet.layers import kinds
 from twinnet.result import Cause, Fact, fact
 from twinnet.site import Site
 
-__all__ = ["Explanation", "proposals", "solve"]
+__all__ = ["Explanation", "holds", "proposals", "solve"]
 
 _PROMISING = 0.95
 _AS_SIMPLE = 0.2
@@ -25,11 +25,15 @@ _PER_NUMBER = 4
 
 @dataclass(frozen=True)
 class Explanation:
-    """The cause, or None with the evidence in `reason`. `patch` is what the cause changes in the segment."""
+    """The cause, or None with the evidence in `reason`.
+
+    `patch` is what the cause changes in the segment, `candidate` the hypothesis that was confirmed.
+    """
 
     cause: Cause | None
     reason: Fact | None = None
     patch: Patch | None = None
+    candidate: Candidate | None = field(default=None, compare=False, repr=False)
 
 
 class _Confirmed(NamedTuple):
@@ -66,7 +70,22 @@ def solve(problem: Problem) -> Explanation:
         return Explanation(None, reason)
     explains = min(max(found.score.explains, 0.0), 1.0)
     cause = Cause(best.kind, best.fact, explains, _guilty(problem, found, confirmed))
-    return Explanation(cause, patch=found.patch)
+    return Explanation(cause, patch=found.patch, candidate=best)
+
+
+def holds(cause: Cause, candidate: Candidate, problem: Problem) -> bool:
+    """Whether a cause that was found on one sample explains another one too.
+
+    Numbers that were fitted to the first sample may be others here: what is proposed for this one counts as well.
+    """
+    if problem.agrees:
+        return True
+    same = (c for c in proposals(problem) if (c.kind, c.fact.code) == (cause.kind, cause.fact.code))
+    for tried in (candidate, *same):
+        found = _tried(problem, tried)
+        if found is not None and found.score.named(_PROMISING, 4 * tried.floors):
+            return True
+    return False
 
 
 def _undefined(problem: Problem) -> bool:
@@ -105,7 +124,7 @@ def _length(problem: Problem) -> int:
 def _evidence(problem: Problem) -> Fact | None:
     """Where the error is and which way it goes, and what the kind of network adds to it."""
     own = (problem.repertoire or GENERAL).evidence(problem)
-    parts = (by_definition(problem), describe(problem), layers_apart(problem), own)
+    parts = (by_definition(problem), constant(problem), describe(problem), layers_apart(problem), own)
     known = tuple(part for part in parts if part is not None)
     return fact("all", facts=known) if known else None
 
@@ -137,11 +156,14 @@ def _confirmed(problem: Problem) -> Iterator[_Confirmed]:
         else None
     )
     best: Candidate | None = None
+    one_number = constant(problem) is not None
     # The simplest first: one that is less simple than a confirmed one can neither beat it nor cast doubt on
     # it.
     for candidate in sorted(proposals(problem), key=lambda c: (not c.static, c.cost)):
         if best is not None and (candidate.static != best.static or candidate.cost > best.cost + _AS_SIMPLE):
             break
+        if one_number and not candidate.static:
+            continue
         if candidate.fitted and off is not None and off < _PER_NUMBER * candidate.fitted:
             continue
         if few is not None and not candidate.whole:

@@ -17,6 +17,7 @@ from twinnet.errors import UsageError
 from twinnet.job import Arrays, Job
 from twinnet.judge.task import load_metric
 from twinnet.judge.tolerance import Tolerances, read_tolerances
+from twinnet.result import InputsInfo
 
 if TYPE_CHECKING:
     from twinnet.engines.base import Session
@@ -116,7 +117,8 @@ def twin_name(twin: Any) -> str:
 def modes_kept(*networks: Any) -> Iterator[None]:
     """Restore the training mode of modules and their submodules, which a check sets to eval."""
     modules: list[Any] = [n[0] if isinstance(n, tuple) and n else n for n in networks]
-    parts = [p for m in modules if callable(getattr(m, "modules", None)) for p in m.modules()]
+    modules = [m for m in modules if callable(getattr(m, "modules", None)) and not isinstance(m, type)]
+    parts = [p for m in modules for p in m.modules()]
     modes = [part.training for part in parts]
     try:
         yield
@@ -128,16 +130,23 @@ def modes_kept(*networks: Any) -> Iterator[None]:
 def read_network(
     network: Any, inputs: Any, options: Options, twins: Iterable[Twin] = ()
 ) -> tuple[Network, Inputs]:
-    """Load the network and its samples. Shapes that nobody states are those of the first twin that does."""
-    from twinnet.checking.borrowed import with_shapes_of
+    """Load the network and its samples.
+
+    Shapes that nobody states are those of the first twin that does; inputs that nobody gives those of a recording.
+    """
+    from twinnet.checking.borrowed import recorded_inputs, with_shapes_of
     from twinnet.inputs import load_inputs, python_sample
     from twinnet.network import load_network
 
     options.progress("reading the network", None)
     loaded = load_network(network, shape=options.shapes)
+    ungiven = inputs is None or (isinstance(inputs, list | tuple) and not inputs)
+    recorded = recorded_inputs(twins, loaded) if ungiven else None
+    if recorded is not None:
+        inputs = recorded.samples
     loaded = loaded.with_example(python_sample(inputs))
-    signature, notes = loaded.signature, ()
-    if (inputs is None or (isinstance(inputs, list | tuple) and not inputs)) and not options.shapes:
+    signature, notes = loaded.signature, () if recorded is None else recorded.notes
+    if ungiven and recorded is None and not options.shapes:
         signature, notes = with_shapes_of(twins, loaded)
     feed = load_inputs(
         signature,
@@ -148,7 +157,15 @@ def read_network(
         samples=options.samples,
         bounds=loaded.bounds(),
     )
+    if recorded is not None:
+        feed = replace(feed, info=_from(feed.info, recorded.place))
     return loaded, replace(feed, notes=(*notes, *feed.notes))
+
+
+def _from(info: InputsInfo, place: str) -> InputsInfo:
+    """Inputs that a recording holds."""
+    described = info.description.replace(info.source, place) if info.source else info.description
+    return replace(info, source=place, description=described)
 
 
 def read_twins(twin: Any, inputs: Any = None) -> Sequence[Twin]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from twinnet.checking.borrowed import inputs_of
 from twinnet.checking.case import Case
-from twinnet.checking.options import Keep, Options
+from twinnet.checking.options import CompareKeywords, options_of, spelt
 from twinnet.checking.run import check_case
 from twinnet.engines import reference_spec
 from twinnet.engines.recording import RecordedSession
@@ -17,10 +18,10 @@ from twinnet.errors import UsageError
 from twinnet.inputs import Inputs
 from twinnet.job import Job
 from twinnet.judge.inputs import input_cause, inputs_differ
-from twinnet.judge.tolerance import Tolerance, Tolerances
+from twinnet.name_map import read_name_map
 from twinnet.network import Network, load_network
-from twinnet.progress import Report, silent
-from twinnet.recording import Recording, Sample, load_recording, read_name_map
+from twinnet.pairing.transforms import channels_first
+from twinnet.recording import Recording, Sample, load_recording
 from twinnet.result import Result
 from twinnet.signature import Signature, TensorSpec
 
@@ -30,29 +31,26 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 
+@spelt(CompareKeywords)
 def compare(
     first: str | Path,
     second: str | Path,
     *,
     network: Any = None,
-    names: Mapping[str, str] | str | Path | None = None,
-    tolerance: Tolerance | Tolerances | str | Path | None = None,
-    baseline: str | Path | None = None,
-    keep: Keep = "worst",
     out: str | Path | None = None,
     trust: bool = False,
     argv: Sequence[str] = (),
-    progress: Report = silent,
+    **keywords: Unpack[CompareKeywords],
 ) -> Result:
     """Compare two recordings; `first` is the reference.
 
     With `network`, its layers judge every site by the born test. Without it, outputs are judged by the size of their
     difference, or by `tolerance`. `names` maps tensors of the first recording to those of the second, or is a file
-    with such a map. The other keywords are as in `twinnet.check`.
+    with such a map; `names_out` is a file to write one to. The other keywords are as in `twinnet.check`.
     """
+    names = keywords.get("names")
     if isinstance(names, str | Path):
-        names = read_name_map(names)
-    options = Options(names=names, tolerance=tolerance, baseline=baseline, keep=keep, progress=progress)
+        keywords["names"] = read_name_map(names)
     ours, theirs = load_recording(first), load_recording(second)
     if len(ours.samples) != len(theirs.samples):
         raise UsageError(
@@ -63,15 +61,18 @@ def compare(
     loaded, graph = _network(ours, network, trust)
     reference = RecordedSession(ours, graph=graph)
     twin = RecordedSession(theirs, second=True)
-    case = Case.of(loaded, _feed(ours), twin, options, reference=reference, given=network or "")
-    return check_case(case, folder=Path(out) if out is not None else None, argv=argv)
+    with options_of(CompareKeywords, keywords) as options:
+        case = Case.of(loaded, _feed(ours), twin, options, reference=reference, given=network or "")
+        return check_case(case, folder=Path(out) if out is not None else None, argv=argv)
 
 
 def _same_inputs(ours: Recording, theirs: Recording) -> None:
     """Refuse recordings of different data; the same data prepared differently is a finding."""
     for index in range(len(ours.samples)):
-        a, b = ours.sample(index), theirs.sample(index)
-        mine, yours = list(a.values()), list(b.values())
+        a = ours.sample(index)
+        b = inputs_of(theirs, index, list(a))
+        mine = list(a.values())
+        yours = [_laid_out(x, b[name]) if name in b else y for (name, x), y in zip(a.items(), b.values())]
         if len(mine) != len(yours):
             continue
         for name, x, y in zip(a, mine, yours, strict=True):
@@ -83,6 +84,12 @@ def _same_inputs(ours: Recording, theirs: Recording) -> None:
                     f"sample {index}: input {name} is not the same in both recordings",
                     hint="record both sides on the same inputs (the same --inputs, --shape and --seed)",
                 )
+
+
+def _laid_out(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """An input in the order of axes of the other side."""
+    turn = channels_first(ours.shape, theirs.shape) if ours.shape != theirs.shape else None
+    return theirs if turn is None else turn.to_network(theirs)
 
 
 def _feed(recording: Recording) -> Inputs:

@@ -8,12 +8,14 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from twinnet.checking.by_hand import assumed, read_beside, turned_pairs
 from twinnet.checking.case import Case
 from twinnet.checking.sides import Sides
-from twinnet.checking.unfit import refuse_inputs, refuse_other, refuse_random
+from twinnet.checking.unfit import layout_hinted, refuse_inputs, refuse_other, refuse_random, refuse_untold
 from twinnet.checking.unknown import names_of
+from twinnet.checking.unpaired import nothing_pairs, write_names
 from twinnet.engines.base import Session
-from twinnet.errors import EngineError, UsageError
+from twinnet.errors import UsageError
 from twinnet.importing import importing
 from twinnet.job import Arrays
 from twinnet.judge import guards
@@ -26,13 +28,12 @@ from twinnet.pairing import (
     Pair,
     Pairing,
     Side,
-    Transform,
     pair_by_fingerprint,
     pair_sites,
     pairs_beside,
 )
 from twinnet.pairing.quantised import is_quantised
-from twinnet.pairing.transforms import candidates, from_pairs
+from twinnet.pairing.transforms import candidates, from_pairs, nearest, turned_or_regrouped
 from twinnet.result import Guard
 from twinnet.site import Site
 from twinnet.trace import DEFAULT_MEMORY, Trace, TraceBuilder
@@ -67,10 +68,13 @@ def open_both(case: Case, sides: Sides) -> Opened:
     graph = net.graph()
     refuse_random("network", net, graph)
     # Torch modules learn their outputs' names from a first run.
-    plain = net.run(case.first)
+    with layout_hinted(case.network, case.first):
+        plain = net.run(case.first)
     twin = sides.open_twin()
     refuse_random("twin", twin, None)
     refuse_inputs(twin, case.first)
+    refuse_untold(twin, bool(case.tolerances))
+    twin = sides.use_twin(read_beside(twin, net, case.first, plain, case.options.names or {}))
     twin_plain = twin.run(case.first)
     derived = sides.derived
     refuse_other(net, twin, None if derived else graph, plain, twin_plain)
@@ -98,11 +102,22 @@ def plan_check(case: Case, opened: Opened) -> tuple[Plan, Traces]:
     draft = with_judge(
         Plan(opened.net, opened.twin, opened.graph, paired, opened.outputs, opened.units, case.tolerances)
     )
-    traces = trace_both(case, draft, case.first, unmatched=search or case.watch_all)
-    pairing = _settled(paired, *traces)
+    names_out = case.options.names_out
+    watch_all = search or case.watch_all or names_out is not None
+    traces = trace_both(case, draft, case.first, unmatched=watch_all)
+    if opened.twin.by_hand:
+        paired = turned_pairs(paired, *traces)
+    known = opened.graph is not None and opened.twin.graph() is not None
+    pairing = _settled(paired, *traces, known=known)
     if search:
         pairing = _searched(opened, pairing, traces)
+    if names_out is not None:
+        write_names(names_out, pairing, *traces)
+    if not pairing.pairs:
+        raise nothing_pairs(pairing, *traces, names_out)
     observed = _observe(case, opened, pairing, traces)
+    said = assumed(opened.net, opened.twin, pairing, opened.plain)
+    observed = replace(observed, guards=(*observed.guards, *said))
     return with_judge(replace(draft, pairing=pairing, observed=observed)), traces
 
 
@@ -144,33 +159,34 @@ def trace_both(case: Case, plan: Plan, sample: Arrays, *, unmatched: bool) -> Tr
 def _pair(case: Case, opened: Opened) -> Pairing:
     net, twin, options = opened.net, opened.twin, case.options
     twin_graph = None if opened.derived and not opened.units.quantised else twin.graph()
-    called = {row.tensor: row.name for row in opened.outputs}
+    called = dict(zip(net.output_tensors, opened.plain, strict=False))
     sites = tuple(replace(s, output=called[s.tensor]) if s.tensor in called else s for s in net.sites)
     pairing = pair_sites(
-        Side(sites, opened.graph),
-        Side(twin.sites, twin_graph, twin.provenance),
+        Side(sites, opened.graph, by_hand=net.by_hand),
+        Side(twin.sites, twin_graph, twin.provenance, by_hand=twin.by_hand),
         # A twin converted from this network, or a recording of one, says where each value came from.
         derived=opened.derived,
         names=_by_tensor(options.names, opened),
         outputs=[(row.tensor, row.twin_tensor) for row in opened.outputs],
         inputs=_same_inputs(opened),
     )
-    if options.level == "outputs":
+    if options.level == "outputs" or twin.untold:
         wanted = set(net.output_tensors)
         pairing = pairing.without({p.site.tensor for p in pairing.pairs} - wanted)
     if options.watch or options.skip:
         drop = {p.site.tensor for p in pairing.pairs if not _watched(p.site, options.watch, options.skip)}
-        if len(drop) == len(pairing.pairs):
+        if pairing.pairs and len(drop) == len(pairing.pairs):
             raise UsageError("--watch and --skip leave nothing to compare")
         pairing = pairing.without(drop)
-    if not pairing.pairs:
-        raise EngineError("no site of the twin could be paired with the network", stage="pair")
     return pairing
 
 
 def _by_tensor(names: Mapping[str, str] | None, opened: Opened) -> dict[str, str]:
-    """The user's pairs, outputs by their tensors' names."""
-    ours = {row.name: row.tensor for row in opened.outputs}
+    """The user's pairs, outputs and modules by their tensors' names."""
+    sites = opened.net.sites
+    own = {site.tensor for site in sites}
+    ours = {site.module: site.tensor for site in sites if site.module and site.module not in own}
+    ours |= dict(zip(opened.plain, opened.net.output_tensors, strict=False))
     theirs = {row.twin_name: row.twin_tensor for row in opened.outputs}
     return {ours.get(name, name): theirs.get(twin, twin) for name, twin in (names or {}).items()}
 
@@ -183,9 +199,17 @@ def _watched(site: Site, watch: Sequence[str], skip: Sequence[str]) -> bool:
 
 
 def _settled(
-    pairing: Pairing, trace: Mapping[str, np.ndarray], twin_trace: Mapping[str, np.ndarray]
+    pairing: Pairing,
+    trace: Mapping[str, np.ndarray],
+    twin_trace: Mapping[str, np.ndarray],
+    *,
+    known: bool = False,
 ) -> Pairing:
-    """Give pairs the transform their shapes need; guessed pairs that cannot be compared are dropped."""
+    """Give pairs the transform their shapes need; guessed pairs that cannot be compared are dropped.
+
+    Another grouping of the same numbers counts only where the layers of both sides are known, and what reads them is
+    judged too.
+    """
     kept: list[Pair] = []
     for pair in pairing.pairs:
         if pair.site.tensor not in trace or pair.twin_site.tensor not in twin_trace:
@@ -200,34 +224,20 @@ def _settled(
                 kept.append(pair)
             continue
         if pair.confidence == BARE and pair.transform.is_identity:
-            turned = _nearest(ours, theirs)
+            turned = nearest(ours, theirs, candidates(ours.shape, theirs.shape))
             if turned is not None:
                 kept.append(replace(pair, transform=turned))
             continue
         if ours.shape != theirs.shape and pair.transform.keeps_axes and pair.how not in ("output", "stated"):
             fitting = candidates(ours.shape, theirs.shape)
             if len(fitting) == 1:
-                turn = fitting[0]
+                turn = turned_or_regrouped(fitting[0], ours, theirs) if known else fitting[0]
                 own = replace(pair.transform, perm=turn.perm, shape=turn.shape, twin_shape=turn.twin_shape)
                 pair = replace(pair, transform=own)
             elif pair.confidence < 1:
                 continue
         kept.append(pair)
     return replace(pairing, pairs=tuple(kept))
-
-
-def _nearest(ours: np.ndarray, theirs: np.ndarray) -> Transform | None:
-    """The order of axes in which the twin's values are nearest to the network's; None if there is none."""
-    fitting = candidates(ours.shape, theirs.shape)
-    if len(fitting) < 2 or ours.dtype == bool:
-        return fitting[0] if fitting else None
-
-    def apart(transform: Transform) -> float:
-        with np.errstate(invalid="ignore", over="ignore"):
-            off = np.abs(transform.to_network(theirs).astype(np.float64) - ours)
-        return float(off.sum(where=np.isfinite(off))) / max(off.size, 1)
-
-    return min(fitting, key=apart)
 
 
 # -- what watching and chance do -------------------------------------------------------------------------------------

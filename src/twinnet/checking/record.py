@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from twinnet.checking.case import modes_kept, placed, read_network
-from twinnet.checking.options import Level, Limits, Options
+from twinnet.checking.options import Options, RecordKeywords, options_of, spelt
 from twinnet.engines import Spec, parse_spec, reference_spec
 from twinnet.environment import environment
 from twinnet.errors import UsageError
+from twinnet.extras import optional_packages
 from twinnet.files import atomic_write, whole_folder
 from twinnet.job import Job
-from twinnet.progress import Report, silent
 from twinnet.recording import SCHEMA, Recording, load_recording
 from twinnet.result import SideInfo
 from twinnet.store import write_tensors
@@ -27,42 +26,25 @@ from twinnet.trust import trusting
 __all__ = ["record", "record_with"]
 
 
+@spelt(RecordKeywords)
 def record(
     network: Any,
     inputs: Any = None,
     *,
     out: str | Path,
-    reference: str | None = None,
-    level: Level = "intermediates",
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    preprocess: Any = None,
-    samples: int | None = None,
-    seed: int = 0,
-    limits: Limits | None = None,
-    on: str | None = None,
     trust: bool = False,
-    progress: Report = silent,
+    **keywords: Unpack[RecordKeywords],
 ) -> Recording:
     """Run one side and write its tensors to the folder `out`, which must be new or a recording already.
 
     `reference` is the engine that runs the network, `on` the place where it does; the other keywords are as in
     `twinnet.check`.
     """
-    options = Options(
-        reference=reference,
-        level=level,
-        shapes=shapes,
-        preprocess=preprocess,
-        samples=samples,
-        seed=seed,
-        limits=limits or Limits(),
-        on=on,
-        progress=progress,
-    )
-    with trusting(trust):
+    with trusting(trust), options_of(RecordKeywords, keywords) as options:
         return record_with(options, network, inputs, out)
 
 
+@optional_packages()
 def record_with(options: Options, network: Any, inputs: Any, out: str | Path) -> Recording:
     """Like `record`, with the keywords in one object."""
     folder = Path(out)
@@ -92,10 +74,13 @@ def _record(network: Any, inputs: Any, folder: Path, options: Options) -> None:
     )
     session = spec.open(loaded, job)
     try:
-        if not session.output_tensors:  # known only after a run
-            session.run(feed.samples[0])
+        # A run tells what the outputs are called, and for some engines which there are.
+        outputs = session.run(feed.samples[0])
+        called = dict(zip(session.output_tensors, outputs, strict=False))
         inner = options.level == "intermediates"
-        sites = tuple(s for s in session.sites if inner or s.role == "output")
+        sites = tuple(
+            replace(s, output=called.get(s.tensor, "")) for s in session.sites if inner or s.role == "output"
+        )
         watch = {s.tensor for s in sites} if inner else set(session.output_tensors)
         for number, sample in enumerate(feed.samples):
             options.progress(f"sample {number + 1} of {len(feed.samples)}", number / len(feed.samples))

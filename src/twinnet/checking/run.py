@@ -17,7 +17,8 @@ from twinnet.blame.collect import Blamed, Blamer
 from twinnet.checking.case import Case
 from twinnet.checking.kept import Kept
 from twinnet.checking.planning import Opened, Traces, open_both, plan_check, trace_both
-from twinnet.checking.reach import further_samples, see_rest
+from twinnet.checking.profiled import measured_cost
+from twinnet.checking.reach import further_samples, see_rest, signed_pictures
 from twinnet.checking.sides import Sides
 from twinnet.checking.unknown import unknown_names
 from twinnet.errors import EngineError, UsageError
@@ -33,10 +34,16 @@ from twinnet.judge.plan import Plan
 from twinnet.judge.sample import Seen, judge_sample
 from twinnet.judge.task import mean_metric, task_metric
 from twinnet.layers.graph import Graph
+from twinnet.profile import Measured
+from twinnet.profile.model import FOLDER
 from twinnet.result import Guard, PairResult, Result, TaskMetric, fact, said
 from twinnet.shrink.collect import Seeds, Source, seeds_of_error
 
 __all__ = ["Checked", "Listener", "check_case", "run_case"]
+
+
+_IN_MEMORY = 64 << 20
+"""Bytes of tensors that a result without a run folder holds, to be drawn."""
 
 
 class Listener(Protocol):
@@ -49,10 +56,11 @@ class Listener(Protocol):
 
 @dataclass(frozen=True)
 class Checked:
-    """The result, and the tensors of both sides to keep."""
+    """The result, the tensors of both sides to keep, and the twin's profile if it was measured."""
 
     result: Result
     tensors: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    measured: Measured | None = None
 
 
 def check_case(
@@ -114,8 +122,13 @@ def run_case(case: Case, sides: Sides, listeners: Sequence[Listener] = ()) -> Ch
     if result.verdict == "PASS":
         result = null_baseline(plan, outcome, result, None if other is None else other.ours)
     result = judging.blamer.blamed.on(result)
+    measured = None
+    if case.options.profile:
+        job.progress("measuring the twin")
+        cost, measured = measured_cost(case, opened, plan.pairing)
+        result = replace(result, cost=cost)
     result = replace(result, seeds=judging.seeds.of(result), timings=dict(job.timings))
-    return Checked(result, judging.kept.tensors)
+    return Checked(result, judging.kept.tensors, measured)
 
 
 class _Judging:
@@ -178,9 +191,17 @@ class _Judging:
         case, plan = self._case, self.plan
         see_rest(plan, self.exercise, case.first)
         for sample in further_samples(case, plan, self.exercise) if self.agrees else ():
-            case.job.progress("a sample that reaches more of the network")
-            self.add(_seen(case, plan, len(self._outputs), None, sample))
-            self.further += 1
+            self._add_further(sample)
+        signed = signed_pictures(case, plan) if self.agrees and not self.further else None
+        if signed is not None:
+            other = _both(plan, signed)
+            if other is not None and _finite(other.ours) and self.shows(other):
+                self._add_further(signed)
+
+    def _add_further(self, sample: Arrays) -> None:
+        self._case.job.progress("a sample that reaches more of the network")
+        self.add(_seen(self._case, self.plan, len(self._outputs), None, sample))
+        self.further += 1
 
     def outcome(self, *, cheap: bool) -> Outcome:
         """What all samples gave."""
@@ -237,14 +258,24 @@ def _ends(plan: Plan, opened: Opened, seen: Seen) -> Ends:
 def _moved(case: Case, plan: Plan) -> Ends | None:
     """Both sides on a different input of the same kind; None where there is none, or a side cannot run it."""
     changed = guards.shuffled(case.first, case.options.seed)
-    if not plan.net.live or not changed:
+    return _both(plan, changed) if plan.net.live and changed else None
+
+
+def _both(plan: Plan, sample: Arrays) -> Ends | None:
+    """Both sides with nothing watched; None where the network cannot run the sample, nothing of a twin that cannot."""
+    try:
+        ours = plan.net.run(sample)
+    except EngineError:
         return None
-    ours = plan.net.run(changed)
     theirs: Arrays = {}
     if plan.twin.live:
         with contextlib.suppress(EngineError):
-            theirs = plan.twin.run(changed)
-    return Ends(1, changed, ours, theirs)
+            theirs = plan.twin.run(sample)
+    return Ends(1, sample, ours, theirs)
+
+
+def _finite(arrays: Arrays) -> bool:
+    return all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind in "fc")
 
 
 def _scores(case: Case, plan: Plan, ends: Ends) -> list[TaskMetric]:
@@ -265,7 +296,8 @@ def _blamer(case: Case, plan: Plan) -> Blamer:
     def adviser(context: Any) -> Any:
         from twinnet.blame.advise import Adviser
 
-        return Adviser(context, (plan.net, plan.twin), case.twin, case.network, case.job)
+        sides = (plan.net, plan.twin)
+        return Adviser(context, sides, case.twin, case.network, case.job, timed=case.options.profile)
 
     return Blamer(plan, case.job, adviser, target=advise.target, out=advise.out)
 
@@ -290,6 +322,7 @@ def _said(case: Case, sides: Sides, judging: _Judging) -> Result:
     if getattr(case.network, "was_training", False):
         found.append(Guard("training mode", fact("training_mode")))
     found += guards.not_reached(judging.exercise.missing)
+    found += guards.overwritten(plan.twin)
     twin, inputs = sides.twin_info(), case.feed.info
     if judging.further:
         more = f"{inputs.description}, and {judging.further} stretched to reach more of the network"
@@ -324,6 +357,7 @@ def _error(case: Case, sides: Sides, error: EngineError, *, seeds: bool = True) 
         guards=tuple(Guard("note", said(note)) for note in _version_notes()),
         error=error.what if error.hint is None else f"{error.what}\n  {error.hint}",
         stage=error.stage,
+        accident=error.accident,
         log=error.log,
         timings=dict(case.job.timings),
         seeds=seeds_of_error(_source(case, sides), error, opened=sides.net is not None) if wanted else (),
@@ -361,5 +395,21 @@ def _report(
         case.job.progress("writing the report")
         save_tensors(stage, checked.tensors)
         save(stage, result.seeds)
+        if checked.measured is not None:
+            from twinnet.report.profiles import write_profile
+
+            write_profile(checked.measured, stage / FOLDER)
         write_run(result, stage, checked.tensors)
-    return result
+        return result
+    return replace(result, tensors=_few(checked.tensors))
+
+
+def _few(tensors: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The first of these tensors, as many as a result may hold in memory."""
+    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    room = _IN_MEMORY
+    for name, pair in tensors.items():
+        room -= sum(array.nbytes for array in pair)
+        if room >= 0:
+            found[name] = pair
+    return found

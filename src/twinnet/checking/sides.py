@@ -53,6 +53,11 @@ class Sides:
             self.twin = twin if meaning is None else meaning.view(twin)
         return self.twin
 
+    def use_twin(self, twin: Session) -> Session:
+        """Go on with another view of the twin."""
+        self.twin = twin
+        return twin
+
     def load_ahead(self, inputs: Arrays) -> None:
         """Open the twin early and load what tracing both will need; a failure is raised later, by `open_twin`."""
         try:

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError
+from twinnet.inputs.layout import image_layout
 from twinnet.layers.graph import Graph
+from twinnet.network.base import Network
 from twinnet.pairing.transforms import candidates
-from twinnet.signature import dims
+from twinnet.signature import TensorSpec, dims
 
-__all__ = ["refuse_inputs", "refuse_other", "refuse_random"]
+__all__ = ["layout_hinted", "refuse_inputs", "refuse_other", "refuse_random", "refuse_untold"]
+
+
+@contextmanager
+def layout_hinted(network: Network, sample: Mapping[str, np.ndarray]) -> Iterator[None]:
+    """If the network refuses a picture whose channels come last, say so."""
+    try:
+        yield
+    except EngineError as error:
+        for name, array in sample.items():
+            layout = image_layout(TensorSpec(name, "float32", np.shape(array)))
+            if error.hint is None and network.format == "PyTorch" and layout and layout.name == "NHWC":
+                error.hint = (
+                    f"input {name} is {dims(np.shape(array))}, channels last (NHWC), and most modules take NCHW: "
+                    "array.transpose(0, 3, 1, 2)"
+                )
+        raise
 
 
 def refuse_random(side: str, session: Session, graph: Graph | None) -> None:
@@ -27,6 +46,19 @@ def refuse_random(side: str, session: Session, graph: Graph | None) -> None:
             f"the {side} draws random numbers in {place}",
             stage="run",
             hint="seed it, or make it deterministic: two runs of it cannot be compared",
+        )
+
+
+def refuse_untold(twin: Session, stated: bool) -> None:
+    """Raise EngineError for a twin that counts in steps nobody tells, unless a tolerance is stated.
+
+    By rounding of floats alone any such twin would fail, the right ones too.
+    """
+    if twin.untold and not stated:
+        raise EngineError(
+            f"{twin.untold}, and which layers they belong to is not known",
+            stage="judge",
+            hint=f"{twin.untold_hint}, or state what may differ (--snr 30, --cosine 0.999)",
         )
 
 
@@ -67,7 +99,7 @@ def refuse_other(
     not enough: a wrong stride causes that too, and is better found where it is born.
     """
     said: list[str] = []
-    loose = not twin.output_tensors or twin.loose_outputs
+    loose = not twin.output_tensors or twin.loose_outputs or net.loose_outputs
     counts = len(net.output_tensors), len(twin.output_tensors)
     if counts[0] != counts[1] and not loose:
         said.append(f"the network has {counts[0]} outputs, the twin {counts[1]}")

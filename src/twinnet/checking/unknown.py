@@ -22,7 +22,8 @@ def names_of(site: Site) -> tuple[str, ...]:
 def unknown_names(options: Options, plan: Plan) -> Iterator[Guard]:
     """A guard for each name in `--names`, `--watch` and `--skip` that fits nothing."""
     outputs = {row.tensor: row.name for row in plan.outputs}
-    ours = [*(s.tensor for s in plan.pairing.sites), *outputs.values()]
+    sites = plan.pairing.sites
+    ours = [*(s.tensor for s in sites), *outputs.values(), *(s.module for s in sites if s.module)]
     theirs = [*(s.tensor for s in plan.pairing.twin_sites), *(row.twin_name for row in plan.outputs)]
     for name, twin in (options.names or {}).items():
         if name not in ours:

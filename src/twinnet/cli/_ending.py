@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 
 from twinnet.errors import TwinnetError, machine_error
+from twinnet.extras import missing_extra
 from twinnet.report.quoting import screen
 
 __all__ = ["BUG", "bug_report", "end", "end_now"]
@@ -28,6 +29,8 @@ def end(error: BaseException) -> int:
     """Say on stderr what ended the command, and return the exit code."""
     if isinstance(error, OSError | MemoryError):
         error = machine_error(error)
+    elif isinstance(error, ImportError):
+        error = missing_extra(error) or error
     if isinstance(error, TwinnetError):
         _say(f"twinnet: {error}")
         return error.exit_code

@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from twinnet.result import Result, ResultSet
 
-__all__ = ["command_line", "say", "write_repro", "written_if_refused"]
+__all__ = [
+    "command_line",
+    "console",
+    "draws_blocks",
+    "say",
+    "upload_run",
+    "write_repro",
+    "written_if_refused",
+]
 
 
 def say(text: object, *, err: bool = False) -> None:
@@ -21,6 +31,25 @@ def say(text: object, *, err: bool = False) -> None:
     from twinnet.report.quoting import screen
 
     typer.echo(screen(text), err=err)
+
+
+def console() -> Console:
+    """Where results are printed: with colours only on a terminal that wants them."""
+    import os
+
+    from rich.console import Console
+
+    plain = bool(os.environ.get("NO_COLOR"))
+    return Console(highlight=False, soft_wrap=False, force_terminal=False if plain else None)
+
+
+def draws_blocks() -> bool:
+    """Whether standard output is a terminal that shows more than plain characters."""
+    import os
+
+    locale = next((v for n in ("LC_ALL", "LC_CTYPE", "LANG") if (v := os.environ.get(n))), "")
+    plain = locale in ("C", "POSIX") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plain and (sys.stdout.encoding or "").lower().startswith("utf")
 
 
 def command_line() -> tuple[str, ...]:
@@ -41,6 +70,15 @@ def write_repro(result: Result | ResultSet, *, silent: bool) -> None:
         made = f"repro    {error}"
     if not silent:
         say(f"\n{made}")
+
+
+def upload_run(folder: str | Path, *, silent: bool, profile: bool = False) -> None:
+    """Send a run folder to the dashboard of TWINNET_SERVER, if there is one; that it is away is only mentioned."""
+    from functools import partial
+
+    from twinnet.upload import offer_run
+
+    offer_run(folder, profile=profile, tell=None if silent else partial(say, err=True))
 
 
 @contextmanager

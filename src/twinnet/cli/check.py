@@ -9,6 +9,7 @@ import typer
 
 from twinnet.cli import options as o
 from twinnet.cli._groups import grouped
+from twinnet.cli._screen import say
 
 __all__ = ["command"]
 
@@ -19,12 +20,7 @@ def command(
     *,
     twin: Annotated[
         str,
-        typer.Option(
-            "--twin",
-            "-t",
-            metavar="SPEC[,SPEC...]",
-            help="What to compare with: ENGINE[?key=value&...][:FILE], or a file. See `twinnet engines`.",
-        ),
+        o.twins("What to compare with: ENGINE[?key=value&...][:FILE], or a file. See `twinnet engines`."),
     ] = "onnxruntime",
     running: o.Running,
     level: o.Level = "intermediates",
@@ -57,6 +53,7 @@ def command(
             help="Which tensor of the twin is which of the network (.json, .toml, or lines a = b).",
         ),
     ] = None,
+    names_out: o.NamesOut = None,
     baseline: o.Baseline = None,
     stages: Annotated[
         bool,
@@ -87,6 +84,13 @@ def command(
             help="Where compiling engines write their intermediate representation, a folder for each case.",
         ),
     ] = None,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile",
+            help="Also measure each twin, and end with a table: verdict, error, time, memory, size.",
+        ),
+    ] = False,
     advise: Annotated[
         bool,
         typer.Option("--advise", help="Find which segments to keep in float, by running the twin that way."),
@@ -119,9 +123,9 @@ def command(
     """
     from twinnet.check import check_with, run_folder
     from twinnet.checking.options import Advise
-    from twinnet.cli._screen import command_line, write_repro, written_if_refused
+    from twinnet.cli._screen import command_line, upload_run, write_repro, written_if_refused
+    from twinnet.name_map import read_name_map
     from twinnet.progress import progress
-    from twinnet.recording import read_name_map
 
     staged = stages or bool(stage)
     folder = run_folder(network, running.named(twin)) if out is None else out
@@ -137,8 +141,10 @@ def command(
             metric=metric,
             baseline=baseline,
             names=read_name_map(names) if names else None,
+            names_out=names_out,
             keep=keep,
             debug_ir=debug_ir,
+            profile=profile,
             advise=Advise(advise_target, advise_out) if asked else None,
             progress=report,
         )
@@ -150,10 +156,15 @@ def command(
         else:
             result = check_with(options, network, running.inputs, twin, out=folder, argv=command_line())
     answer.give(result, unmatched=unmatched)
+    if profile and not answer.silent:
+        from twinnet.report.profiles import choice_text
+
+        say(f"\n{choice_text(result)}")
     if repro and result.verdict != "PASS":
         write_repro(result, silent=answer.silent)
     if bundle is not None:
         from twinnet.report.bundle import bundle_results
 
         bundle_results(bundle, result)
+    upload_run(folder, silent=answer.silent)
     answer.leave(result)

@@ -16,10 +16,14 @@ __all__ = ["command"]
 @grouped
 def command(
     first: Annotated[
-        Path, typer.Argument(metavar="DIR_A", help="The reference: a recording, or a folder of .npy/.npz.")
+        Path,
+        typer.Argument(
+            metavar="DIR_A", help="The reference: a recording, or arrays (.npy, .npz, .safetensors)."
+        ),
     ],
     second: Annotated[
-        Path, typer.Argument(metavar="DIR_B", help="The twin: a recording, or a folder of .npy/.npz.")
+        Path,
+        typer.Argument(metavar="DIR_B", help="The twin: a recording, or arrays (.npy, .npz, .safetensors)."),
     ],
     *,
     network: Annotated[
@@ -34,13 +38,14 @@ def command(
             "--names", metavar="FILE", help="Which tensor of B is which of A (.json, .toml, or lines a = b)."
         ),
     ] = None,
+    names_out: o.NamesOut = None,
     unmatched: Annotated[bool, typer.Option("--unmatched", help="List sites without a partner.")] = False,
     trust: o.Trust = False,
     stated: o.Stated,
     out: o.Out = None,
     answer: o.Answer,
 ) -> None:
-    """Compare two recordings made by `twinnet record`, or folders of .npy/.npz files.
+    """Compare two recordings made by `twinnet record`, or files of arrays.
 
     With --network every site is judged by the born test; without it the outputs are judged by the size of the
     difference.
@@ -57,6 +62,7 @@ def command(
             second,
             network=network,
             names=names,
+            names_out=names_out,
             out=folder,
             argv=command_line(),
             tolerance=stated.tolerances(),

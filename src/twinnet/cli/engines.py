@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from twinnet.cli._screen import say
+from twinnet.cli._screen import console, say
 
 if TYPE_CHECKING:
     from twinnet.plugins import Kind
@@ -34,7 +36,6 @@ def _list_board(address: str) -> None:
     """The engines that have a runner for boards, and what this one lacks."""
     import shlex
 
-    from rich.console import Console
     from rich.table import Table
 
     from twinnet.engines import all_engines
@@ -63,11 +64,10 @@ def _list_board(address: str) -> None:
             table.add_row(name, f"lacks {', '.join(lacks)}", line)
         else:
             table.add_row(name, version, "")
-    Console(highlight=False).print(table)
+    console().print(table)
 
 
 def _list_here() -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from twinnet.engines import BUILT_IN, engine_names, find_engine, origin_of
@@ -88,12 +88,12 @@ def _list_here() -> None:
             version = engine.version()
         except MissingExtra as error:
             version = "not installed"
-            said.append(f"{name}: {error.hint}")
+            said.append(f"{name}: pip install 'twinnet[{error.extra}]'")
         able = engine.abilities
         shows = "all tensors" if able.capture else "outputs only"
         options = "; ".join(f"{k}={v}" for k, v in engine.options.items())
         table.add_row(name, version, origin_of(name), able.note or shows, able.segment, options or "-")
-    Console(highlight=False).print(table)
+    console().print(table)
     said += [f"warning: {line}" for line in ignored("engine", BUILT_IN)]
     for kind in KINDS[1:]:
         said += _added(kind) if plugins(kind) else []
@@ -104,18 +104,31 @@ def _list_here() -> None:
 
 def _added(kind: Kind) -> list[str]:
     """A line for each plug-in of this kind."""
-    from twinnet.blame.causes import FAMILIES
     from twinnet.errors import UsageError
+    from twinnet.extras import optional_packages
     from twinnet.plugins import ignored, plugins
-    from twinnet.restore.tasks import TASKS
 
-    own = {"cause": FAMILIES, "task": TASKS}.get(kind, {})
+    own = _own(kind)
     said = [f"warning: {line}" for line in ignored(kind, own)]
     for plugin in plugins(kind, own).values():
         try:
-            plugin.load()
+            with optional_packages():
+                plugin.load()
         except UsageError as error:
             said.append(f"warning: {error}")
         else:
             said.append(f"{kind} {plugin.name}: from {plugin.origin}")
     return said
+
+
+def _own(kind: Kind) -> Collection[str]:
+    """The names of this kind that twinnet has itself, which a plug-in cannot take."""
+    if kind == "cause" and find_spec("torch") is not None:
+        from twinnet.blame.causes import FAMILIES
+
+        return FAMILIES
+    if kind == "task":
+        from twinnet.restore.tasks import TASKS
+
+        return TASKS
+    return ()

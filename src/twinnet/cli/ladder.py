@@ -19,12 +19,7 @@ def command(
     *,
     twin: Annotated[
         str,
-        typer.Option(
-            "--twin",
-            "-t",
-            metavar="SPEC[,SPEC...]",
-            help="Engines to convert every rung for: ENGINE[?key=value&...]. See `twinnet engines`.",
-        ),
+        o.twins("Engines to convert every rung for: ENGINE[?key=value&...]. See `twinnet engines`."),
     ] = "onnxruntime",
     running: o.Running,
     at: Annotated[
@@ -66,7 +61,7 @@ def command(
     from twinnet.check import run_folder
     from twinnet.cli._screen import command_line
     from twinnet.errors import UsageError
-    from twinnet.ladder import ladder_with
+    from twinnet.ladder import Course, ladder_with
     from twinnet.progress import progress
     from twinnet.report.ladder import conclusion, dump_ladder, head_line, row_line
 
@@ -87,12 +82,14 @@ def command(
     with progress(quiet=quiet or as_json) as report:
         made = ladder_with(
             running.options(level=level, tolerance=stated.tolerances(), progress=report),
-            network,
-            running.inputs,
-            twin,
-            at=at or (),
-            sizes=size.split(",") if size else (),
-            way="every" if every else "up" if until_bad else "halves",
+            Course(
+                network,
+                running.inputs,
+                twin,
+                at=at or (),
+                sizes=size.split(",") if size else (),
+                way="every" if every else "up" if until_bad else "halves",
+            ),
             out=folder,
             argv=command_line(),
             tell=tell,

@@ -28,10 +28,15 @@ from twinnet.cli import (
     ladder,
     lut,
     matrix,
+    profile,
     record,
     repro,
+    runs,
+    serve,
+    sessions,
     show,
     suite,
+    upload,
     uvq,
 )
 from twinnet.cli._screen import say
@@ -88,13 +93,18 @@ for _verb in (
     show,
     inspect,
     inspect_run,
+    upload,
+    sessions,
+    runs,
     uvq,
     engines,
     env,
     demo,
 ):
     app.command(_verb.__name__.rpartition(".")[2].replace("_", "-"))(_verb.command)
+app.add_typer(profile.app, name="profile")
 app.add_typer(suite.app, name="suite")
+app.add_typer(serve.app, name="serve")
 app.add_typer(cache.app, name="cache")
 app.add_typer(lut.app, name="lut")
 

@@ -19,12 +19,9 @@ def command(
     *,
     twin: Annotated[
         str,
-        typer.Option(
-            "--twin",
-            "-t",
-            metavar="SPEC[,SPEC...]",
-            help="Engines whose settings are compared: litert (kernels, quantisations), onnxruntime (optimisation "
-            "levels) and others. Options that a spec states stay as they are.",
+        o.twins(
+            "Engines whose settings are compared: litert (kernels, quantisations), onnxruntime (optimisation "
+            "levels) and others. Options that a spec states stay as they are."
         ),
     ] = "litert",
     running: o.Running,

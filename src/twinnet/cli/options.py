@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from twinnet.debugger.settings import Settings
     from twinnet.judge.tolerance import Tolerances
     from twinnet.result import Result, ResultSet
+    from twinnet.time_limit import TimeLimits
 
 __all__ = [
     "Answer",
@@ -22,16 +23,20 @@ __all__ = [
     "Door",
     "Json",
     "Level",
+    "NamesOut",
     "Network",
     "Out",
     "Quiet",
     "Running",
     "Shape",
     "Stated",
+    "TimeLimit",
     "Trust",
     "Verbose",
     "parse_memory",
     "shapes",
+    "time_limits",
+    "twins",
 ]
 
 
@@ -50,11 +55,18 @@ Trust = Annotated[
         help="Allow code in a .pt2 file to run, and programs that a run folder from elsewhere names.",
     ),
 ]
+
+
+def twins(meant: str) -> Any:
+    """The option `--twin` of a verb that takes several."""
+    return typer.Option("--twin", "-t", metavar="SPEC[,SPEC...]", help=meant)
+
+
 Network = Annotated[
     str,
     typer.Argument(
         metavar="NETWORK",
-        help="file.py:factory, package.module:factory, an .onnx or .pt2 file, or an experiment.",
+        help="file.py:factory, package.module:factory, an .onnx, .tflite or .pt2 file, or an experiment.",
     ),
 ]
 Shape = Annotated[
@@ -75,9 +87,23 @@ Baseline = Annotated[
     str | None,
     typer.Option("--baseline", metavar="RUN", help="Fail only on what this earlier run did not show."),
 ]
+NamesOut = Annotated[
+    Path | None,
+    typer.Option(
+        "--names-out", metavar="FILE", help="Write the pairs, and guesses for the rest, as a map to edit."
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="DIR", help="Run folder to write (default: runs/NETWORK-TWIN)."),
+]
+TimeLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--time-limit",
+        metavar="SECONDS|STEP=SECONDS,...",
+        help="Stop steps of an engine after this time: all, or export, import, compile, load, run, compare.",
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also timings, versions and the command.")]
@@ -131,14 +157,7 @@ class Running:
             help="Memory for the tensors of one run; more goes to disk (256M).",
         ),
     ] = None
-    time_limit: Annotated[
-        float | None,
-        typer.Option(
-            "--time-limit",
-            metavar="SECONDS",
-            help="Stop each step of an engine (export, load, run, a program it starts) after this time.",
-        ),
-    ] = None
+    time_limit: TimeLimit = None
 
     on: Annotated[
         str | None,
@@ -176,7 +195,7 @@ class Running:
         """Threads, memory and time."""
         from twinnet.checking.options import Limits
 
-        return Limits(self.threads, parse_memory(self.max_memory), self.time_limit)
+        return Limits(self.threads, parse_memory(self.max_memory), time_limits(self.time_limit))
 
 
 @dataclass(frozen=True)
@@ -242,11 +261,10 @@ class Answer:
         if self.quiet:
             say(result.verdict)
             return
-        from rich.console import Console
-
+        from twinnet.cli._screen import console
         from twinnet.report.terminal import print_result, render_unmatched
 
-        print_result(result, Console(highlight=False, soft_wrap=False), self.verbose)
+        print_result(result, console(), self.verbose)
         if unmatched:
             say(render_unmatched(result))
 
@@ -331,6 +349,13 @@ def shapes(given: list[str] | None) -> dict[str, tuple[int, ...]] | None:
     from twinnet.network.shapes import parse_shapes
 
     return parse_shapes(given or ()) or None
+
+
+def time_limits(text: str | None) -> TimeLimits:
+    """The limits that `--time-limit` states."""
+    from twinnet.time_limit import TimeLimits
+
+    return TimeLimits.of(text)
 
 
 def parse_memory(text: str | None) -> int | None:

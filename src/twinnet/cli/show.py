@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from twinnet.cli import options as o
-from twinnet.cli._screen import say
+from twinnet.cli._screen import draws_blocks, say
 
 __all__ = ["command"]
 
@@ -18,7 +18,9 @@ def command(
         str | None, typer.Argument(metavar="[SITE]", help="Tensor, module path, or part of one.")
     ] = None,
     browser: Annotated[bool, typer.Option("--open", help="Open report.html in the browser.")] = False,
-    ascii_only: Annotated[bool, typer.Option("--ascii", help="Draw with plain ASCII characters.")] = False,
+    ascii_only: Annotated[
+        bool, typer.Option("--ascii", help="Draw with plain ASCII characters, as without a terminal.")
+    ] = False,
     unmatched: Annotated[bool, typer.Option("--unmatched", help="List sites without a partner.")] = False,
     verbose: o.Verbose = False,
 ) -> None:
@@ -31,4 +33,5 @@ def command(
     elif site is None:
         o.Answer(verbose=verbose).give(Result.load(run), unmatched=unmatched)
     else:
-        say(draw_site(run, site, ascii_only=ascii_only))
+        # Block characters are for eyes; a file or a pipe may be read anywhere.
+        say(draw_site(run, site, ascii_only=ascii_only or not draws_blocks()))

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from twinnet.cli._screen import say
 from twinnet.cli._verbs import Verbs
+from twinnet.cli.options import TimeLimit
 
 __all__ = ["app"]
 
+
+class _Suite(Verbs):
+    """Says how folders of models are given: a word that is no command is most likely one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        word = args[0]
+        if self.get_command(ctx, word) is None and not word.startswith("-"):
+            ctx.fail(f"{word!r} is not a command. A folder of models is given with --models {word}")
+        return super().resolve_command(ctx, args)
+
+
 app = typer.Typer(
-    cls=Verbs,
+    cls=_Suite,
     invoke_without_command=True,
     rich_markup_mode=None,
     subcommand_metavar="[accept]",
@@ -59,10 +71,7 @@ def run(
     expected: Annotated[
         Path | None, typer.Option("--expected", metavar="FILE", help="File of expected failures.")
     ] = None,
-    time_limit: Annotated[
-        float | None,
-        typer.Option("--time-limit", metavar="SECONDS", help="Stop each step of an engine after this time."),
-    ] = None,
+    time_limit: TimeLimit = None,
     with_random: Annotated[
         bool, typer.Option("--with-random", help="Run each layer also on random activations.")
     ] = False,
@@ -77,7 +86,13 @@ def run(
     runtime_profile: Annotated[
         Path | None,
         typer.Option(
-            "--runtime-profile", metavar="DIR", help="Where the times of layers go, a CSV file for each case."
+            "--runtime-profile", metavar="DIR", help="Where the times of layers go, a folder for each case."
+        ),
+    ] = None,
+    compile_profile: Annotated[
+        Path | None,
+        typer.Option(
+            "--compile-profile", metavar="DIR", help="Where the times of building go, a folder for each case."
         ),
     ] = None,
     report: Annotated[
@@ -128,6 +143,7 @@ def run(
         "--twin-bundle": bundle,
         "--debug-ir": debug_ir,
         "--runtime-profile": runtime_profile,
+        "--compile-profile": compile_profile,
         "-k": only,
         "-n": workers,
     }

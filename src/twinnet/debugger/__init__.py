@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinnet.importing import names_from
 
 if TYPE_CHECKING:
     from twinnet.debugger.entry import serve, set_trace
@@ -18,8 +19,5 @@ __all__ = ["Settings", "serve", "set_trace"]
 _HOMES = {"Settings": "settings", "serve": "entry", "set_trace": "entry"}
 
 
-def __getattr__(name: str) -> Any:
-    # A script may import this at its top, so nothing heavy is imported with it.
-    if name not in _HOMES:
-        raise AttributeError(f"module 'twinnet.debugger' has no attribute {name!r}")
-    return getattr(import_module(f"twinnet.debugger.{_HOMES[name]}"), name)
+# Names load on first use: running tables needs no torch, and `import twinnet` stays light.
+__getattr__ = names_from(__name__, _HOMES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codeop
 import getpass
-import json
 import os
 import shlex
 import ssl
@@ -12,12 +11,14 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from twinnet.errors import EngineError, UsageError
+from twinnet.files import parse_json
 from twinnet.report.quoting import screen
 
 __all__ = ["Client", "attach", "complete", "unfinished"]
@@ -48,11 +49,12 @@ class Client:
                 raise UsageError(f"{self.ca} is not a certificate: {error}") from None
         try:
             with urllib.request.build_opener(*handlers).open(request, timeout=timeout) as response:
-                return json.load(response)
+                return parse_json(response.read())
         except urllib.error.HTTPError as error:
             body = error.read().decode("utf-8", "replace")
             if error.headers.get_content_type() == "application/json":
-                return json.loads(body)
+                with suppress(ValueError):
+                    return parse_json(body)
             first = body.partition("\n")[0]
             if error.code == 401:
                 raise UsageError(
@@ -74,6 +76,10 @@ def _client(place: str, token: str | None, ca: str | None) -> Client:
         if "URL" not in found or "T" not in found:
             raise UsageError(f"{place} was not written by a debugger", hint="give its address, http://...")
         return Client(found["URL"], token or found["T"], ca)
+    if ":" not in place and Path(place).suffix:
+        raise UsageError(
+            f"no such file: {place}", hint="give the file that the debugger wrote, or its address"
+        )
     url = place if "://" in place else f"http://{place}"
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

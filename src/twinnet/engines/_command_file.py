@@ -96,9 +96,21 @@ class Step(_Strict):
 
 
 class Compile(Step):
-    """From {model} to {artefact}; `artefact` is the file name of the latter."""
+    """From {model} to {artefact}; `artefact` is the file name of the latter.
+
+    `report` is the name of a CSV file that the compiler writes into {folder}, with the columns `name` (a node or
+    tensor) and `seconds`: its own estimate of the time of each.
+    """
 
     artefact: str = "artefact"
+    report: str = ""
+
+    @field_validator("report")
+    @classmethod
+    def _inside(cls, value: str) -> str:
+        if "/" in value or value in (".", ".."):
+            raise ValueError("report is a file name, without a folder")
+        return value
 
 
 class Run(Step):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnx
 
 from twinnet.engines._onnx_alone import typed_model
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["Prepared", "prepare", "tensor_types"]
 
@@ -32,7 +35,7 @@ class Prepared:
     def tapped(self, names: Collection[str]) -> tuple[onnx.ModelProto, tuple[str, ...]]:
         """The model with further outputs, in the order of the graph, and the names of all its outputs."""
         extra = [n for n in self.taps if n in names and n not in self.outputs]
-        model = onnx.ModelProto()
+        model = type(self.model)()
         model.CopyFrom(self.model)
         model.graph.output.extend(self.taps[n] for n in extra)
         return model, (*self.outputs, *extra)

@@ -10,7 +10,6 @@ import numpy as np
 
 from twinnet.engines.onnx_session import OnnxSession
 from twinnet.job import Arrays, Job
-from twinnet.onnx.graph import OnnxGraph
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
@@ -105,6 +104,8 @@ class CompiledSession(OnnxSession, Generic[Module]):
     def retrace(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder
     ) -> Trace:
+        from twinnet.onnx.graph import OnnxGraph
+
         feeds, given = self._given(inputs, patches, builder)
         model = OnnxGraph(self._artefact.network.complete()).with_values(given, ())
         inner = frozenset(watch) - frozenset(self._cut.outputs) - frozenset(given)

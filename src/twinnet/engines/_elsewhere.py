@@ -61,9 +61,7 @@ class Elsewhere:
             said = self.ask({"do": "version"}, "start")
         except EngineError as error:
             self.close()
-            raise EngineError(
-                error.what, stage=error.stage, log=error.log, hint="it needs numpy and onnxruntime there"
-            ) from None
+            raise error.hinting("it needs numpy and onnxruntime there") from None
         return f"{said['onnxruntime']} (Python {said['python']}, numpy {said['numpy']})"
 
     def another(self) -> Elsewhere:
@@ -72,7 +70,7 @@ class Elsewhere:
 
     def ask(self, request: Mapping[str, Any], stage: str) -> dict[str, Any]:
         """Ask the child and return its answer."""
-        return self._worker.ask(request, stage, self._job.time_limit)
+        return self._worker.ask(request, stage, self._job.limit_of(stage))
 
     def load(self, model: str | bytes, settings: Mapping[str, Any]) -> Any:
         """Load a session in the child; the result has the methods of `InferenceSession` that are used here."""

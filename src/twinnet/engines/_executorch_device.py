@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,9 +30,17 @@ class DeviceSession(Session):
     engine = "executorch"
     version = "recorded"
     live = False
+    untold_hint = "give its ETRecord (etrecord=FILE)"
 
     def __init__(
-        self, dump: Dump, buffer: DebugBuffer, record: Record | None, method: str, network: Any, job: Job
+        self,
+        dump: Dump,
+        buffer: DebugBuffer,
+        record: Record | None,
+        method: str,
+        network: Any,
+        job: Job,
+        file: Path | None = None,
     ) -> None:
         runs = [run for run in dump.executions if run.values]
         if not runs:
@@ -50,7 +59,8 @@ class DeviceSession(Session):
         self.signature = Signature(tuple(TensorSpec(name) for name in job.inputs))
         self._lowered = Lowered(record, network, job.inputs)
         self.notes = _notes(self._lowered, self._shown[0])
-        self.precision = "int8" if self._lowered.quantised else "float32"
+        self.untold = self._lowered.untold(file)
+        self.precision = "int8" if self._lowered.quantised or self.untold else "float32"
 
     def _index(self, inputs: Arrays) -> int:
         for index, sample in enumerate(self._samples):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from twinnet.engines._executorch_home import Home
 from twinnet.engines._executorch_lowered import Lowered
 from twinnet.engines._executorch_made import Lowering, Made
 from twinnet.engines._executorch_taps import TappedSession
-from twinnet.errors import UsageError
+from twinnet.errors import EngineError, UsageError
 from twinnet.executorch import Record
 from twinnet.job import Arrays, Job
 from twinnet.signature import Signature, TensorSpec
@@ -22,24 +23,26 @@ from twinnet.signature import Signature, TensorSpec
 if TYPE_CHECKING:
     from twinnet.layers import Graph
 
-__all__ = ["FileSession"]
+__all__ = ["FileSession", "Program"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A `.pte` file, its ETRecord if there is one, and the method to run."""
+
+    file: Path
+    record: Record | None = None
+    method: str = "forward"
 
 
 class FileSession(TappedSession):
     """A `.pte` file as it is. With its ETRecord its tensors have the names of the program it was exported from."""
 
-    def __init__(
-        self,
-        file: Path,
-        record: Record | None,
-        method: str,
-        network: Any,
-        home: Home,
-        job: Job,
-        *,
-        taps: bool,
-    ) -> None:
+    untold_hint = "give its ETRecord (etrecord=FILE)"
+
+    def __init__(self, program: Program, network: Any, home: Home, job: Job, *, taps: bool) -> None:
         super().__init__(home, job)
+        file, record, method = program.file, program.record, program.method
         if not file.is_file():
             raise UsageError(f"no such file: {file}")
         self._file, self._known, self._method = file.absolute(), record, method
@@ -59,7 +62,8 @@ class FileSession(TappedSession):
         self._count = sum(o is not None for o in said["outputs"])
         self._lowered = Lowered(record, network, job.inputs)
         self.notes = self._lowered.notes
-        self.precision = "int8" if self._lowered.quantised else "float32"
+        self.untold = self._lowered.untold(self._file)
+        self.precision = "int8" if self._lowered.quantised or self.untold else "float32"
         self._how = Lowering(self._lowered.delegate, "static" if self._lowered.quantised else "")
         if taps and self._how.delegate == "xnnpack" and self._lowered.program is not None:
             self._tapped, said = self._tried_taps()
@@ -71,7 +75,8 @@ class FileSession(TappedSession):
 
     def _made(self, inputs: Arrays) -> Made:
         record, program = self._known, self._lowered.program
-        assert record is not None and program is not None
+        if record is None or program is None:
+            raise EngineError("the program that was lowered is not known", stage="cut")
         return Made(self._digest, self._file, record.path, program, ())
 
     @cached_property

@@ -15,14 +15,17 @@ from typing import Any
 import numpy as np
 
 from twinnet.engines import _executorch_worker
+from twinnet.engines._executorch_board import RUNS, Board
 from twinnet.errors import EngineError, MissingExtra
 from twinnet.job import Job
+from twinnet.programs.place import Script
 from twinnet.programs.worker import Worker
 from twinnet.scratch import new_scratch
 from twinnet.store import TensorFile, write_tensors
 
 __all__ = ["Dumped", "Home", "executorch_version"]
 
+_PROGRAM = Script(Path(_executorch_worker.__file__), "executorch", ("executorch",))
 _SMALLEST = 1 << 20
 _LARGEST = 1 << 32
 _TOO_SMALL = "Ran out of space to store intermediate outputs"
@@ -48,31 +51,34 @@ class Dumped:
 
 
 class Home:
-    """A worker, and a folder for what it exchanges with this process."""
+    """A worker, and a folder for what it exchanges with this process. On a board a second one runs the programs."""
 
     def __init__(self, job: Job, threads: int | None) -> None:
-        executorch_version()
+        self._board = Board(job, threads) if job.place.name else None
+        self.version = self._board.version if self._board is not None else executorch_version()
         self._job, self._threads = job, threads
-        self.folder = new_scratch("executorch")
+        self.folder = self._board.folder if self._board is not None else new_scratch("executorch")
         self._worker: Worker | None = None
         self._room = _SMALLEST
         self._runs = 0
 
     def ask(self, request: Mapping[str, Any], stage: str) -> dict[str, Any]:
         """The worker's answer; if it dies, the next request starts another one."""
+        if self._board is not None and request["do"] in RUNS:
+            return self._board.ask(request, stage)
         if self._worker is None:
             self._worker = _spare(self._threads) or self._started()
         try:
-            return self._worker.ask(request, stage, self._job.time_limit)
+            return self._worker.ask(request, stage, self._job.limit_of(stage))
         except EngineError:
             if not self._worker.alive:
                 self._worker = None
             raise
 
     def _started(self) -> Worker:
-        # Not the folder of the file: it has modules that are called like what the worker imports.
-        worker = Worker([sys.executable, "-P", _executorch_worker.__file__], "executorch")
-        worker.ask({"do": "start", "threads": self._threads}, "start", self._job.time_limit)
+        program = str(_PROGRAM.written(self.folder))
+        worker = Worker([sys.executable, *_PROGRAM.flags, program], _PROGRAM.name)
+        worker.ask({"do": "start", "threads": self._threads}, "start", self._job.limit_of("start"))
         return worker
 
     def run(
@@ -82,46 +88,58 @@ class Home:
         *,
         method: str = "forward",
         dump: bool = False,
-        intermediates: bool = True,
-        repeats: int = 1,
     ) -> tuple[list[np.ndarray | None], Dumped | None]:
-        """The outputs of a program, and its recording with `dump`: all intermediates, or only the outputs.
+        """The outputs of a program, and with `dump` its recording with all intermediates.
 
         A recording needs a buffer that nobody can tell the size of before: if it is too small the worker dies, and
         the next one gets a larger buffer.
         """
+        made = self.folder / "results.safetensors"
+        request, target = self._request(pte, arguments, method, dump=dump)
+        request |= {"do": "run", "results": str(made)}
+        said = self._recorded(request)
+        file = TensorFile(made)
+        outputs = [np.array(file[str(i)]) if str(i) in file else None for i in range(said["outputs"])]
+        return outputs, target
+
+    def time(
+        self, pte: Path, arguments: Sequence[Any], *, method: str, warm_up: int, repeats: int
+    ) -> tuple[dict[str, list[float]], Dumped]:
+        """Seconds of whole runs, with events recorded ("whole") and without ("bare"), also of the CPU, and the
+        recording."""
+        request, target = self._request(pte, arguments, method, dump=True)
+        assert target is not None
+        request |= {"do": "time", "warm_up": warm_up, "repeats": repeats, "buffer_size": 0}
+        return self.ask(request, "run the network"), target
+
+    def _request(
+        self, pte: Path, arguments: Sequence[Any], method: str, *, dump: bool
+    ) -> tuple[dict[str, Any], Dumped | None]:
+        """What every run is asked with, and where it is recorded; the arguments are written to a file."""
         self._runs += 1
-        feeds, made = self.folder / "feeds.safetensors", self.folder / "results.safetensors"
+        feeds = self.folder / "feeds.safetensors"
         tensors = {
             str(i): np.ascontiguousarray(a) for i, a in enumerate(arguments) if isinstance(a, np.ndarray)
         }
         write_tensors(feeds, tensors)
-        target = (
-            Dumped(self.folder / f"{self._runs}.etdp", self.folder / f"{self._runs}.bin") if dump else None
-        )
         request: dict[str, Any] = {
-            "do": "run",
             "pte": str(pte),
             "method": method,
-            "repeats": repeats,
             "feeds": str(feeds),
-            "results": str(made),
             "arguments": [
                 {"tensor": str(i)} if isinstance(a, np.ndarray) else {"value": a}
                 for i, a in enumerate(arguments)
             ],
         }
-        if target is not None:
-            request |= {"dump": str(target.dump), "buffer": str(target.buffer)}
-        said = self._recorded(request, intermediates=intermediates)
-        file = TensorFile(made)
-        outputs = [np.array(file[str(i)]) if str(i) in file else None for i in range(said["outputs"])]
-        return outputs, target
+        if not dump:
+            return request, None
+        target = Dumped(self.folder / f"{self._runs}.etdp", self.folder / f"{self._runs}.bin")
+        return request | {"dump": str(target.dump), "buffer": str(target.buffer)}, target
 
-    def _recorded(self, request: dict[str, Any], *, intermediates: bool) -> dict[str, Any]:
+    def _recorded(self, request: dict[str, Any]) -> dict[str, Any]:
         limit = max(self._job.memory or 0, _LARGEST)
         while True:
-            request["buffer_size"] = self._room if intermediates else 0
+            request["buffer_size"] = self._room
             try:
                 return self.ask(request, "run the network")
             except EngineError as error:
@@ -134,6 +152,8 @@ class Home:
         if self._worker is not None:
             _keep(self._worker, self._threads)
             self._worker = None
+        if self._board is not None:
+            self._board.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinnet.engines._executorch_names import counted_names, integer_biases, quantised_names, same_names
 from twinnet.errors import UsageError
-from twinnet.executorch import Record, recorded_program
+from twinnet.executorch import Record, recorded_program, steps_inside
 from twinnet.job import Arrays
 from twinnet.site import Site
 
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Lowered"]
 
 _DELEGATES = {"XnnpackBackend": "xnnpack"}
-_NO_RECORD = (
-    "no ETRecord was given: tensors are paired by their order and values, and steps of an int8 program are not known "
-    "(etrecord=FILE)"
-)
+_NO_RECORD = "no ETRecord was given: tensors are paired by their order and values (etrecord=FILE)"
 
 
 class Lowered:
@@ -46,6 +44,13 @@ class Lowered:
         exported = None if self.record is None else self.record.exported
         nodes = () if exported is None else exported.nodes
         return any(node.op.split(".")[0] == "quantized_decomposed" for node in nodes)
+
+    def untold(self, file: Path | None) -> str:
+        """What shows that a program without a readable ETRecord counts in steps; empty if it does not."""
+        if file is None or self.graph is not None:
+            return ""
+        inside = steps_inside(file)
+        return f"{file.name} has {inside}" if inside else ""
 
     @cached_property
     def delegate(self) -> str:

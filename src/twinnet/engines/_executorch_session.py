@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines._executorch_home import Dumped, Home, executorch_version
-from twinnet.engines._executorch_profile import layer_times
-from twinnet.engines.base import LayerTime, Session
+from twinnet.engines._executorch_home import Dumped, Home
+from twinnet.engines._executorch_profile import step_times
+from twinnet.engines.base import Session
+from twinnet.engines.timing import WARM_UP, Timed
 from twinnet.errors import EngineError
 from twinnet.executorch import DebugBuffer, Record, Shown, read_dump, shown_tensors, tensors_of
 from twinnet.files import atomic_write
@@ -34,7 +35,7 @@ class ProgramSession(Session):
     _method = "forward"
 
     def __init__(self, home: Home, job: Job) -> None:
-        self.version = executorch_version()
+        self.version = home.version
         self._home, self._job = home, job
 
     @abstractmethod
@@ -127,16 +128,25 @@ class ProgramSession(Session):
             builder.add(name, array)
         return builder.done()
 
-    def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
+    def profile(self, inputs: Arrays, repeats: int = 10) -> Timed:
         pte, arguments = self._program(inputs)
         with self._job.step("run"):
-            _, dumped = self._home.run(
-                pte, arguments, method=self._method, dump=True, intermediates=False, repeats=max(repeats, 1)
+            times, dumped = self._home.time(
+                pte, arguments, method=self._method, warm_up=WARM_UP, repeats=max(repeats, 1)
             )
-        assert dumped is not None
-        return layer_times(
-            read_dump(dumped.dump), self._record(inputs), self._method, {s.tensor for s in self.sites}
+        runs = read_dump(dumped.dump).executions[WARM_UP:]
+        steps = step_times(runs, self._record(inputs), self._method, {s.tensor for s in self.sites})
+        return Timed(
+            steps,
+            tuple(times["whole"]),
+            tuple(times["bare"]),
+            tuple(times["bare_cpu"]),
+            looked_cpu=tuple(times["whole_cpu"]),
         )
+
+    @property
+    def size(self) -> int | None:
+        return self._program(self._job.inputs)[0].stat().st_size
 
     def close(self) -> None:
         self._home.close()

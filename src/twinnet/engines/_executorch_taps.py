@@ -12,7 +12,9 @@ import numpy as np
 
 from twinnet.engines._executorch_home import Home
 from twinnet.engines._executorch_made import Lowering, Made, make_tapped, taps_of
+from twinnet.engines._executorch_parts import LoweredPart, lower_part
 from twinnet.engines._executorch_session import ProgramSession
+from twinnet.engines.base import Part
 from twinnet.errors import EngineError
 from twinnet.executorch import DebugBuffer, Record, Shown, read_record
 from twinnet.job import Arrays, Job
@@ -103,6 +105,24 @@ class TappedSession(ProgramSession):
             **dict(zip(self.output_tensors, found, strict=False)),
         }
         return given, tuple(s for s in shown if s.site.tensor not in given), buffer
+
+    # -- pieces --------------------------------------------------------------------------------------------------
+
+    def _lowered_part(self, tensor: str, known: Collection[str], values: Arrays) -> LoweredPart:
+        program = self._made(self._job.inputs).program
+        return lower_part(program, tensor, set(known) - {tensor}, values, self._how, self._home, self._job)
+
+    def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
+        part = self._lowered_part(tensor, known, values)
+        with self._job.step("run"):
+            outputs, _ = self._home.run(part.pte, list(part.feeds.values()))
+        if len(outputs) != 1 or outputs[0] is None:
+            raise EngineError(f"executorch did not give {tensor}", stage="cut")
+        return outputs[0]
+
+    def cut(self, tensor: str, known: Collection[str], values: Arrays) -> Part | None:
+        part = self._lowered_part(tensor, known, values)
+        return Part(part.pte.read_bytes(), ".pte", part.operators, part.feeds, "result")
 
     @cached_property
     def _tapped_sites(self) -> tuple[Site, ...]:

@@ -1,42 +1,30 @@
 """ExecuTorch in a process of its own: convert a program, tap it, run it.
 
-Started as `python -P _executorch_worker.py` it reads one JSON request per line and answers each with one JSON line;
-tensors travel as safetensors files. ExecuTorch aborts its process now and then, and this one may be aborted.
+As a program (`twinnet.programs`) it answers one JSON request per line; tensors travel as safetensors files. ExecuTorch
+aborts its process now and then, and this one may be aborted.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import traceback
 from typing import Any
 
-__all__ = ["serve"]
+from twinnet.programs.lines import answer_lines, words_of
+
+__all__: list[str] = []
 
 
-def serve() -> None:
-    """Answer requests until the input ends."""
-    # Libraries print: that goes to the log, so that stdout carries only answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    loaded: dict[tuple[Any, ...], Any] = {}
-    for line in sys.stdin:
-        start = os.fstat(2).st_size
-        try:
-            asked = json.loads(line)
-            said = _DO[asked["do"]](asked, loaded)
-        except Exception as error:
-            while isinstance(error.__cause__, Exception):
-                error = error.__cause__
-            traceback.print_exc()
-            said = {"error": _told(str(error).strip() or type(error).__name__, start)}
-        answers.write(json.dumps(said) + "\n")
-        answers.flush()
+def _answer(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str, Any]:
+    return _DO[asked["do"]](asked, loaded)
 
 
-def _told(error: str, start: int) -> str:
+def _told(raised: Exception, start: int) -> str:
     """An error with what the runtime logged before it: an exception has only its number."""
+    while isinstance(raised.__cause__, Exception):
+        raised = raised.__cause__
+    traceback.print_exc()
+    error = words_of(raised, start)
     try:
         log = os.pread(2, 1 << 16, start).decode(errors="replace").splitlines()
     except OSError:
@@ -230,8 +218,6 @@ def _run(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str,
     tensors = load_file(asked["feeds"])
     inputs = [tensors[part["tensor"]] if "tensor" in part else part["value"] for part in asked["arguments"]]
     results = method.call(inputs)
-    for _ in range(asked["repeats"] - 1):
-        results = method.call(inputs)
     kept = {
         str(i): (r if isinstance(r, torch.Tensor) else torch.tensor(r)).contiguous().clone()
         for i, r in enumerate(results)
@@ -243,14 +229,36 @@ def _run(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str,
     return {"outputs": len(results)}
 
 
+def _time(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str, Any]:
+    """Run a program with its events recorded and without, in turns; the first runs of each do not count."""
+    import time
+
+    from safetensors.torch import load_file
+
+    bare = _load({**asked, "dump": None}, loaded)
+    watched = _load(asked, loaded)
+    tensors = load_file(asked["feeds"])
+    inputs = [tensors[part["tensor"]] if "tensor" in part else part["value"] for part in asked["arguments"]]
+    times: dict[str, list[float]] = {"bare": [], "whole": [], "bare_cpu": [], "whole_cpu": []}
+    for _ in range(asked["warm_up"] + asked["repeats"]):
+        for name, (_, method) in (("bare", bare), ("whole", watched)):
+            cpu, start = time.process_time(), time.perf_counter()
+            method.call(inputs)
+            times[name].append(time.perf_counter() - start)
+            times[f"{name}_cpu"].append(time.process_time() - cpu)
+    watched[0].write_etdump_result_to_file(asked["dump"], asked["buffer"])
+    return {name: seen[asked["warm_up"] :] for name, seen in times.items()}
+
+
 _DO = {
     "start": _start,
     "convert": _convert,
     "tap": _tap,
     "describe": _describe,
     "run": _run,
+    "time": _time,
 }
 
 
 if __name__ == "__main__":
-    serve()
+    answer_lines(_answer, _told)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 
 from twinnet.engines._iree_tools import Compiler, Module, Node, tool, write_inputs
-from twinnet.engines.base import LayerTime
+from twinnet.engines.timing import WARM_UP, LayerTime, Span, Timed
 from twinnet.errors import EngineError
 from twinnet.job import Job
 from twinnet.programs.start import Task, start_program
 from twinnet.scratch import scratch_folder
 
-__all__ = ["dispatch_times", "dispatched_nodes"]
+__all__ = ["dispatch_times", "dispatched_nodes", "pass_times"]
 
 _PREFIX = "network$async_"
 _LOCATIONS = [
@@ -40,6 +40,25 @@ def dispatched_nodes(compiler: Compiler, model: onnx.ModelProto) -> list[tuple[s
         flow = source.with_name("flow.mlir")
         compiler.start(source, nodes, [*_LOCATIONS, "-o", str(flow)])
         return _calls(flow.read_text(), nodes)
+
+
+_TIMED = re.compile(r"\s*(\d+\.\d+) \(\s*[\d.]+%\)(?:\s+(\d+\.\d+) \(\s*[\d.]+%\))?\s+(.+?)\s*$")
+"""A line of MLIR's timing report: user time and wall time, or wall time alone, and the name of a pass."""
+_SUMS = ("Total", "root", "Rest")
+
+
+def pass_times(compiler: Compiler, model: onnx.ModelProto) -> tuple[tuple[str, float], ...]:
+    """Seconds of each pass of the compiler, the longest first, as MLIR reports them."""
+    with compiler.imported(model) as (source, nodes):
+        out = source.with_name("module.vmfb")
+        flags = ["--mlir-timing", "--mlir-timing-display=list", "-o", str(out)]
+        log = compiler.start(source, nodes, flags)
+    total: dict[str, float] = {}
+    for line in log.splitlines():
+        told = _TIMED.match(line)
+        if told and told[3] not in _SUMS and "Pipeline" not in told[3]:
+            total[told[3]] = total.get(told[3], 0.0) + float(told[2] or told[1])
+    return tuple(sorted(total.items(), key=lambda one: -one[1]))
 
 
 def _calls(text: str, nodes: Mapping[int, Node]) -> list[tuple[str, tuple[Node, ...]]]:
@@ -75,22 +94,16 @@ def dispatch_times(
     job: Job,
     repeats: int,
     calls: Sequence[tuple[str, tuple[Node, ...]]],
-) -> tuple[LayerTime, ...]:
-    """The median time of each dispatch over `repeats` runs, after one that is not counted."""
-    runs = repeats + 1
+) -> Timed:
+    """The times of each dispatch over `repeats` runs, after some that are not counted."""
+    runs = repeats + WARM_UP
     with scratch_folder("iree") as scratch, job.step("profile"):
         home = Path(scratch)
         record = home / "profile.ireeprof"
-        flags = [
-            *device,
-            f"--module={module.file}",
-            *write_inputs(module, feeds, home),
-            f"--benchmark_min_time={runs}x",
-            "--device_profiling_mode=host-execution",
-            f"--device_profiling_output={record}",
-        ]
-        task = Task("iree-benchmark-module", "profile the network", job.time_limit)
-        start_program([tool("iree-benchmark-module"), *flags], task)
+        flags = [*device, f"--module={module.file}", *write_inputs(module, feeds, home)]
+        recording = ["--device_profiling_mode=host-execution", f"--device_profiling_output={record}"]
+        bare = _benchmark(flags, runs, job)
+        whole = _benchmark([*flags, *recording], runs, job)
         reader = [tool("iree-profile"), "dispatch", "--dispatch_events", "--format=jsonl", str(record)]
         printed = start_program(reader, Task("iree-profile", "profile the network")).out
     events = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
@@ -102,18 +115,45 @@ def dispatch_times(
             f"iree-profile lists {len(timed)} dispatches of {runs} runs, which cannot be split by run",
             stage="profile the network",
         )
-    rounds = [timed[i * count : (i + 1) * count] for i in range(1, runs)]
+    rounds = [timed[i * count : (i + 1) * count] for i in range(WARM_UP, runs)]
     known = [name for name, _ in calls] == [e["key"] for e in rounds[0]]
-    found = []
+    steps = []
     for i, event in enumerate(rounds[0]):
         nodes = calls[i][1] if known else ()
-        found.append(
+        steps.append(
             LayerTime(
                 event["key"].removeprefix(_PREFIX),
                 "+".join(node.op for node in nodes),
-                statistics.median(r[i]["duration_ns"] for r in rounds) * 1e-9,
+                tuple(_span(number, one[i], one[0]) for number, one in enumerate(rounds)),
                 tuple(name for node in nodes for name in node.outputs if name),
                 event["key"],
             )
         )
-    return tuple(found)
+    return Timed(
+        tuple(steps),
+        tuple(seconds for seconds, _ in whole[WARM_UP:]),
+        tuple(seconds for seconds, _ in bare[WARM_UP:]),
+        tuple(cpu for _, cpu in bare[WARM_UP:]),
+        looked_cpu=tuple(cpu for _, cpu in whole[WARM_UP:]),
+    )
+
+
+def _span(run: int, event: Mapping[str, Any], first: Mapping[str, Any]) -> Span:
+    start = event["start_host_time_ns"] - first["start_host_time_ns"]
+    return Span(run, event["duration_ns"] * 1e-9, start * 1e-9, int(event.get("worker", 0) or 0))
+
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def _benchmark(flags: Sequence[str], runs: int, job: Job) -> list[tuple[float, float]]:
+    """Seconds of each run by the clock, and of the CPU."""
+    often = ["--benchmark_min_time=1x", f"--benchmark_repetitions={runs}", "--benchmark_format=json"]
+    task = Task("iree-benchmark-module", "profile the network", job.limit_of("profile"))
+    printed = start_program([tool("iree-benchmark-module"), *flags, *often], task).out
+    said = json.loads(printed[printed.index("{") :])["benchmarks"]
+    single = [one for one in said if one.get("run_type", "iteration") == "iteration"]
+    return [
+        (one["real_time"] * _UNITS[one["time_unit"]], one["cpu_time"] * _UNITS[one["time_unit"]])
+        for one in single
+    ]

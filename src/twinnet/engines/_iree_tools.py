@@ -138,13 +138,13 @@ class Compiler:
             shutil.rmtree(final, ignore_errors=True)
             made.replace(final)
 
-    def start(self, source: Path, nodes: Mapping[int, Node], extra: Sequence[str]) -> None:
-        """Run the compiler over an imported module."""
-        limit = self.job.time_limit
+    def start(self, source: Path, nodes: Mapping[int, Node], extra: Sequence[str]) -> str:
+        """Run the compiler over an imported module; returns what it said."""
+        limit = self.job.limit_of("compile")
         task = Task("iree-compile", "compile the network", limit, lambda log: _diagnostic(log, nodes))
         with self.job.step("compile"):
             line = [tool("iree-compile"), source.name, *self.flags, *extra]
-            start_program(line, task, folder=source.parent)
+            return start_program(line, task, folder=source.parent).log
 
     @contextmanager
     def imported(self, model: onnx.ModelProto) -> Iterator[tuple[Path, dict[int, Node]]]:
@@ -154,7 +154,7 @@ class Compiler:
             big = model.ByteSize() > _INLINE
             onnx.save(model, str(file), save_as_external_data=big, location="weights.bin" if big else None)
             module = ["-m", "iree.compiler.tools.import_onnx"]
-            task = Task("iree-import-onnx", "import the network", self.job.time_limit, iree_problem)
+            task = Task("iree-import-onnx", "import the network", self.job.limit_of("import"), iree_problem)
             with self.job.step("import"):
                 start_program([sys.executable, *module, str(file), "-o", str(source)], task)
             every = model.graph.node
@@ -222,7 +222,7 @@ def run_module(
         flags += [f"--output=@{room.there(file)}" for file in files]
         # Hundreds of outputs would not fit on a command line.
         (home / "flags").write_text("\n".join(flags))
-        task = Task("iree-run-module", "run the network", job.time_limit, iree_problem)
+        task = Task("iree-run-module", "run the network", job.limit_of("run"), iree_problem)
         room.push(home)
         program = "iree-run-module" if job.place.name else tool("iree-run-module")
         room.start([program, f"--flagfile={room.there(home / 'flags')}"], task)

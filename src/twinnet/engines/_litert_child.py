@@ -24,8 +24,7 @@ class Child:
         self.room = job.place.room("litert")
         self.folder = self.room.folder
         self._numbers = itertools.count()
-        # Without -P its folder would come first, where torch.py is not PyTorch.
-        script = Script(Path(_litert_program.__file__), "litert", ("numpy", "ai-edge-litert"), ("-P",))
+        script = Script(Path(_litert_program.__file__), "litert", ("numpy", "ai-edge-litert"))
         try:
             self._worker = self.room.worker(script)
         except BaseException:
@@ -34,7 +33,7 @@ class Child:
 
     def ask(self, request: Mapping[str, Any], stage: str) -> dict[str, Any]:
         """Ask the child and return its answer."""
-        return self._worker.ask(request, stage, self.job.time_limit)
+        return self._worker.ask(request, stage, self.job.limit_of(stage))
 
     def load(self, file: Path, settings: Mapping[str, Any]) -> Loaded:
         """Load a file in the child."""
@@ -61,12 +60,11 @@ class Loaded:
         self, feeds: Mapping[int, np.ndarray], tensors: Sequence[int]
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Run it; gives those of `tensors` that it computed, one at a time."""
-        given, made = (self._home.folder / f"{part}.npz" for part in ("feeds", "results"))
-        np.savez(given, allow_pickle=False, **{str(i): np.asarray(a) for i, a in feeds.items()})
+        made = self._home.folder / "results.npz"
         request = {
             "do": "run",
             "session": self._number,
-            "feeds": self._home.room.give(given),
+            "feeds": self._given(feeds),
             "results": self._home.room.there(made),
             "tensors": list(tensors),
         }
@@ -76,6 +74,19 @@ class Loaded:
         with np.load(made, allow_pickle=False) as data:
             for name in data.files:
                 yield int(name), data[name]
+
+    def time(self, feeds: Mapping[int, np.ndarray], repeats: int) -> tuple[list[float], list[float]]:
+        """Seconds of each of these runs, by the clock and of the CPU; nothing is returned in between."""
+        request = {"do": "time", "session": self._number, "feeds": self._given(feeds), "repeats": repeats}
+        with self._home.job.step("run"):
+            said = self._home.ask(request, "run the network")
+        return said["seconds"], said["cpu"]
+
+    def _given(self, feeds: Mapping[int, np.ndarray]) -> str:
+        """A file of inputs, as the child finds it."""
+        given = self._home.folder / "feeds.npz"
+        np.savez(given, allow_pickle=False, **{str(i): np.asarray(a) for i, a in feeds.items()})
+        return self._home.room.give(given)
 
     def steps(self) -> list[dict[str, Any]]:
         """The operators as the interpreter holds them, delegates included."""

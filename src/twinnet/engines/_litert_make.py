@@ -116,7 +116,7 @@ def _make(task: Mapping[str, Any], job: Job) -> None:
         quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
         start_program(
             [sys.executable, "-P", program, str(told)],
-            Task(name, stage, job.time_limit, _said),
+            Task(name, stage, job.limit_of(stage), _said),
             environment=quiet,
         )
 

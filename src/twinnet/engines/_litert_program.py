@@ -1,17 +1,16 @@
 """Runs LiteRT in a process of its own, where it may abort.
 
-Started as `python -P _litert_program.py` it reads one JSON request per line and answers each with one JSON line;
-tensors travel as .npz files, by their index. It needs numpy and ai-edge-litert, and nothing of twinnet.
+As a program (`twinnet.programs`) it answers one JSON request per line; tensors travel as .npz files, by their index. It
+needs numpy and ai-edge-litert.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from typing import Any
 
-__all__ = ["KERNELS", "make_interpreter", "serve"]
+from twinnet.programs.lines import answer_lines
+
+__all__ = ["KERNELS", "make_interpreter"]
 
 KERNELS = {
     "xnnpack": "AUTO",
@@ -100,6 +99,21 @@ class Loaded:
                 continue
         return marked
 
+    def time(self, feeds: dict[int, Any], repeats: int) -> dict[str, list[float]]:
+        """Seconds of each of these runs, by the clock and of the CPU."""
+        import time
+
+        times: dict[str, list[float]] = {"seconds": [], "cpu": []}
+        for _ in range(repeats):
+            for tensor, array in feeds.items():
+                self.interpreter.set_tensor(tensor, array)
+            self.interpreter.reset_all_variables()
+            cpu, start = time.process_time(), time.perf_counter()
+            self.interpreter.invoke()
+            times["seconds"].append(time.perf_counter() - start)
+            times["cpu"].append(time.process_time() - cpu)
+        return times
+
     def steps(self) -> list[dict[str, Any]]:
         """All operators, those that a delegate added behind the others."""
         found = self.interpreter._get_ops_details()
@@ -111,21 +125,6 @@ class Loaded:
             }
             for op in found
         ]
-
-
-def serve() -> None:
-    """Answer requests until the input ends."""
-    # Libraries print: that goes to the log, so that stdout carries only answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    loaded: dict[int, Loaded] = {}
-    for line in sys.stdin:
-        try:
-            said = _answer(json.loads(line), loaded)
-        except Exception as error:
-            said = {"error": str(error).strip() or type(error).__name__}
-        answers.write(json.dumps(said) + "\n")
-        answers.flush()
 
 
 def _answer(asked: dict[str, Any], loaded: dict[int, Loaded]) -> dict[str, Any]:
@@ -142,10 +141,12 @@ def _answer(asked: dict[str, Any], loaded: dict[int, Loaded]) -> dict[str, Any]:
         return {"steps": loaded[asked["session"]].steps()}
     with numpy.load(asked["feeds"], allow_pickle=False) as data:
         feeds = {int(name): data[name] for name in data.files}
+    if do == "time":
+        return loaded[asked["session"]].time(feeds, asked["repeats"])
     found = loaded[asked["session"]].run(feeds, asked["tensors"])
     numpy.savez(asked["results"], **found)
     return {"tensors": [int(t) for t in found]}
 
 
 if __name__ == "__main__":
-    serve()
+    answer_lines(_answer)

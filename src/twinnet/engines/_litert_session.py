@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ import numpy as np
 
 from twinnet.engines._litert_child import Child, Loaded
 from twinnet.engines.base import Part, Session
+from twinnet.engines.timing import WARM_UP, Timed
 from twinnet.errors import EngineError
 from twinnet.job import Arrays, Job
 from twinnet.signature import Signature, by_position
@@ -128,7 +130,7 @@ class LiteRtSession(Session):
     def _layers(self) -> Graph:
         from twinnet.tflite.read import read_tflite
 
-        return read_tflite(self.network.model, self.view, self._modules)
+        return read_tflite(self.network.model, self.view, self._modules, self._settings.kernels)
 
     @property
     def random(self) -> str:
@@ -202,12 +204,7 @@ class LiteRtSession(Session):
                 builder.add(tensor.name, self._seen(tensor, feeds[index]))
         asked = sorted(t for t in wanted if t in self._computed and t not in feeds)
         for index, array in self._interpreter(feeds, preserve=True).run(feeds, asked):
-            tensor = self._graph.tensors[index]
-            value = self._seen(tensor, array)
-            if tensor.name in watch or index not in self.view.real:
-                builder.add(tensor.name, value)
-            if index in self.view.real and index in self._graph.outputs:
-                builder.add(f"{tensor.name}/real", self._real(tensor, value))
+            self._show(index, array, watch, builder)
         return builder.done()
 
     # -- pieces --------------------------------------------------------------------------------------------------------
@@ -299,13 +296,44 @@ class LiteRtSession(Session):
         if not wanted:
             return builder.done()
         for index, array in self._run_cut(fed, sorted(wanted), preserve=False).items():
-            tensor = self._graph.tensors[index]
-            value = self._seen(tensor, array)
-            if tensor.name in watch or index not in self.view.real:
-                builder.add(tensor.name, value)
-            if index in self.view.real and index in self._graph.outputs:
-                builder.add(f"{tensor.name}/real", self._real(tensor, value))
+            self._show(index, array, watch, builder)
         return builder.done()
+
+    def _show(self, index: int, array: np.ndarray, watch: Collection[str], builder: TraceBuilder) -> None:
+        """Add a computed tensor to the trace; an output of integers also in real numbers."""
+        tensor = self._graph.tensors[index]
+        value = self._seen(tensor, array)
+        if tensor.name in watch or index not in self.view.real:
+            builder.add(tensor.name, value)
+        if index in self.view.real and index in self._graph.outputs:
+            builder.add(f"{tensor.name}/real", self._real(tensor, value))
+
+    def profile(self, inputs: Arrays, repeats: int = 10) -> Timed:
+        """The runtime shows no times of operators: each is cut out and timed alone, on the values of a whole run."""
+        from twinnet.engines._litert_profile import operator_times
+
+        feeds = self._feeds(inputs)
+        runs = WARM_UP + max(repeats, 1)
+        whole, cpu = self._interpreter(feeds, preserve=False).time(feeds, runs)
+        wanted = sorted(t for t in self._computed if t not in feeds)
+        # By the plain kernels: a delegate keeps what is inside it to itself.
+        shapes = [(t, a.shape) for t, a in feeds.items()]
+        plain = {**self._load_settings(shapes, True), "kernels": "builtin", "delegate": None}
+        assert self._file is not None
+        seen = self._child.load(self._file, plain)
+        values = {**feeds, **dict(seen.run(feeds, wanted))}
+        seen.drop()
+        with contextlib.closing(Child(self._job)) as child:
+            steps = operator_times(
+                self._graph, self._cutter, values, self._computed, child, self._load_settings, runs
+            )
+        more, more_cpu = self._interpreter(feeds, preserve=False).time(feeds, runs)
+        times, spent = (*whole[WARM_UP:], *more[WARM_UP:]), (*cpu[WARM_UP:], *more_cpu[WARM_UP:])
+        return Timed(steps, times, times, spent, alone=True)
+
+    @property
+    def size(self) -> int | None:
+        return len(self.network.data)
 
     def close(self) -> None:
         self._loaded.clear()

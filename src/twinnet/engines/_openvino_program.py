@@ -1,28 +1,29 @@
 """The graph that OpenVINO compiled: which layers were fused, and which tensors remain between them.
 
-As a program, it runs OpenVINO where twinnet is not installed: started as `python _openvino_program.py` it reads one
-JSON request per line and answers each with one JSON line; tensors travel as .npz files. It needs numpy and openvino.
+As a program (`twinnet.programs`) it runs OpenVINO where twinnet is not installed and answers one JSON request per line;
+tensors travel as .npz files. It needs numpy and openvino.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Step", "executed", "serve", "survivors"]
+from twinnet.programs.lines import answer_lines
+
+__all__ = ["Step", "executed", "survivors"]
 
 
 @dataclass(frozen=True)
 class Step:
-    """A node of the compiled graph and the layers of the model that it computes."""
+    """A node of the compiled graph, the layers of the model that it computes, and the nodes that read its results."""
 
     name: str
     op: str
     layers: tuple[str, ...]
+    readers: tuple[str, ...] = ()
 
 
 def executed(compiled: Any) -> list[Step]:
@@ -34,7 +35,8 @@ def executed(compiled: Any) -> list[Step]:
         if kind in ("Const", "Input", "Output"):
             continue
         layers = tuple(n for n in str(info["originalLayersNames"].get()).split(",") if n)
-        steps.append(Step(node.get_friendly_name(), kind, layers))
+        readers = [t.get_node().get_friendly_name() for o in node.outputs() for t in o.get_target_inputs()]
+        steps.append(Step(node.get_friendly_name(), kind, layers, tuple(readers)))
     return steps
 
 
@@ -73,24 +75,10 @@ def _readers(port: Any, home: dict[str, set[int]]) -> Iterator[str]:
                 stack.extend(node.outputs())
 
 
-def serve() -> None:
-    """Answer requests until the input ends."""
-    # Libraries may print: that goes to the log, so that stdout carries only answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type] - it would call home
-    loaded: dict[int, Any] = {}
-    for line in sys.stdin:
-        try:
-            said = _answer(json.loads(line), loaded)
-        except Exception as error:
-            said = {"error": str(error).strip() or type(error).__name__}
-        answers.write(json.dumps(said) + "\n")
-        answers.flush()
-
-
 def _answer(asked: dict[str, Any], loaded: dict[int, Any]) -> dict[str, Any]:
     import numpy
+
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type] - it would call home
     import openvino
 
     do = asked["do"]
@@ -123,4 +111,4 @@ def _answer(asked: dict[str, Any], loaded: dict[int, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve()
+    answer_lines(_answer)

@@ -14,6 +14,9 @@ def run_onnxruntime(model: Any, options: dict[str, str], feeds: dict[str, Any]) 
     """Outputs of an ONNX file (a path or its bytes) under ONNX Runtime's CPU provider."""
     if "python" in options:
         return run_elsewhere(run_onnxruntime, model, options, feeds)
+    import os
+
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it would call home
     import onnxruntime
 
     levels = {"off": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED"}

@@ -1,17 +1,20 @@
 """Make ONNX Runtime sessions; as a program, do so in an interpreter where twinnet is not installed.
 
-Started as `python -I _ort_session.py` it reads one JSON request per line and answers each with one JSON line; tensors
-travel as .npz files. It needs numpy and onnxruntime, of whatever version that interpreter has, and nothing else.
+As a program (`twinnet.programs`) it answers one JSON request per line; tensors travel as .npz files. It needs numpy and
+onnxruntime, of whatever version that interpreter has, and nothing else.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import Any
 
-__all__ = ["LEVELS", "make_session", "serve"]
+from twinnet.programs.lines import answer_lines
+
+__all__ = ["LEVELS", "make_session"]
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it would call home from where twinnet is not installed
 
 LEVELS = {
     "off": "ORT_DISABLE_ALL",
@@ -24,19 +27,19 @@ LEVELS = {
 def make_session(model: Any, settings: dict[str, Any]) -> Any:
     """An `InferenceSession` of a file or of a model's bytes.
 
-    `settings`: level, threads (None: all cores), entries, save_to (file for the optimised graph) and profile_to (prefix
-    of the profile's file name).
+    `settings`: level, threads (None: all cores), entries, save_to (file for the optimised graph), profile_to (prefix of
+    the profile's file name) and deployed (memory and threads as by default, for measuring time).
     """
     import onnxruntime as ort
 
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    # An arena never shrinks below a session's peak; many sessions live side by side here.
-    options.enable_cpu_mem_arena = False
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, LEVELS[settings["level"]])
     if settings["threads"]:
         options.intra_op_num_threads = settings["threads"]
-    if not settings.get("profile_to"):
+    if not settings.get("deployed"):
+        # An arena never shrinks below a session's peak; many sessions live side by side here.
+        options.enable_cpu_mem_arena = False
         # Spinning threads save time only if nothing else runs.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     for key, value in settings["entries"].items():
@@ -53,21 +56,6 @@ def make_session(model: Any, settings: dict[str, Any]) -> Any:
         options.enable_profiling = True
         options.profile_file_prefix = settings["profile_to"]
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def serve() -> None:
-    """Answer requests until the input ends."""
-    # Libraries may print: that goes to the log, so that stdout carries only answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    sessions: dict[int, Any] = {}
-    for line in sys.stdin:
-        try:
-            said = _answer(json.loads(line), sessions)
-        except Exception as error:
-            said = {"error": str(error).strip() or type(error).__name__}
-        answers.write(json.dumps(said) + "\n")
-        answers.flush()
 
 
 def _answer(asked: dict[str, Any], sessions: dict[int, Any]) -> dict[str, Any]:
@@ -96,4 +84,4 @@ def _answer(asked: dict[str, Any], sessions: dict[int, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    serve()
+    answer_lines(_answer)

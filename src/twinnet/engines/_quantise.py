@@ -1,7 +1,7 @@
 """Quantise networks with ONNX Runtime's tools: static, dynamic and weight-only int8, and float16.
 
-Works around problems of those tools: stale shapes of rewritten weights, infinities from masks in calibrated ranges,
-printed messages, leftover files.
+Works around problems of those tools: stale shapes of rewritten weights, names given twice, infinities from masks in
+calibrated ranges, printed messages, leftover files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from twinnet.onnx.export import OnnxArtefact
 
-__all__ = ["CALIBRATIONS", "TYPES", "WAYS", "Quantise", "quantised"]
+__all__ = ["CALIBRATIONS", "FORMATS", "TYPES", "WAYS", "Quantise", "quantised"]
 
 WAYS = ("static", "dynamic", "weights", "float16")
 TYPES = {"uint8": "QUInt8", "int8": "QInt8", "uint16": "QUInt16", "int16": "QInt16"}
@@ -36,14 +36,16 @@ CALIBRATIONS = {
     "percentile": "Percentile",
     "distribution": "Distribution",
 }
+FORMATS = {"qdq": "QDQ", "qoperator": "QOperator"}
 _WEIGHTED = ("Conv", "ConvTranspose", "MatMul", "Gemm")
+_BIASED = ("Conv", "ConvTranspose", "Gemm", "InstanceNormalization", "LayerNormalization")
 _TASK = ("quantise the network", "onnxruntime")
 _HUGE = 1e30
 """A larger number is a mask, not an activation: no range of 256 steps can hold it together with others."""
 
 
 _MEANS = {
-    "static": ("per_channel", "activations", "weights", "calibrate", "reduce_range"),
+    "static": ("per_channel", "activations", "weights", "calibrate", "reduce_range", "format"),
     "dynamic": ("per_channel", "weights", "reduce_range"),
     "weights": ("per_channel", "weights"),
 }
@@ -60,6 +62,7 @@ class Quantise:
     weights: str = "int8"
     calibrate: str = "minmax"
     reduce_range: bool = False
+    format: str = "qdq"
 
     @staticmethod
     def of(options: Mapping[str, Any]) -> Quantise | None:
@@ -109,6 +112,7 @@ def _by_tools(
 
     source, target = folder / "float.onnx", folder / "quantised.onnx"
     _name_nodes(model)
+    _own_biases(model)
     onnx.save(model, str(source))
     common: dict[str, Any] = {"per_channel": way.per_channel, "reduce_range": way.reduce_range}
     if way.how == "dynamic":
@@ -130,7 +134,7 @@ def _by_tools(
             source,
             target,
             Reader(),
-            quant_format=tools.QuantFormat.QDQ,
+            quant_format=tools.QuantFormat[FORMATS[way.format]],
             activation_type=tools.QuantType[TYPES[way.activations]],
             weight_type=tools.QuantType[TYPES[way.weights]],
             calibrate_method=tools.CalibrationMethod[CALIBRATIONS[way.calibrate]],
@@ -235,6 +239,29 @@ def _name_nodes(model: onnx.ModelProto) -> None:
                 name += "_"
             node.name = name
             taken.add(name)
+
+
+def _own_biases(model: onnx.ModelProto) -> None:
+    """Give every node a bias of its own: the tool copies shared ones itself, under names that may be taken."""
+    graph = model.graph
+    held = {t.name: t for t in graph.initializer}
+    taken = {
+        *held,
+        *(n for node in graph.node for n in (*node.input, *node.output)),
+        *(i.name for i in graph.input),
+    }
+    seen: set[str] = set()
+    for node in graph.node:
+        if node.op_type not in _BIASED or len(node.input) < 3 or node.input[2] not in held:
+            continue
+        name = new = node.input[2]
+        while name in seen and new in taken:
+            new += "_"
+        if new != name:
+            graph.initializer.add().CopyFrom(held[name])
+            graph.initializer[-1].name = node.input[2] = new
+            taken.add(new)
+        seen.add(name)
 
 
 def _unbounded(model: onnx.ModelProto, samples: list[dict[str, np.ndarray]]) -> list[str]:

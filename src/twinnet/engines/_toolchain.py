@@ -118,7 +118,8 @@ class Toolchain:
         return f"{done.out}\n{done.log}"
 
     def _task(self, line: list[str], stage: str, limit: float, folder: str) -> Task:
-        longest = limit if self._job.time_limit is None else min(limit, self._job.time_limit)
+        stated = self._job.limit_of(stage)
+        longest = limit if stated is None else min(limit, stated)
         return Task(
             Path(line[0]).name, stage, longest, lambda log: said_problem(log, self.found.problem, folder)
         )

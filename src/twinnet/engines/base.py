@@ -6,6 +6,7 @@ packages add engines by entry points.
 
 from __future__ import annotations
 
+import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from twinnet.engines.timing import Timed
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Arrays, Job
 from twinnet.signature import Signature
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Abilities",
     "Engine",
-    "LayerTime",
     "Part",
     "Session",
     "Standalone",
@@ -50,21 +51,6 @@ class Abilities:
     optimised: bool = False
     """Whether it can write an ONNX file as its optimiser makes it (`Engine.save_optimised`)."""
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LayerTime:
-    """The time of one step of an engine: a layer, several fused ones, or a conversion between layers.
-
-    `tensors` are the sites (by `Site.tensor`) whose layers it computes, in order; empty if the engine added the step.
-    `kernel` is the engine's name for the code that ran.
-    """
-
-    name: str
-    op: str
-    seconds: float
-    tensors: tuple[str, ...] = ()
-    kernel: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,12 +77,20 @@ class Session(ABC):
     precision: str = "float32"
     signature: Signature
     notes: tuple[str, ...] = ()
+    overwritten: frozenset[str] = frozenset()
+    """Inputs that a run has changed: whoever reads them afterwards gets something else."""
     setting: str = ""
     """An option that its spec may leave open, as the report shows it: "kernels=xnnpack"."""
     live: bool = True
     """Whether it can run new inputs; a recording cannot."""
     loose_outputs: bool = False
     """Whether it may return more or fewer outputs than the network, as a function may."""
+    untold: str = ""
+    """What shows that it counts in steps, if nothing tells which: floats' rounding is then no measure for it."""
+    untold_hint: str = ""
+    """What would tell."""
+    by_hand: bool = False
+    """Whether somebody else chose the names and layouts of its tensors: files named after modules, channels last."""
 
     @property
     @abstractmethod
@@ -179,9 +173,28 @@ class Session(ABC):
         """The network's own meaning, if it is not judged by its canonical layers."""
         return None
 
-    def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
-        """Time of each step in execution order, the median of `repeats` runs; see `Abilities.profile`."""
+    profiled_at_once: int | None = None
+    """How many runs one call of `profile` can tell apart; None for any number."""
+
+    def profile(self, inputs: Arrays, repeats: int = 10) -> Timed:
+        """The times of each step over `repeats` runs, after some that are not counted; see `Abilities.profile`.
+
+        Runs with timers and without take turns, so that both see the same machine.
+        """
         raise EngineError(f"{self.engine} does not measure times per layer", stage="profile")
+
+    def passes(self) -> tuple[tuple[str, float], ...]:
+        """Build the twin once more and say how long each pass took, in seconds; empty if its compiler does not say."""
+        return ()
+
+    def estimates(self) -> Mapping[str, float]:
+        """Seconds of single nodes or tensors as the compiler estimated them when it built the twin, by name."""
+        return {}
+
+    @property
+    def size(self) -> int | None:
+        """The bytes that ship: the model file, the compiled module, the parameters; None if not known."""
+        return None
 
     def keep(self, folder: Path) -> None:  # noqa: B027 - most engines write nothing themselves
         """Put what the engine itself recorded of the last `trace` into the folder of a sample."""
@@ -231,6 +244,8 @@ class Engine(ABC):
     """File suffixes that select this engine when a spec names none, in lower case: `.onnx`."""
     file_is_network: ClassVar[bool] = True
     """Whether the file of a spec is the twin itself; if not, it describes how to make the twin from the network."""
+    replays: ClassVar[bool] = False
+    """Whether it only shows what its file holds, for the inputs that the file was made on."""
     formats: ClassVar[tuple[str, ...]] = ()
     """Formats (`Network.format`) for which it is the default reference."""
     as_written: ClassVar[Mapping[str, str]] = {}
@@ -319,8 +334,11 @@ def read_options(engine: Engine, options: Mapping[str, str], **kinds: Callable[[
     for key, text in options.items():
         kind = kinds.get(key.partition(".")[0] + "." if "." in key else key)
         if kind is None:
-            allowed = "; ".join(f"{k}={v}" for k, v in engine.options.items()) or "none"
-            raise UsageError(f"engine {engine.name} has no option {key!r}", hint=f"options: {allowed}")
+            close = difflib.get_close_matches(key, engine.options, n=1)
+            shown = {k: v for k, v in engine.options.items() if k in close} or engine.options
+            allowed = "; ".join(f"{k}={v}" for k, v in shown.items()) or "none"
+            hint = f"did you mean {allowed}?" if close else f"options: {allowed}"
+            raise UsageError(f"engine {engine.name} has no option {key!r}", hint=hint)
         try:
             values[key] = kind(text)
         except (ValueError, KeyError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import csv
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from twinnet.engines._compiled_model import tensor_types
 from twinnet.engines._compiled_session import CompiledSession
 from twinnet.engines.base import Abilities, Engine, Session, Standalone
 from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.files import parse_json
 from twinnet.job import Arrays, Job
 from twinnet.programs.start import last_words
 from twinnet.site import Site
@@ -94,7 +95,7 @@ class CommandEngine(Engine):
 
     def starts(self, options: Mapping[str, str]) -> tuple[str, ...]:
         try:
-            told = json.loads(options["description"])
+            told = parse_json(options["description"])
             lines = [*told["compile"], *told["run"]]
             shown = (" ".join(p if isinstance(p, str) else str(p["text"]) for p in line) for line in lines)
             return tuple(shown) or ("a program",)
@@ -166,6 +167,19 @@ class CommandSession(CompiledSession["_Built"]):
                 stage="compile the network",
                 hint=f"it must write {{artefact}}: see [compile] in {self._tools.path}",
             )
+
+    def estimates(self) -> Mapping[str, float]:
+        step = self._tools.found.compile
+        if step is None or not step.report:
+            return {}
+        built = self._module(self._artefact.feeds(self._job.inputs), frozenset())
+        return _reported(built.folder / step.report)
+
+    @property
+    def size(self) -> int | None:
+        step = self._tools.found.compile
+        built = self._module(self._artefact.feeds(self._job.inputs), frozenset())
+        return (built.folder / (step.artefact if step is not None else "network.onnx")).stat().st_size
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -274,3 +288,18 @@ class _Built:
 
 def _feed_types(feeds: Arrays) -> dict[str, tuple[str, tuple[int, ...]]]:
     return {n: (a.dtype.name, a.shape) for n, a in feeds.items()}
+
+
+def _reported(path: Path) -> dict[str, float]:
+    """The estimates in a compiler's report."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return {line["name"]: float(line["seconds"]) for line in csv.DictReader(file)}
+    except FileNotFoundError:
+        raise EngineError(f"the compiler did not write its report {path.name}", stage="compile") from None
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise EngineError(
+            f"the compiler's report {path.name} cannot be read: {error}",
+            stage="compile",
+            hint="a CSV file with the columns name and seconds",
+        ) from None

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from twinnet.engines.base import Abilities, Engine, Session, one_of, positive, read_options, switch
+from twinnet.engines._executorch_board import NEEDS
+from twinnet.engines.base import (
+    Abilities,
+    Engine,
+    Session,
+    Standalone,
+    one_of,
+    positive,
+    read_options,
+    switch,
+)
 from twinnet.errors import UsageError
 from twinnet.job import Job
 
@@ -22,10 +32,11 @@ class ExecuTorchEngine(Engine):
     name: ClassVar[str] = "executorch"
     extra: ClassVar[str | None] = "executorch"
     summary: ClassVar[str] = "ExecuTorch, CPU"
-    abilities: ClassVar[Abilities] = Abilities(capture=True, profile=True)
+    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="compile", profile=True)
     packages: ClassVar[tuple[str, ...]] = ("executorch", "torchao")
     suffixes: ClassVar[tuple[str, ...]] = (".pte",)
     calmer: ClassVar[tuple[Mapping[str, str], ...]] = ({"delegate": "none"},)
+    board: ClassVar[tuple[str, ...] | None] = NEEDS
     settings: ClassVar[Mapping[str, tuple[str, ...]]] = {"delegate": ("none", "xnnpack")}
     options: ClassVar[Mapping[str, str]] = {
         "delegate": "none|xnnpack (default none: portable kernels)",
@@ -43,6 +54,11 @@ class ExecuTorchEngine(Engine):
         from twinnet.engines._executorch_home import executorch_version
 
         return executorch_version()
+
+    def standalone(self) -> Standalone:
+        from twinnet.engines._executorch_alone import run_executorch
+
+        return Standalone(run_executorch, (), "executorch", ("torch", "executorch"), takes_onnx=False)
 
     def open(
         self, network: Network | None, options: Mapping[str, str], file: str | None, job: Job
@@ -62,10 +78,10 @@ class ExecuTorchEngine(Engine):
         )
         self._refuse_idle(chosen, file)
         if "etdump" in chosen:
-            return self._recorded(chosen, network, job)
-        self.version()
+            return self._recorded(chosen, network, file, job)
+        self.version_at(job)
         from twinnet.engines._executorch_converted import ConvertedSession
-        from twinnet.engines._executorch_file import FileSession
+        from twinnet.engines._executorch_file import FileSession, Program
         from twinnet.engines._executorch_home import Home
         from twinnet.engines._executorch_made import Lowering
         from twinnet.executorch import read_record
@@ -74,8 +90,8 @@ class ExecuTorchEngine(Engine):
         try:
             if file is not None:
                 record = read_record(chosen["etrecord"]) if "etrecord" in chosen else None
-                method, taps = chosen.get("method", "forward"), chosen.get("taps", True)
-                return FileSession(Path(file), record, method, network, home, job, taps=taps)
+                program = Program(Path(file), record, chosen.get("method", "forward"))
+                return FileSession(program, network, home, job, taps=chosen.get("taps", True))
             if network is None:
                 raise UsageError("executorch needs a network or a file", hint="executorch:FILE.pte")
             how = Lowering(
@@ -86,7 +102,9 @@ class ExecuTorchEngine(Engine):
             home.close()
             raise
 
-    def _recorded(self, chosen: Mapping[str, Any], network: Network | None, job: Job) -> Session:
+    def _recorded(
+        self, chosen: Mapping[str, Any], network: Network | None, file: str | None, job: Job
+    ) -> Session:
         """What a device recorded; ExecuTorch need not be installed here."""
         from twinnet.engines._executorch_device import DeviceSession
         from twinnet.executorch import DebugBuffer, read_dump, read_record
@@ -97,7 +115,8 @@ class ExecuTorchEngine(Engine):
             )
         record = read_record(chosen["etrecord"]) if "etrecord" in chosen else None
         dump, buffer = read_dump(chosen["etdump"]), DebugBuffer(chosen["buffer"])
-        return DeviceSession(dump, buffer, record, chosen.get("method", "forward"), network, job)
+        method, program = chosen.get("method", "forward"), None if file is None else Path(file)
+        return DeviceSession(dump, buffer, record, method, network, job, program)
 
     def _refuse_idle(self, chosen: Mapping[str, Any], file: str | None) -> None:
         """Refuse options that would have no effect."""

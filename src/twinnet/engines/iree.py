@@ -12,13 +12,13 @@ from twinnet.engines._compiled_session import CompiledSession
 from twinnet.engines.base import (
     Abilities,
     Engine,
-    LayerTime,
     Session,
     Standalone,
     one_of,
     positive,
     read_options,
 )
+from twinnet.engines.timing import Timed
 from twinnet.errors import EngineError, MissingExtra
 from twinnet.job import Arrays, Job
 from twinnet.trace import TraceBuilder
@@ -160,7 +160,7 @@ class IreeSession(CompiledSession["Module"]):
         # One tensor at a time, so that the builder can move them to disk.
         run_module(module, feeds, self._device, self._room, self._job, keep)
 
-    def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
+    def profile(self, inputs: Arrays, repeats: int = 10) -> Timed:
         if self._job.place.name:
             raise EngineError("iree measures times per layer on this machine only", stage="profile")
         from twinnet.engines._iree_profile import dispatch_times, dispatched_nodes
@@ -171,3 +171,14 @@ class IreeSession(CompiledSession["Module"]):
         model.graph.name = "network"
         calls = dispatched_nodes(self._compiler, model)
         return dispatch_times(module, feeds, self._device, self._job, max(repeats, 1), calls)
+
+    def passes(self) -> tuple[tuple[str, float], ...]:
+        from twinnet.engines._iree_profile import pass_times
+
+        model, _ = self._prepared(self._artefact.feeds(self._job.inputs)).tapped(())
+        model.graph.name = "network"
+        return pass_times(self._compiler, model)
+
+    @property
+    def size(self) -> int | None:
+        return self._module(self._artefact.feeds(self._job.inputs), frozenset()).file.stat().st_size

@@ -26,7 +26,9 @@ class LiteRtEngine(Engine):
     name: ClassVar[str] = "litert"
     extra: ClassVar[str | None] = "litert"
     summary: ClassVar[str] = "LiteRT (TFLite), CPU"
-    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap")
+    abilities: ClassVar[Abilities] = Abilities(
+        capture=True, segment="cheap", profile=True, note="times of operators run alone"
+    )
     packages: ClassVar[tuple[str, ...]] = ("ai-edge-litert", "litert-torch", "ai-edge-quantizer")
     suffixes: ClassVar[tuple[str, ...]] = (".tflite",)
     formats: ClassVar[tuple[str, ...]] = ("TFLite",)

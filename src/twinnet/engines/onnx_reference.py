@@ -10,9 +10,10 @@ import numpy as np
 
 from twinnet.engines.base import Abilities, Engine, Session, Standalone, read_options
 from twinnet.engines.onnx_session import OnnxSession
-from twinnet.errors import EngineError, MissingExtra, foreign
+from twinnet.errors import MissingExtra, foreign
 from twinnet.job import Arrays, Job
 from twinnet.site import Site
+from twinnet.time_limit import time_up
 from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
@@ -123,16 +124,16 @@ class OnnxReferenceSession(OnnxSession):
         for name, value in evaluator.rt_inits_.items():
             if name in evaluator.output_names:
                 made(name, value)
-        deadline = None if self._job.time_limit is None else time.monotonic() + self._job.time_limit
+        limit = self._job.limit_of("run")
+        deadline = None if limit is None else time.monotonic() + limit
         with self._job.step("run"):
             for done, node in enumerate(evaluator.rt_nodes_):
                 if deadline is not None and time.monotonic() > deadline:
                     total = len(evaluator.rt_nodes_)
-                    raise EngineError(
-                        f"onnx-reference exceeded the time limit of {self._job.time_limit:g} s "
-                        f"after {done} of {total} nodes",
-                        hint="use smaller inputs or a larger --time-limit",
+                    what = (
+                        f"onnx-reference exceeded the time limit of {limit:g} s after {done} of {total} nodes"
                     )
+                    raise time_up(what, "run")
                 context = {"context": values} if node.need_context() else {}
                 given = [values[n] for n in node.input]
                 with foreign(f"run node {node.output[0]} ({node.op_type})", "onnx-reference"):

@@ -12,8 +12,6 @@ import numpy as np
 
 from twinnet.engines.base import Session
 from twinnet.job import Arrays, Job
-from twinnet.onnx.cut import between, build, extract
-from twinnet.onnx.graph import OnnxGraph, Piece
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
 
     from twinnet.layers import Graph
     from twinnet.onnx.export import OnnxArtefact
+    from twinnet.onnx.graph import Piece
 
 __all__ = ["OnnxSession", "Runner", "TappedSession"]
 
@@ -44,6 +43,8 @@ class OnnxSession(Session):
     """A session of an ONNX model. A subclass runs it and lists the tensors that survive optimisation."""
 
     def __init__(self, artefact: OnnxArtefact) -> None:
+        from twinnet.onnx.graph import OnnxGraph
+
         self._artefact = artefact
         self._cut = OnnxGraph(artefact.model)
         self.signature = artefact.signature
@@ -83,6 +84,8 @@ class OnnxSession(Session):
         return feeds, given
 
     def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
+        from twinnet.onnx.cut import between, build
+
         nodes, read = between(self._cut, [tensor], set(known) - {tensor})
         feeds = {name: np.asarray(values[name]) for name in read}
         model = build(self._cut, nodes, feeds, [tensor], self._artefact.network.weights())
@@ -110,6 +113,11 @@ class OnnxSession(Session):
     @property
     def provenance(self) -> dict[str, str] | None:
         return self._artefact.provenance
+
+    @property
+    def size(self) -> int | None:
+        network = self._artefact.network
+        return network.model.ByteSize() + sum(file.stat().st_size for file in network.external)
 
     @property
     def random(self) -> str:
@@ -211,6 +219,8 @@ class TappedSession(OnnxSession):
     def _piece_runner(self, piece: Piece, values: Arrays, count: int, watch: Collection[str]) -> Runner:
         if count == 1:
             return self.load_tapped([n for n in self._cut.observable if n in watch])
+        from twinnet.onnx.cut import extract
+
         return self.load_part(extract(self._cut, piece, values))
 
     def close(self) -> None:

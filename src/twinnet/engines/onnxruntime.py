@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +15,12 @@ import numpy as np
 
 from twinnet.engines import _ort_session
 from twinnet.engines._elsewhere import Elsewhere, find_python
+from twinnet.engines._ort_profile import empty_steps, loading_times, made_by_nodes, node_times, timer_cost
 from twinnet.engines._ort_session import LEVELS, make_session
-from twinnet.engines._quantise import CALIBRATIONS, TYPES, WAYS, Quantise, quantised
+from twinnet.engines._quantise import CALIBRATIONS, FORMATS, TYPES, WAYS, Quantise, quantised
 from twinnet.engines.base import (
     Abilities,
     Engine,
-    LayerTime,
     Session,
     Standalone,
     one_of,
@@ -30,6 +29,7 @@ from twinnet.engines.base import (
     switch,
 )
 from twinnet.engines.onnx_session import Runner, TappedSession
+from twinnet.engines.timing import WARM_UP, Stopwatch, Timed
 from twinnet.errors import EngineError, MissingExtra, UsageError, foreign
 from twinnet.job import Arrays, Job
 from twinnet.programs.place import Script
@@ -74,6 +74,7 @@ class OnnxRuntimeEngine(Engine):
         "activations": "uint8|int8|uint16|int16 (static; default uint8)",
         "weights": "int8|uint8|int16|uint16 (default int8)",
         "calibrate": "minmax|entropy|percentile|distribution (static; default minmax)",
+        "format": "qdq|qoperator (static): quantisers around float operators, or integer operators (default qdq)",
         "reduce_range": "1|0: weights in 7 bits, for processors whose 8-bit sums overflow (default 0)",
         "python": "a virtual environment or interpreter whose onnxruntime runs the twin (default: this one)",
     }
@@ -99,6 +100,7 @@ class OnnxRuntimeEngine(Engine):
             weights=one_of(*TYPES),
             calibrate=one_of(*CALIBRATIONS),
             reduce_range=switch,
+            format=one_of(*FORMATS),
             python=find_python,
             **{"config.": str},
         )
@@ -117,7 +119,7 @@ class OnnxRuntimeEngine(Engine):
         entries = {k.partition(".")[2]: v for k, v in settled.items() if k.startswith("config.")}
         if elsewhere:
             artefact = _for_board(artefact)
-        elif python is None and job.time_limit is not None and sys.executable and not _narrow(artefact):
+        elif python is None and _limited(job) and sys.executable and not _narrow(artefact):
             python = Path(sys.executable)  # only another process can be stopped whatever it does
         name = "onnxruntime" if python is None else f"onnxruntime in {python}"
         script = Script(Path(_ort_session.__file__), name, ("numpy", "onnxruntime"), ("-I",))
@@ -156,6 +158,10 @@ class OnnxRuntimeEngine(Engine):
         session.save_optimised(target)
         session.close()
         return f"as ONNX Runtime optimises it (level {'extended' if level == 'all' else level})"
+
+
+def _limited(job: Job) -> bool:
+    return any(job.limit_of(step) is not None for step in ("load", "run"))
 
 
 def _narrow(artefact: OnnxArtefact) -> bool:
@@ -217,6 +223,7 @@ class OnnxRuntimeSession(TappedSession):
         level: str | None = None,
         save_to: Path | None = None,
         profile_to: Path | None = None,
+        deployed: bool = False,
         elsewhere: Elsewhere | None = None,
     ) -> Any:
         """Load a model here, or in the interpreter where the twin runs; `elsewhere` overrides its child process."""
@@ -232,6 +239,7 @@ class OnnxRuntimeSession(TappedSession):
             "entries": entries,
             "save_to": None if save_to is None else str(save_to),
             "profile_to": None if profile_to is None else str(profile_to),
+            "deployed": deployed or profile_to is not None,
         }
         source = str(model) if isinstance(model, str | Path) else model.SerializeToString()
         with self._job.step("load"):
@@ -265,30 +273,56 @@ class OnnxRuntimeSession(TappedSession):
             self.save_optimised(saved)
             return onnx.load(str(saved), load_external_data=False).graph
 
-    def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
+    def profile(self, inputs: Arrays, repeats: int = 10) -> Timed:
         if self._elsewhere is not None:
             raise EngineError(
                 "times per layer are measured only in this interpreter",
                 stage="profile",
                 hint="leave out python=, --time-limit and --on",
             )
-        feeds = self._artefact.feeds(inputs)
+        import onnx
+
+        feeds, model = self._artefact.feeds(inputs), self._artefact.path or self._artefact.model
+        bare, watched = Stopwatch(), Stopwatch()
         with scratch_folder("ort") as folder:
-            model = self._artefact.path or self._artefact.model
-            timed = self._load(model, profile_to=Path(folder) / "times")
-            run = _Loaded(timed, self._job)
-            for _ in range(max(repeats, 1) + 1):  # the first run also prepares memory
-                run(feeds)
+            timed = self._load(
+                model, profile_to=Path(folder) / "times", save_to=Path(folder) / "optimised.onnx"
+            )
+            plain, run = (_Loaded(s, self._job) for s in (self._load(model, deployed=True), timed))
+            for _ in range(WARM_UP + max(repeats, 1)):
+                bare(lambda: plain(feeds))
+                watched(lambda: run(feeds))
             events = json.loads(Path(timed.end_profiling()).read_text(encoding="utf-8"))
-        known = set(self._cut.observable)
-        made = {n.name: tuple(t for t in n.output if t in known) for n in self._optimised.node if n.name}
-        # Unnamed nodes are named after operator and position.
-        for place, node in enumerate(self._artefact.model.graph.node):
-            if not node.name:
-                made[f"{node.op_type}_{place}"] = tuple(t for t in node.output if t in known)
-        # A convolution in ONNX Runtime's own layout is named after the tensor it makes.
-        made.update({f"{tensor}_nchwc": (tensor,) for tensor in known})
-        return layer_times(events, made)
+            graph = onnx.load(str(Path(folder) / "optimised.onnx"), load_external_data=False).graph
+        return Timed(
+            node_times(
+                events,
+                made_by_nodes(graph, self._optimised, frozenset(self._cut.observable)),
+                WARM_UP,
+                self._timer_cost,
+            ),
+            tuple(watched.seconds[WARM_UP:]),
+            tuple(bare.seconds[WARM_UP:]),
+            tuple(bare.cpu[WARM_UP:]),
+            loading=loading_times(events),
+            looked_cpu=tuple(watched.cpu[WARM_UP:]),
+        )
+
+    @cached_property
+    def _timer_cost(self) -> float:
+        """Seconds that the profiler adds to each step in this process."""
+        with scratch_folder("ort") as folder:
+            model = empty_steps()
+            timed = self._load(model, profile_to=Path(folder) / "empty")
+            plain = self._load(model, deployed=True)
+            return timer_cost(lambda feeds: plain.run(None, feeds), timed)
+
+    def passes(self) -> tuple[tuple[str, float], ...]:
+        if self._elsewhere is not None:
+            return ()
+        with scratch_folder("ort") as folder:
+            made = self._load(self._artefact.path or self._artefact.model, profile_to=Path(folder) / "load")
+            return loading_times(json.loads(Path(made.end_profiling()).read_text(encoding="utf-8")))
 
     def save_optimised(self, target: Path) -> None:
         """Write the model as it is optimised here, at most at level "extended": "all" is for one processor only."""
@@ -361,31 +395,3 @@ def _run_bfloat16(session: Any, outputs: Sequence[str], feeds: Arrays) -> list[n
 
     values = session.run_with_ort_values(list(outputs), {n: given(np.asarray(a)) for n, a in feeds.items()})
     return [shown(v) for v in values]
-
-
-def layer_times(
-    events: Sequence[Mapping[str, Any]], made: Mapping[str, tuple[str, ...]]
-) -> tuple[LayerTime, ...]:
-    """Steps of a profile of ONNX Runtime, the median of all runs but the first.
-
-    `made` names the tensors each node makes; nodes that only change a layout make none that the network knows.
-
-    >>> node = {"cat": "Node", "name": "c1_kernel_time", "args": {"op_name": "Conv", "provider": "CPU"}}
-    >>> layer_times([{**node, "dur": 900}, {**node, "dur": 40}, {**node, "dur": 60}], {"c1": ("y",)})
-    (LayerTime(name='c1', op='Conv', seconds=5e-05, tensors=('y',), kernel='CPU'),)
-    """
-    taken: dict[str, list[Mapping[str, Any]]] = {}
-    for event in events:
-        name, _, kind = str(event.get("name", "")).rpartition("_kernel_")
-        if event.get("cat") == "Node" and kind == "time":
-            taken.setdefault(name, []).append(event)
-    return tuple(
-        LayerTime(
-            name,
-            seen[0]["args"]["op_name"],
-            statistics.median(float(e["dur"]) for e in seen[1:] or seen) / 1e6,
-            made.get(name, ()),
-            seen[0]["args"].get("provider", ""),
-        )
-        for name, seen in taken.items()
-    )

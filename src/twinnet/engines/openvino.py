@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -12,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from twinnet.engines._openvino_profile import of_each_run, spent_so_far
 from twinnet.engines._openvino_program import Step, executed, survivors
 from twinnet.engines.base import (
     Abilities,
     Engine,
-    LayerTime,
     Session,
     Standalone,
     one_of,
@@ -25,6 +24,7 @@ from twinnet.engines.base import (
 )
 from twinnet.engines.floats import own_floats
 from twinnet.engines.onnx_session import Runner, TappedSession
+from twinnet.engines.timing import WARM_UP, LayerTime, Span, Stopwatch, Timed
 from twinnet.errors import EngineError, MissingExtra, foreign_as
 from twinnet.job import Arrays, Job
 from twinnet.site import Site
@@ -160,6 +160,7 @@ class OpenVinoSession(TappedSession):
     """One model under one set of properties. Tapped models are compiled when first needed."""
 
     engine = "openvino"
+    profiled_at_once = 5
 
     def __init__(
         self, artefact: OnnxArtefact, config: Mapping[str, Any], job: Job, version: str, *, static: bool
@@ -189,12 +190,7 @@ class OpenVinoSession(TappedSession):
         except EngineError as error:
             with contextlib.suppress(EngineError):
                 self._read(self._fixed())
-                error = EngineError(
-                    error.what,
-                    stage=error.stage,
-                    log=error.log,
-                    hint="it can read the network with fixed shapes: openvino?shapes=static",
-                )
+                error = error.hinting("it can read the network with fixed shapes: openvino?shapes=static")
             raise error from None
 
     def _fixed(self) -> onnx.ModelProto:
@@ -242,28 +238,36 @@ class OpenVinoSession(TappedSession):
         alive = survivors(self._model, self._steps) | set(self._cut.outputs)
         return self.sites_of(name for name in self._cut.observable if name in alive)
 
-    def profile(self, inputs: Arrays, repeats: int = 10) -> tuple[LayerTime, ...]:
+    def profile(self, inputs: Arrays, repeats: int = 10) -> Timed:
         feeds = self._artefact.feeds(inputs)
         timed = self._compile(self._model.clone(), self._cut.outputs, PERF_COUNT=True)
-        timed(feeds)  # the first run also prepares memory
-        seconds: dict[str, list[float]] = {}
-        kernels: dict[str, str] = {}
-        for _ in range(max(repeats, 1)):
-            timed(feeds)
-            for info in timed.request.profiling_info:
-                seconds.setdefault(info.node_name, []).append(info.real_time.total_seconds())
-                kernels[info.node_name] = info.exec_type
-        made = self._made_by
-        return tuple(
-            LayerTime(
-                step.name,
-                step.op,
-                statistics.median(seconds[step.name]),
-                tuple(n for layer in step.layers for n in made.get(layer, ())),
-                kernels[step.name],
-            )
-            for step in executed(timed.compiled)
-            if step.name in seconds
+        bare, watched = Stopwatch(), Stopwatch()
+        count = max(repeats, 1)
+        spent: list[dict[str, float]] = []
+        for number in range(WARM_UP + count):
+            bare(lambda: self.runner(feeds))
+            watched(lambda: timed(feeds))
+            if number >= WARM_UP - 1:
+                spent.append(spent_so_far(timed.request, number + 1))
+        whole, plain = watched.seconds[WARM_UP:], bare.seconds[WARM_UP:]
+        kernels = {info.node_name: info.exec_type for info in timed.request.profiling_info}
+        made: dict[str, tuple[str, ...]] = {}
+        steps: list[LayerTime] = []
+        # Backwards, so that a step that makes nothing of its own learns what its readers make.
+        for step in reversed(executed(timed.compiled)):
+            own = tuple(n for layer in step.layers for n in self._made_by.get(layer, ()))
+            toward = () if own else tuple(dict.fromkeys(n for r in step.readers for n in made.get(r, ())))
+            made[step.name] = own or toward
+            if step.name in spent[-1]:
+                seconds = of_each_run([so_far.get(step.name, 0.0) for so_far in spent], whole)
+                times = tuple(Span(run, each) for run, each in enumerate(seconds))
+                steps.append(LayerTime(step.name, step.op, times, own, kernels[step.name], toward))
+        return Timed(
+            tuple(reversed(steps)),
+            tuple(whole),
+            tuple(plain),
+            tuple(bare.cpu[WARM_UP:]),
+            looked_cpu=tuple(watched.cpu[WARM_UP:]),
         )
 
     @cached_property

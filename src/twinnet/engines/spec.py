@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -121,10 +122,16 @@ def parse_spec(text: str) -> Spec:
     engine = engine_for_file(text)
     if engine is not None:
         return Spec(engine, {}, text, place)
-    raise UsageError(
-        f"{text!r} names neither an engine nor a file of a known kind",
-        hint=f"engines: {', '.join(sorted(engine_names()))}; form: ENGINE[?key=value&key=value][:FILE]",
-    )
+    raise UsageError(f"{text!r} names neither an engine nor a file of a known kind", hint=_meant(text, name))
+
+
+def _meant(text: str, name: str) -> str:
+    """What a spec that names nothing may have meant."""
+    if text and Path(text).is_dir():
+        return f"it is a folder; the arrays or the recording in it are a twin as recording:{text}"
+    if close := difflib.get_close_matches(name, engine_names(), n=2):
+        return f"did you mean {' or '.join(close)}?"
+    return f"engines: {', '.join(sorted(engine_names()))}; form: ENGINE[?key=value&key=value][:FILE]"
 
 
 def parse_specs(text: str) -> tuple[Spec, ...]:

@@ -13,7 +13,8 @@ import numpy as np
 
 from twinnet.engines import find_engine
 from twinnet.engines.base import Abilities, Engine, Session, one_of, positive, read_options, switch
-from twinnet.errors import EngineError, UsageError, guarded
+from twinnet.engines.timing import Timed
+from twinnet.errors import EngineError, MissingExtra, UsageError, guarded
 from twinnet.job import Arrays, Job
 from twinnet.signature import by_position
 from twinnet.site import Site
@@ -36,7 +37,7 @@ class TorchEngine(Engine):
     name: ClassVar[str] = "torch"
     summary: ClassVar[str] = "PyTorch, CPU: eager, exported graph, torch.compile"
     abilities: ClassVar[Abilities] = Abilities(
-        capture=True, segment="cheap", note="compile=1 shows outputs only"
+        capture=True, segment="cheap", profile=True, note="compile=1 shows outputs only"
     )
     packages: ClassVar[tuple[str, ...]] = ("torch",)
     takes = "network"
@@ -50,8 +51,10 @@ class TorchEngine(Engine):
     }
 
     def version(self) -> str:
-        import torch
-
+        try:
+            import torch
+        except ImportError:
+            raise MissingExtra("PyTorch", "torch") from None
         return torch.__version__
 
     def open(
@@ -61,7 +64,6 @@ class TorchEngine(Engine):
             self, options, dtype=one_of(*_DTYPES), compile=switch, threads=positive, sites=str
         )
         from twinnet.network import load_network
-        from twinnet.onnx.network import OnnxNetwork
 
         if file is not None:
             network = load_network(file)
@@ -69,7 +71,7 @@ class TorchEngine(Engine):
             raise UsageError("no network and no file to load")
         if "sites" in chosen:
             return find_engine(chosen["sites"]).named_sites(network, job)
-        if isinstance(network, OnnxNetwork):
+        if network.format == "ONNX":
             raise UsageError(
                 "the torch engine runs modules and exported programs, not ONNX files",
                 hint="use onnxruntime or onnx-reference for this network",
@@ -246,6 +248,32 @@ class TorchSession(Session):
         given = {n: np.asarray(values[n]) for n in values_read(self._program, only) if n in known}
         with self._job.step("run"), _threads(self._threads):
             return self._walk({}, {tensor}, TraceBuilder(), given, only)[tensor]
+
+    def profile(self, inputs: Arrays, repeats: int = 10) -> Timed:
+        from twinnet.engines._torch_profile import Call, operators_of, timed_module
+
+        if self._program is None:
+            raise EngineError(
+                f"torch.export failed {self.network.failure.what}: operators cannot be told apart",
+                stage="profile",
+            )
+        expected = operators_of(self._program)
+        if self._compiled:
+            expected = [Call("torch.compile", self._output_nodes)]
+        tensors = self._tensors(self._mine(inputs))
+        module = guarded(self._callable, "run the network", "torch")
+
+        def ready() -> Any:
+            # Copies: a module may change its inputs.
+            args, kwargs = self.network.unflatten({n: t.clone() for n, t in tensors.items()})
+            return lambda: module(*args, **kwargs)
+
+        with self._job.step("run"), _threads(self._threads):
+            return timed_module(ready, expected, repeats)
+
+    @property
+    def size(self) -> int | None:
+        return sum(t.nbytes for t in self._module.state_dict().values() if hasattr(t, "nbytes"))
 
     def _traced(
         self, inputs: Arrays, patches: Arrays, watch: Collection[str], builder: TraceBuilder

@@ -219,6 +219,10 @@ def _tensor(table: Table) -> TensorAt:
     return TensorAt(table.number(0, "i8"), shape, strides, None if offset < 0 else offset)
 
 
+_LARGEST = 1 << 48
+"""Elements."""
+
+
 class DebugBuffer:
     """The tensors of an ETDump, mapped from the file one at a time."""
 
@@ -238,6 +242,8 @@ class DebugBuffer:
             raise UsageError(f"{self.path}: a tensor has the impossible shape {shape}")
         size = math.prod(shape)
         if not size:
+            if math.prod(n for n in shape if n) > _LARGEST:  # numpy refuses it, empty or not
+                raise UsageError(f"{self.path}: a tensor has the impossible shape {shape}")
             return np.empty(shape, dtype)
         offset = tensor.offset
         if offset is None:

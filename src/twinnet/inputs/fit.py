@@ -93,8 +93,21 @@ def _check_shape(spec: TensorSpec, shape: tuple[int, ...], where: str) -> None:
             raise UsageError(
                 f"{where}: input {spec.name} is {wanted}; {given} was given "
                 f"(dimension {axis} is {size}, not {dim})",
-                hint=f"if the network can take this size, say so: --shape {spec.name}={given}",
+                hint=_turned(spec.shape, shape)
+                or f"if the network can take this size, say so: --shape {spec.name}={given}",
             )
+
+
+def _turned(wanted: tuple[int | str, ...], given: tuple[int, ...]) -> str:
+    """What to do with a picture whose channels are at the other end; empty if that does not help."""
+    for perm, words in (
+        ((0, 3, 1, 2), "channels last (NHWC), and the network takes NCHW"),
+        ((0, 2, 3, 1), "channels first (NCHW), and the network takes NHWC"),
+    ):
+        turned = [given[i] for i in perm] if len(given) == 4 else []
+        if turned and all(isinstance(dim, str) or dim == size for dim, size in zip(wanted, turned)):
+            return f"it looks like {words}: array.transpose{perm}"
+    return ""
 
 
 def _cast(spec: TensorSpec, array: np.ndarray, where: str, notes: dict[str, None]) -> np.ndarray:

@@ -206,7 +206,13 @@ def _opened(path: Path) -> Image.Image:
         check_picture_size(path, *image.size)
         return image
     except UnidentifiedImageError as error:
-        raise UsageError(f"{path} cannot be read as an image", hint="is the file complete?") from error
+        known = is_image_name(path)
+        hint = (
+            "is the file complete?"
+            if known
+            else "inputs are images, .npy, .npz, .safetensors or file.py:samples"
+        )
+        raise UsageError(f"{path} cannot be read as an image", hint=hint) from error
     except _BROKEN as error:
         raise UsageError(f"{path} cannot be read as an image: {error}") from error
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from twinnet.errors import UsageError
+from twinnet.files import close_file
 from twinnet.inputs.fit import as_array
 from twinnet.inputs.images import ImageSource, is_image_name
 from twinnet.inputs.layout import image_layout
@@ -102,7 +103,8 @@ class Reader:
             return self._object(load_attribute(place, what="samples"), place, scope)
         raise UsageError(
             f"no such inputs: {place}",
-            hint="give a folder of images, an image, .npy, .npz, .safetensors or file.py:samples",
+            hint=close_file(place)
+            or "give a folder of images, an image, .npy, .npz, .safetensors or file.py:samples",
         )
 
     def _folder(self, scope: Signature, folder: Path) -> Source:
@@ -116,10 +118,13 @@ class Reader:
             )
         if not images and not arrays:
             inner = any(p.is_dir() for p in folder.iterdir())
-            held = (
-                "only folders" if inner and not files else f"{len(files)} other files" if files else "nothing"
+            if not files and not inner:
+                raise UsageError(f"{folder} is empty", hint="give a folder of images or arrays")
+            held = "only folders" if not files else f"it holds {files[0].name}"
+            raise UsageError(
+                f"{folder} holds no images and no arrays ({held})",
+                hint="arrays are .npy, .npz and .safetensors",
             )
-            raise UsageError(f"{folder} holds no images and no arrays ({held})")
         return self._files(scope, images or arrays, str(folder))
 
     def _files(self, scope: Signature, paths: list[Path], label: str) -> Source:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from twinnet.errors import UsageError, foreign_as
+from twinnet.files import parse_json
 from twinnet.inputs.fit import as_array
 from twinnet.pyfile import call_user
 from twinnet.signature import Signature, TensorSpec, dims
@@ -280,7 +280,7 @@ def take_items(value: Any, limit: int | None, label: str) -> tuple[Sequence[Any]
 def literal(text: str) -> np.ndarray | None:
     """A number or a JSON list written in place of a file: `sr=16000`."""
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except ValueError:
         return None
     return as_array(value, text) if isinstance(value, (bool, int, float, list)) else None

@@ -97,12 +97,12 @@ def require_shapes(signature: Signature) -> None:
         if spec.shape is None:
             raise UsageError(
                 f"the shape of input {spec.name} is unknown",
-                hint=f"state it, for example {flag}, or give --inputs",
+                hint=f"state it, for example {flag} (in Python shapes={{...}}), or give inputs",
             )
         axis, dim = next((i, d) for i, d in enumerate(spec.shape) if not isinstance(d, int))
         raise UsageError(
             f"dimension {axis} ({dim}) of input {spec.name} ({dims(spec.shape)}) is dynamic and has no value",
-            hint=f"state it, for example {flag}, or give --inputs",
+            hint=f"state it, for example {flag} (in Python shapes={{...}}), or give inputs",
         )
 
 

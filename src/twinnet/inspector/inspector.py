@@ -11,6 +11,7 @@ from twinnet.executorch import DebugBuffer, Dump, Record, read_dump, read_record
 from twinnet.inspector.events import Event, EventBlock, frame
 from twinnet.inspector.from_etdump import blocks_of
 from twinnet.inspector.from_folder import recorded_blocks, run_blocks
+from twinnet.inspector.from_profile import PROFILE, has_profile, profile_block
 
 __all__ = ["Inspector"]
 
@@ -20,7 +21,8 @@ _SUFFIXES = (".etdp", ".etdump")
 class Inspector:
     """Opens a recording: one of twinnet's folders, or an ETDump with or without its debug buffer and ETRecord.
 
-    `run_dir` is a folder: a run of `twinnet check`, a recording of `twinnet record`, or any folder with an ETDump.
+    `run_dir` is a folder: a run of `twinnet check`, a recording of `twinnet record`, a profile of `twinnet profile`, or
+    any folder with an ETDump.
     `missing` says what is not there, and what is not known because of it. Nothing is unpickled, and ExecuTorch need not
     be installed.
     """
@@ -64,8 +66,14 @@ class Inspector:
         self.missing = _missing(self._dump, held, self._record)
 
     def _open_folder(self, folder: Path) -> None:
+        timed = (profile_block(folder),) if has_profile(folder) else ()
         if (folder / "result.json").exists():
-            self.event_blocks, self.missing = run_blocks(folder)
+            blocks, self.missing = run_blocks(folder)
+            self.event_blocks = (*blocks, *timed)
+            if not timed:
+                self.missing = (*self.missing, "times (check --profile measures them)")
+        elif timed:
+            self.event_blocks = timed
         else:
             self.event_blocks = recorded_blocks(folder)
             self.missing = ("times (they are in the ETDump of an ExecuTorch recording)",)
@@ -88,10 +96,12 @@ class Inspector:
     def find_total_for_module(self, module: str) -> float:
         """The average time of all operators of a module and those inside it, in the unit of its block."""
         total = 0.0
-        for event in self.events:
-            inside = event.module == module or event.module.startswith(f"{module}.")
-            if event.perf_data is not None and event.name.startswith("native_call_") and inside:
-                total += event.perf_data.avg
+        for block in self.event_blocks:
+            for event in block.events:
+                inside = event.module == module or event.module.startswith(f"{module}.")
+                own = block.name == PROFILE or event.name.startswith("native_call_")
+                if event.perf_data is not None and own and inside:
+                    total += event.perf_data.avg
         return total
 
     def table(self, width: int | None = None) -> str:

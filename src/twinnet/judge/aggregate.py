@@ -72,7 +72,7 @@ def worst_figures(shown: Difference, other: Difference) -> Difference:
     )
 
 
-_BOUNDED = {"sigmoid", "softmax", "tanh", "erf", "softplus", "logsoftmax", "gelu"}
+_BOUNDED = {"sigmoid", "softmax", "tanh", "erf", "softplus", "logsoftmax", "logsigmoid", "gelu"}
 """Operators whose rounding is absolute, at the scale of 1, however small the result."""
 
 

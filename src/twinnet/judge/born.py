@@ -18,6 +18,7 @@ import torch
 
 from twinnet.errors import EngineError
 from twinnet.judge.bridge import Bridges, Span
+from twinnet.judge.carried import Carried
 from twinnet.judge.flips import Flipped
 from twinnet.judge.sizes import TINY_HALF, Sizes, as_real, class_of, nonfinite
 from twinnet.judge.verdicts import LIMIT, Born
@@ -25,6 +26,7 @@ from twinnet.layers import evaluate, evaluate_with_error, kinds
 from twinnet.layers.graph import Graph
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
+from twinnet.precision import TINY
 from twinnet.result import fact
 
 if TYPE_CHECKING:
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BLIND", "BornTest", "Frontier"]
 
-Frontier = Callable[[Pair], "tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]] | None"]
+Frontier = Callable[
+    [Pair], "tuple[tuple[int, ...], dict[str, torch.Tensor], Mapping[str, torch.Tensor]] | None"
+]
 """Gives a pair's segment: its layers, its inputs in the twin, and how far rounding may move each input."""
 
 BLIND = 1000.0
@@ -135,11 +139,14 @@ class BornTest:
         """Return a function that gives a pair's segment and its inputs on one sample; None if an input is missing."""
         found = _Sample(self, sample, network_trace, twin_trace)
 
-        def of(pair: Pair) -> tuple[tuple[int, ...], dict[str, torch.Tensor], dict[str, torch.Tensor]] | None:
+        def of(
+            pair: Pair,
+        ) -> tuple[tuple[int, ...], dict[str, torch.Tensor], Mapping[str, torch.Tensor]] | None:
             span = found.bridges.span(pair)
             if any(not found._has(n) for n in span.frontier):
                 return None
-            return span.layers, {n: found._value(n) for n in span.frontier}, found._carry(span.frontier)
+            values = {n: found._value(n) for n in span.frontier}
+            return span.layers, values, Carried(lambda: found._carry(span.frontier))
 
         return of
 
@@ -207,9 +214,8 @@ class _Sample:
         verdict = self._numbers(pair, expected, error, got, labels)
         if verdict.status == "fail" and verdict.ratio is not None:
             carried = self._carry(frontier)
-            if carried:
-                expected, error = self._evaluate(tensor, layers, frontier, carried)
-                verdict = self._numbers(pair, expected, error, got, labels)
+            expected, error = self._evaluate(tensor, layers, frontier, carried, flush=TINY)
+            verdict = self._numbers(pair, expected, error, got, labels)
         if verdict.status == "fail" and verdict.ratio is not None:
             verdict = self._by_steps(pair, layers, frontier, got, labels) or verdict
         return verdict
@@ -226,11 +232,11 @@ class _Sample:
         test = self._test
         if test.declared is None:
             return None
-        from twinnet.judge.declared import COARSE, SegmentRun
+        from twinnet.judge.expectation import COARSE, SegmentRun, expect
 
         values = {name: self._value(name) for name in frontier}
         own = self._network.get(pair.site.tensor)
-        expected = test.declared.expect(SegmentRun(pair, layers, values, self._twin, own, test.unit))
+        expected = expect(test.declared, SegmentRun(pair, layers, values, self._twin, own, test.unit))
         if expected is None:
             return None
         allowed = expected.steps.double() * _QUOTIENT / test.limit
@@ -264,11 +270,19 @@ class _Sample:
         return to_tensor(self._network[name])
 
     def _evaluate(
-        self, tensor: str, layers: Sequence[int], frontier: Sequence[str], errors: Mapping[str, torch.Tensor]
+        self,
+        tensor: str,
+        layers: Sequence[int],
+        frontier: Sequence[str],
+        errors: Mapping[str, torch.Tensor],
+        *,
+        flush: float = 0.0,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         test = self._test
         values = {name: self._value(name) for name in frontier}
-        found = evaluate_with_error(test.graph, values, errors, unit=test.unit, layers=layers, keep=[tensor])
+        found = evaluate_with_error(
+            test.graph, values, errors, unit=test.unit, layers=layers, keep=[tensor], flush=flush
+        )
         return found[tensor]
 
     def _carry(self, frontier: Sequence[str], depth: int = 0) -> dict[str, torch.Tensor]:
@@ -365,7 +379,12 @@ class _Sample:
         if bool(same.all()):
             return Born("pass", 0.0, 0.0, 0.0, segment=labels, limit=limit)
         values = {name: self._value(name) for name in span.frontier}
-        run = Flipped(test.graph, span.layers, values, self._carry(span.frontier), test.unit)
+        errors = self._carry(span.frontier)
+        if test.declared is not None:  # values that the twin's steps make equal may be told apart either way
+            for name, half in test.declared.rounded_data(pair.twin_site.tensor).items():
+                if name in values:
+                    errors[name] = errors.get(name, torch.zeros(())) + torch.full(values[name].shape, half)
+        run = Flipped(test.graph, span.layers, values, errors, test.unit)
         excused = run.excused(pair.site.tensor, expected, got)
         flips = int((~same).sum())
         if bool(excused.all()):

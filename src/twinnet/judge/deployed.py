@@ -19,7 +19,7 @@ from twinnet.judge.metrics import bit_equal, compare
 from twinnet.judge.parts import FAR, Apart, Rounding, measure, whole_numbers
 from twinnet.judge.plan import OutputPair, Plan
 from twinnet.judge.verdicts import LIMIT
-from twinnet.precision import UNITS, dtype_class
+from twinnet.precision import TINY, UNITS, dtype_class
 from twinnet.result import Difference, Fact, fact
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def worse(a: OutputSeen, b: OutputSeen) -> OutputSeen:
     return replace(
         kept,
         difference=worst_figures(kept.difference, other.difference),
-        apart=replace(kept.apart, shown=shown),
+        apart=replace(kept.apart, shown=shown, doubtful=max(a.apart.doubtful, b.apart.doubtful)),
     )
 
 
@@ -144,7 +144,12 @@ class _Output:
         if noise is not None and noise.shape == ours.shape:
             coarser = plan.units.plain / UNITS.get(plan.net.precision, UNITS["float32"])
             rounding = replace(rounding, noise=noise * max(coarser, 1.0))
-        return measure(ours, theirs, rounding)
+        found = measure(ours, theirs, rounding)
+        if found.ratio > 1 and rounding.noise is not None:
+            flushed = noise_of(plan, self._ends, flush=TINY).get(row.tensor)
+            if flushed is not None and flushed.shape == ours.shape and flushed.any():
+                found = measure(ours, theirs, replace(rounding, noise=np.maximum(rounding.noise, flushed)))
+        return found
 
     def _unlike_watched(self) -> Fact | None:
         """Why the deployed output is not what the watched run was judged by; None if it is, or nearly.
@@ -211,8 +216,11 @@ class _Output:
         return found.numpy() if found.shape == self._ours.shape else None
 
 
-def noise_of(plan: Plan, ends: Ends) -> dict[str, np.ndarray]:
-    """How far the network in its own precision is from itself in float64, at every element of each output."""
+def noise_of(plan: Plan, ends: Ends, flush: float = 0.0) -> dict[str, np.ndarray]:
+    """How far the network in its own precision is from itself in float64, at every element of each output.
+
+    With `flush`, how far it would be from itself if numbers below that became 0.
+    """
     graph, net = plan.graph, plan.net
     if graph is None:
         return {}
@@ -225,12 +233,13 @@ def noise_of(plan: Plan, ends: Ends) -> dict[str, np.ndarray]:
     tensors = [t for t in net.output_tensors if t in graph.producer]
     try:
         exact = evaluate(graph, _inputs(plan, ends.sample), keep=tensors)
+        other = evaluate(graph, _inputs(plan, ends.sample), keep=tensors, flush=flush) if flush else {}
     except UnknownLayer:
         return {}
     found: dict[str, np.ndarray] = {}
     for tensor, array in zip(net.output_tensors, ends.ours.values(), strict=False):
         # Rounding is how far the watched run is from its own layers; an unwatched one may do other things.
-        array = ends.noisy.get(tensor, array)
+        array = other[tensor].numpy() if tensor in other else ends.noisy.get(tensor, array)
         value = exact.get(tensor)
         if value is None or value.shape != array.shape or not value.numel():
             continue

@@ -20,6 +20,7 @@ __all__ = ["Exercise", "Seeing"]
 
 _NEGATIVE = ("relu", "abs", "leaky_relu", "prelu", "elu", "celu", "selu", "shrink")
 """Kinds that treat numbers below and above 0 differently."""
+_COMPARISONS = ("less", "less_equal", "greater", "greater_equal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class Exercise:
     """The sides of all bounds of a graph, and the rows of its tables, crossed off as samples reach them."""
 
     def __init__(self, graph: Graph) -> None:
-        self._missing = [side for layer in graph for side in _sides(layer, graph)]
+        makers = {name: layer for layer in graph for name in layer.outputs}
+        self._missing = [side for layer in graph for side in _sides(layer, graph, makers)]
         self._tables = [table for layer in graph if (table := _table(layer, graph)) is not None]
 
     @property
@@ -111,12 +113,22 @@ def _table(layer: Layer, graph: Graph) -> _Rows | None:
     return _Rows(layer, indices, np.zeros(shape[axis], bool)) if shape and shape[axis] > 1 else None
 
 
-def _sides(layer: Layer, graph: Graph) -> Iterable[_Side]:
+def _sides(layer: Layer, graph: Graph, makers: Mapping[str, Layer]) -> Iterable[_Side]:
     tensor = layer.inputs[0] if layer.inputs else None
+    if layer.kind in ("max", "min", *_COMPARISONS):
+        return _beside_constant(layer, graph, makers)
     if tensor is None or tensor in graph.constants:
         return ()
     if layer.kind in _NEGATIVE:
         return _around(layer, tensor, 0.0, 0.0)
+    if layer.kind in ("mod", "floor", "ceil", "trunc") or (
+        layer.kind == "div" and layer.attrs.get("rounding")
+    ):
+        return _around(layer, tensor, 0.0, None)
+    if layer.kind == "pow" and _odd(_number(graph, layer.inputs[1], makers)):
+        return _around(layer, tensor, 0.0, None)
+    if layer.kind == "cast" and _to_whole(layer, graph):
+        return _around(layer, tensor, 0.0, None)
     if layer.kind == "thresholded_relu":
         at = float(layer.attrs.get("alpha", 1.0))
         return _around(layer, tensor, at, at)
@@ -127,12 +139,46 @@ def _sides(layer: Layer, graph: Graph) -> Iterable[_Side]:
         return _around(layer, tensor, -beta / alpha, (1 - beta) / alpha) if alpha else ()
     if layer.kind == "clip":
         return _around(layer, tensor, _limit(layer, graph, "min", 1), _limit(layer, graph, "max", 2))
+    if layer.kind == "grid_sample" and layer.inputs[1] is not None and layer.inputs[1] not in graph.constants:
+        return _around(layer, layer.inputs[1], -1.0, 1.0)
     if layer.kind in ("where", "if"):
+        if tensor in makers and _beside_constant(makers[tensor], graph, makers):
+            return ()  # the comparison that decides it is listed itself
         return tuple(
             _Side(layer, tensor, code, 0.0, lambda array, to=to: bool((array.astype(bool) == to).any()))
             for code, to in (("true", True), ("false", False))
         )
     return ()
+
+
+def _beside_constant(layer: Layer, graph: Graph, makers: Mapping[str, Layer]) -> tuple[_Side, ...]:
+    """Both sides of the number that a tensor is compared with, or that bounds it."""
+    if layer.kind not in ("max", "min", *_COMPARISONS) or len(layer.inputs) != 2:
+        return ()
+    for tensor, other in (layer.inputs, layer.inputs[::-1]):
+        at = _number(graph, other, makers)
+        if at is not None and tensor is not None and tensor not in graph.constants:
+            return _around(layer, tensor, at, at)
+    return ()
+
+
+def _number(graph: Graph, name: str | None, makers: Mapping[str, Layer]) -> float | None:
+    """The value of a constant that is one number, whatever its shape, or of a copy of it; None otherwise."""
+    while name is not None and name in makers and makers[name].kind == "identity":
+        name = makers[name].inputs[0]
+    held: Any = graph.constants.get(name or "")
+    return float(held) if held is not None and held.numel() == 1 and not held.is_complex() else None
+
+
+def _odd(exponent: float | None) -> bool:
+    """Whether a power has the sign of its base."""
+    return exponent is not None and exponent % 2 == 1
+
+
+def _to_whole(layer: Layer, graph: Graph) -> bool:
+    """Whether numbers with decimals become whole ones: below 0 some engines round down, others towards 0."""
+    given, made = (graph.dtypes.get(n or "") for n in (layer.inputs[0], layer.outputs[0]))
+    return given is not None and made is not None and given.is_floating_point and not made.is_floating_point
 
 
 def _around(layer: Layer, tensor: str, low: float | None, high: float | None) -> tuple[_Side, ...]:

@@ -27,7 +27,7 @@ class Flipped:
         """Mark the elements that are equal, or that rounding of the compared values may have flipped."""
         layer = self.graph.layers[self.graph.producer[tensor]]
         operands = [n for n in layer.inputs if n is not None and n not in self.graph.constants]
-        wanted = list(dict.fromkeys([*operands, *layer.outputs]))
+        wanted = list(dict.fromkeys([*operands, *(n for n in layer.outputs if n)]))
         found = evaluate_with_error(
             self.graph, self.values, self.carried, unit=self.unit, layers=self.layers, keep=wanted
         )

@@ -28,6 +28,7 @@ __all__ = [
     "null_baseline",
     "observer_or_chance",
     "other_outputs",
+    "overwritten",
     "saturated",
     "shuffled",
     "untested_parts",
@@ -37,6 +38,9 @@ Arrays = Mapping[str, np.ndarray]
 
 _UNTESTED = 0.01
 """The share of an output's elements that may be too small to show a fault before that is said."""
+
+_DOUBTFUL = 0.05
+"""The share of elements that may differ by more than rounding of their own size, as sums that cancel do."""
 
 _ALONE = 5
 """An output whose segment has more layers is judged by itself: nothing near it is compared."""
@@ -161,6 +165,9 @@ def untested_parts(
     found = []
     for end in ends:
         apart, pair = end.apart, pairs.get(end.row.tensor)
+        if apart.doubtful > _DOUBTFUL * apart.elements:
+            told = fact("data.doubtful", output=end.row.name, count=apart.doubtful, elements=apart.elements)
+            found.append(Guard("degenerate data", told, weakens=True))
         if apart.elements - apart.shown <= _UNTESTED * apart.elements:
             continue
         alone = pair is None or len(pair.segment) > _ALONE or not pair.segment
@@ -174,6 +181,15 @@ def not_reached(sides: Sequence[Fact]) -> list[Guard]:
     if not sides:
         return []
     return [Guard("coverage", fact("exercise.missing", sides=tuple(sides[:3]), more=max(len(sides) - 3, 0)))]
+
+
+def overwritten(twin: Session) -> list[Guard]:
+    """Inputs that the twin changes: its result is right, but what reads them next goes wrong."""
+    if not twin.overwritten:
+        return []
+    return [
+        Guard("structure", fact("inputs.overwritten", inputs=tuple(sorted(twin.overwritten))), weakens=True)
+    ]
 
 
 def observer_or_chance(

@@ -6,11 +6,12 @@ wrong and still look like rounding. Each slice along an axis is therefore measur
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from twinnet.judge.aggregate import VISIBLE
+from twinnet.precision import TINY
 
 __all__ = ["Apart", "Rounding", "measure", "whole_numbers"]
 
@@ -53,7 +54,8 @@ class Rounding:
 class Apart:
     """The worst part: its error over what it may be (`ratio`), where it is, and how many elements could show a fault.
 
-    `axis` and `index` name the slice; `scale` is the size of that part.
+    `axis` and `index` name the slice; `scale` is the size of that part. `doubtful` elements differ by more than
+    rounding of their own size; that of larger ones beside them would explain it, but whether it did is not known.
     """
 
     ratio: float = 0.0
@@ -63,6 +65,7 @@ class Apart:
     index: int = 0
     shown: int = 0
     elements: int = 0
+    doubtful: int = 0
 
 
 def measure(reference: np.ndarray, twin: np.ndarray, rounding: Rounding) -> Apart:
@@ -88,16 +91,17 @@ def measure(reference: np.ndarray, twin: np.ndarray, rounding: Rounding) -> Apar
         scale = _scales(size.max(others), size.size // shape[axis])
         limit = _limits(scale, None if noise is None else noise.max(others), whole, rounding)
         error = off.max(others)
-        ratio = np.where(error > 0, error / np.maximum(limit, np.finfo(np.float64).tiny), 0.0)
+        ratio = error / limit
         at = int(ratio.argmax())
         if ratio[at] > worst.ratio:
             worst = Apart(float(ratio[at]), float(error[at]), float(scale[at]), axis, at)
         shown &= ((scale > 0) & (limit <= _SHOWS * scale)).reshape(
             [-1 if a == axis else 1 for a in range(len(shape))]
         )
-    return Apart(
-        worst.ratio, worst.error, worst.scale, worst.axis, worst.index, int(shown.sum()), int(size.size)
-    )
+    doubtful = 0
+    if noise is None:
+        doubtful = int((off > np.maximum(_PLAIN * rounding.unit * size, FAR * rounding.chance + TINY)).sum())
+    return replace(worst, shown=int(shown.sum()), elements=int(size.size), doubtful=doubtful)
 
 
 def _axes(shape: tuple[int, ...]) -> list[int]:
@@ -131,11 +135,11 @@ def _scales(largest: np.ndarray, elements: int) -> np.ndarray:
 def _limits(scale: np.ndarray, noise: np.ndarray | None, whole: float, rounding: Rounding) -> np.ndarray:
     """What each slice may be off. Where its noise is not known, that of a neighbour may have reached it."""
     if noise is None:
-        least = FAR * (rounding.unit * whole + rounding.chance)
+        least = FAR * (rounding.unit * whole + rounding.chance) + TINY
         return np.maximum(_PLAIN * rounding.unit * scale, least)
     alive = scale > 0
     usual = float(np.median(noise[alive] / scale[alive])) if alive.any() else 0.0
-    least = FAR * (rounding.unit * rounding.whole + rounding.chance)
+    least = FAR * (rounding.unit * rounding.whole + rounding.chance) + TINY
     return np.maximum(FAR * np.maximum(noise, max(usual, rounding.steps) * scale), least)
 
 

@@ -10,6 +10,7 @@ import torch
 
 from twinnet.network.arrays import to_tensor
 from twinnet.pairing import Pair
+from twinnet.precision import TINY
 from twinnet.result import Fact, fact
 
 __all__ = ["TINY_HALF", "Sizes", "as_real", "class_of", "nonfinite"]
@@ -17,7 +18,6 @@ __all__ = ["TINY_HALF", "Sizes", "as_real", "class_of", "nonfinite"]
 TINY_HALF = 2.0**-24
 """The smallest number of float16, which ends much earlier than float32."""
 
-_TINY = 2.0**-126
 _LARGEST = {torch.float32: 3.4028235e38, torch.float16: 65504.0, torch.bfloat16: 3.3895314e38}
 
 
@@ -38,7 +38,7 @@ class Sizes:
         unit: float,
         spread: float = 0.0,
     ) -> None:
-        self._least = (TINY_HALF if got.dtype == torch.float16 else _TINY) + spread
+        self._least = (TINY_HALF if got.dtype == torch.float16 else TINY) + spread
         self.ratio = -1.0
         self.born = self.floor = self.level = 0.0
         self.finite = True

@@ -6,6 +6,6 @@ conversion or execution is to blame.
 
 from __future__ import annotations
 
-from twinnet.ladder.run import ladder, ladder_with
+from twinnet.ladder.run import Course, ladder, ladder_with
 
-__all__ = ["ladder", "ladder_with"]
+__all__ = ["Course", "ladder", "ladder_with"]

@@ -11,12 +11,14 @@ from typing import Literal
 
 from twinnet.check import check_with
 from twinnet.checking.options import Options
+from twinnet.cutting import Cut
 from twinnet.engines import Spec, find_engine
 from twinnet.errors import EngineError
 from twinnet.ladder.fault import tell_fault
 from twinnet.ladder.journal import Journal
-from twinnet.ladder.source import Cut, Place, Source
-from twinnet.memory import forget_peak, peak_memory
+from twinnet.ladder.refused import first_refused, opens, refusing_modules
+from twinnet.ladder.source import Place, Source
+from twinnet.memory import MemoryWatch
 from twinnet.report.words import worst_ratio
 from twinnet.result import Climb, Result, Rung
 
@@ -100,7 +102,21 @@ class Climber:
         top = self._prefix(source, last, within)
         if not top.rung.bad:
             return None
-        return self._by_halves(source, within, last, self._guess(source, top))
+        guess = self._guess(source, top)
+        if guess is None and top.rung.verdict == "ERROR":
+            last = self._refused(source, within, last)
+            guess = last
+        return self._by_halves(source, within, last, guess)
+
+    def _refused(self, source: Source, within: str, last: int) -> int:
+        """A place at or below `last` that the engine refuses, mostly the first: parts are opened, and not judged."""
+        modules = refusing_modules(source.prefix(last), self._twin, self._options)
+        known = [p for p in map(source.index_of, modules) if p is not None]
+        if known:
+            found = min(known)
+        else:
+            found = first_refused(last, lambda i: opens(source.prefix(i), self._twin, self._options))
+        return found if self._prefix(source, found, within).rung.bad else last
 
     def _by_halves(self, source: Source, within: str, high: int, guess: int | None) -> int:
         """The first bad place; `high` is bad. A finding says where to look first.
@@ -194,10 +210,9 @@ class Climber:
         if known is not None:
             return _Probe(*known)
         start = time.perf_counter()
-        forget_peak()
-        made = cut()
         folder = self._journal.place(self._twin, kind, name)
-        result = self._check(made, self._twin, self._options, folder)
+        with MemoryWatch() as memory:
+            result = self._check(cut(), self._twin, self._options, folder)
         finding = result.findings[0] if result.findings else None
         site = finding.place if finding is not None else result.first_failing
         rung = Rung(
@@ -210,7 +225,7 @@ class Climber:
             weak=result.evidence == "weak",
             ratio=None if result.verdict == "ERROR" else worst_ratio(result),
             seconds=time.perf_counter() - start,
-            memory=peak_memory(),
+            memory=memory.peak,
             where="" if site is None else site.label,
             cause="" if finding is None or finding.cause is None else finding.cause.sentence,
             error=result.error.strip(),

@@ -2,69 +2,49 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from twinnet.cutting import Cut, GraphCutter, Node
 from twinnet.engines import reference_spec
 from twinnet.errors import UsageError
 from twinnet.job import Arrays, Job
-from twinnet.ladder.source import Cut, Place, Source
+from twinnet.ladder.source import Place, Source
 
-__all__ = ["GraphSource", "Node"]
+__all__ = ["GraphSource"]
 
 _MOST = 24
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One operator of a graph: its name, its kind, what it reads and makes, and the parameters it holds."""
-
-    name: str
-    op: str
-    reads: frozenset[Any]
-    makes: tuple[Any, ...]
-    parameters: int
-
-
 class GraphSource(Source):
-    """Cuts of a graph. A long one is cut at some of its waists; the rest are rungs inside the block between two."""
+    """Cuts of a graph. One of more than `most` rungs is cut at some of its waists; the rest are inside the blocks."""
 
-    def __init__(self, network: Any, samples: Sequence[Arrays], at: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        network: Any,
+        cutter: GraphCutter,
+        samples: Sequence[Arrays],
+        at: Sequence[str] = (),
+        most: int = _MOST,
+    ) -> None:
         self.network: Any = network
         self.samples = samples
-        waists = _waists(self._nodes(), self._outputs())
-        last = len(self._nodes()) - 1
-        inner = [w for w in waists if w[0] != last]
+        self._cutter = cutter
+        self._nodes = cutter.nodes()
+        last = len(self._nodes) - 1
+        inner = [w for w in _waists(self._nodes, cutter.outputs) if w[0] != last]
         if at:
-            inner = [w for w in inner if any(fnmatchcase(self._nodes()[w[0]].name, p) for p in at)]
+            inner = [w for w in inner if any(fnmatchcase(self._nodes[w[0]].name, p) for p in at)]
             if not inner:
                 raise UsageError(f"{network.name} cannot be cut at any node that matches --at {' '.join(at)}")
-        elif len(inner) >= _MOST:
-            inner = [inner[(i + 1) * len(inner) // _MOST] for i in range(_MOST - 1)]
+        elif len(inner) >= most:
+            inner = [inner[(i + 1) * len(inner) // most] for i in range(most - 1)]
         self._cuts: list[tuple[int, Any]] = [*inner, (last, None)]
 
-    @abstractmethod
-    def _nodes(self) -> Sequence[Node]:
-        """The operators that depend on an input, in the order they run."""
-
-    @abstractmethod
-    def _outputs(self) -> frozenset[Any]:
-        """The outputs of the graph."""
-
-    @abstractmethod
-    def _part(self, source: Any, target: Any, sample: Arrays, given: Arrays | None) -> Any:
-        """The network from one value (None: the inputs) to another (None: the outputs)."""
-
-    @abstractmethod
-    def _renamed(self, part: Any, arrays: Arrays) -> Arrays:
-        """Arrays under the names that a part gives its inputs."""
-
     def _places(self) -> Iterator[Place]:
-        nodes, start = self._nodes(), 0
+        nodes, start = self._nodes, 0
         often = Counter(n.name for n in nodes)
         for stop, _ in self._cuts:
             inside, before = nodes[start : stop + 1], nodes[:start]
@@ -77,26 +57,29 @@ class GraphSource(Source):
             yield Place(name, kind, own + sum(n.parameters for n in before), own, ops)
             start = stop + 1
 
+    def nodes_of(self, index: int) -> Sequence[Node]:
+        """The operators of a place."""
+        start = self._cuts[index - 1][0] + 1 if index else 0
+        return self._nodes[start : self._cuts[index][0] + 1]
+
     def prefix(self, index: int) -> Cut:
         value = self._cuts[index][1]
         if value is None:
             return Cut(self.network, self.samples)
-        part = self._part(None, value, self.samples[0], None)
-        return Cut(part, [self._renamed(part, sample) for sample in self.samples])
+        return self._cutter.between(None, value, self.samples)
 
     def block(self, index: int) -> Cut | None:
         if index == 0:
             return self.prefix(0)
         before = self.prefix(index - 1)
         given = [_run(before.network, sample) for sample in before.samples]
-        part = self._part(self._cuts[index - 1][1], self._cuts[index][1], self.samples[0], given[0])
-        return Cut(part, [self._renamed(part, values) for values in given])
+        return self._cutter.between(self._cuts[index - 1][1], self._cuts[index][1], given)
 
     def starts_at(self, index: int) -> bool:
         return index == 0
 
     def index_of(self, module: str) -> int | None:
-        names = [n.name for n in self._nodes()]
+        names = [n.name for n in self._nodes]
         if module not in names:
             return None
         place = names.index(module)

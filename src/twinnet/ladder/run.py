@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from twinnet.checking.case import modes_kept, read_network
-from twinnet.checking.options import Level, Limits, Options
+from twinnet.checking.options import LadderKeywords, Options, options_of, spelt
 from twinnet.engines import Spec, find_engine, parse_specs
 from twinnet.errors import UsageError
+from twinnet.extras import optional_packages
 from twinnet.ladder.climb import Climber, Way
 from twinnet.ladder.journal import Journal, key_of
 from twinnet.ladder.sizes import SizesSource
 from twinnet.ladder.source import Source, source_of
-from twinnet.progress import Report, silent
 from twinnet.result import Climb, Ladder, Rung
 from twinnet.trust import trusting
 
-__all__ = ["Told", "ladder", "ladder_with"]
+__all__ = ["Course", "Told", "ladder", "ladder_with"]
 
 Told = Callable[[str, Rung], None]
 """Called with the twin and every rung as soon as it is checked."""
 
 
+@spelt(LadderKeywords)
 def ladder(
     network: Any,
     inputs: Any = None,
@@ -34,17 +36,9 @@ def ladder(
     sizes: Sequence[str] = (),
     way: Way = "halves",
     out: str | Path | None = None,
-    reference: str | None = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    preprocess: Any = None,
-    samples: int | None = None,
-    seed: int = 0,
-    level: Level = "intermediates",
-    tolerance: Any = None,
-    limits: Limits | None = None,
     trust: bool = False,
-    progress: Report = silent,
     tell: Told | None = None,
+    **keywords: Unpack[LadderKeywords],
 ) -> Ladder:
     """Find the first cut of a network at which its twin breaks, and the smallest block that breaks by itself.
 
@@ -67,30 +61,27 @@ def ladder(
     >>> found.verdict, found.climbs[0].order
     ('PASS', ('0', '1'))
     """
-    options = Options(
-        reference=reference,
-        shapes=shapes,
-        preprocess=preprocess,
-        samples=samples,
-        seed=seed,
-        level=level,
-        tolerance=tolerance,
-        limits=limits or Limits(),
-        progress=progress,
-    )
-    with trusting(trust):
-        return ladder_with(options, network, inputs, twin, at=at, sizes=sizes, way=way, out=out, tell=tell)
+    with trusting(trust), options_of(LadderKeywords, keywords) as options:
+        return ladder_with(options, Course(network, inputs, twin, at, sizes, way), out=out, tell=tell)
 
 
+@dataclass(frozen=True)
+class Course:
+    """The network, its inputs and twins, and how it is cut and climbed."""
+
+    network: Any
+    inputs: Any = None
+    twin: str = "onnxruntime"
+    at: Sequence[str] = ()
+    sizes: Sequence[str] = ()
+    way: Way = "halves"
+
+
+@optional_packages()
 def ladder_with(
     options: Options,
-    network: Any,
-    inputs: Any = None,
-    twin: str = "onnxruntime",
+    course: Course,
     *,
-    at: Sequence[str] = (),
-    sizes: Sequence[str] = (),
-    way: Way = "halves",
     out: str | Path | None = None,
     argv: Sequence[str] = (),
     tell: Told | None = None,
@@ -98,10 +89,10 @@ def ladder_with(
     """Like `ladder`, with the keywords of a check in one object."""
     from twinnet.report.ladder import write_ladder
 
-    specs = _specs(twin)
+    specs = _specs(course.twin)
     folder = None if out is None else Path(out)
-    with modes_kept(network):
-        source, inputs_words = _source(options, network, inputs, at, sizes)
+    with modes_kept(course.network):
+        source, inputs_words = _source(options, course)
         journal = Journal(folder, key_of(source.network, source.samples, options))
         climbs: list[Climb] = []
         for spec in specs:
@@ -110,7 +101,7 @@ def ladder_with(
                 options,
                 journal,
                 lambda rung, spec=spec: None if tell is None else tell(str(spec), rung),
-                "up" if sizes and way == "halves" else way,
+                "up" if course.sizes and course.way == "halves" else course.way,
             )
             climbs.append(climber.climb(source))
     made = Ladder(
@@ -127,17 +118,15 @@ def ladder_with(
     return made
 
 
-def _source(
-    options: Options, network: Any, inputs: Any, at: Sequence[str], sizes: Sequence[str]
-) -> tuple[Source, str]:
-    if sizes:
-        if at:
+def _source(options: Options, course: Course) -> tuple[Source, str]:
+    if course.sizes:
+        if course.at:
             raise UsageError("--size and --at exclude each other", hint="--at cuts one network")
-        source = SizesSource(options, network, inputs, sizes)
+        source = SizesSource(options, course.network, course.inputs, course.sizes)
         return source, source.inputs
-    loaded, feed = read_network(network, inputs, options)
+    loaded, feed = read_network(course.network, course.inputs, options)
     samples = list(feed.samples)
-    return source_of(loaded, samples, at), feed.info.description
+    return source_of(loaded, samples, course.at), feed.info.description
 
 
 def _specs(twin: str) -> Sequence[Spec]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from twinnet.checking.case import read_network
 from twinnet.checking.options import Options
+from twinnet.cutting import Cut
 from twinnet.errors import UsageError
-from twinnet.ladder.source import Cut, Place, Source, source_of
+from twinnet.ladder.source import Place, Source, source_of
 from twinnet.network import load_network
 from twinnet.pyfile import call_user, is_reference, load_attribute, split_reference
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from twinnet.cutting import Cut, graph_cutter_for
 from twinnet.errors import UsageError
 from twinnet.job import Arrays
 
 if TYPE_CHECKING:
     from twinnet.network import Network
 
-__all__ = ["MOST", "Cut", "Place", "Source", "source_of"]
+__all__ = ["MOST", "Place", "Source", "source_of"]
 
 MOST = 40
 """Rungs of one ladder; a longer one is climbed in two steps."""
@@ -29,14 +30,6 @@ class Place:
     parameters: int
     own: int
     ops: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A part of a network as a network, with inputs of its own."""
-
-    network: Network
-    samples: Sequence[Arrays]
 
 
 class Source(ABC):
@@ -77,14 +70,11 @@ class Source(ABC):
 
 def source_of(network: Network, samples: Sequence[Arrays], at: Sequence[str] = ()) -> Source:
     """The ladder of a network; `at` are patterns of names to cut at, in place of the natural ones."""
-    if network.format == "ONNX":
-        from twinnet.ladder.onnx_source import OnnxSource
+    cutter = graph_cutter_for(network)
+    if cutter is not None:
+        from twinnet.ladder.graph_source import GraphSource
 
-        return OnnxSource(network, samples, at)
-    if network.format == "TFLite":
-        from twinnet.ladder.tflite_source import TfliteSource
-
-        return TfliteSource(network, samples, at)
+        return GraphSource(network, cutter, samples, at)
     if hasattr(network, "unflatten") and hasattr(network, "module"):
         from twinnet.ladder.torch_source import TorchSource
 

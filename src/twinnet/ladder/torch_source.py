@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 
+from twinnet.cutting import Cut
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Arrays
 from twinnet.ladder.calls import Call, record_calls
 from twinnet.ladder.early import cut_short
-from twinnet.ladder.source import MOST, Cut, Place, Source
+from twinnet.ladder.source import MOST, Place, Source
 from twinnet.network.arrays import to_numpy
 from twinnet.network.torch_network import TorchNetwork
 from twinnet.network.tree import name_inputs

@@ -22,6 +22,7 @@ def evaluate(
     layers: Sequence[int] | None = None,
     keep: Iterable[str] | None = None,
     widen: bool = True,
+    flush: float = 0.0,
 ) -> dict[str, torch.Tensor]:
     """Compute values in float64 from `values`, with `layers` only (default: all); return `keep` (default: the
     outputs).
@@ -29,6 +30,7 @@ def evaluate(
     Floats become float64 and complex numbers complex128; integers and booleans keep their type. A value is dropped
     after its last use unless it is in `keep`. A given value is used as it is, even if a layer could compute it.
     Without `widen` values keep their type: enough for layers that only move them, and comparable bit by bit.
+    With `flush`, numbers below it become 0, as in engines that compute without subnormal numbers.
 
     >>> import torch
     >>> graph = Graph((Layer("relu", ("x",), ("y",)), Layer("neg", ("y",), ("z",))), ("x",), ("z",))
@@ -38,6 +40,8 @@ def evaluate(
     walk = Walk(graph, values, layers, keep, raw=not widen)
     with few_threads(values):
         for layer, kind, inputs in walk:
+            if flush:
+                inputs = tuple(_flushed(x, flush) for x in inputs)
             walk.give(layer, run(layer, kind, inputs, widen))
     return {name: walk.known[name] for name in walk.keep}
 
@@ -133,6 +137,14 @@ def wide(value: Any) -> Any:
     if value.is_complex():
         return value.to(torch.complex128)
     return value.to(torch.float64) if value.is_floating_point() else value
+
+
+def _flushed(value: Any, flush: float) -> Any:
+    import torch
+
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    return torch.where(value.abs() < flush, 0.0, value)
 
 
 def run(layer: Layer, kind: Any, inputs: tuple[Any, ...], widen: bool = True) -> tuple[Any, ...]:

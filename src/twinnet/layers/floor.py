@@ -26,11 +26,13 @@ def evaluate_with_error(
     unit: float,
     layers: Sequence[int] | None = None,
     keep: Iterable[str] | None = None,
+    flush: float = 0.0,
 ) -> dict[str, tuple[torch.Tensor, torch.Tensor | None]]:
     """Like `evaluate`, with an elementwise bound of the rounding error (a float32 tensor, or None for exact).
 
     `errors` are bounds on the given values (a missing one is exact); `unit` is the unit roundoff of the arithmetic
     to allow for (2^-24 for float32). The bound is 0 where a value is NaN or infinite: those must match as they are.
+    Operands smaller than `flush` may be read as 0.
 
     >>> import torch
     >>> graph = Graph((Layer("mul", ("x", "x"), ("y",)),), ("x",), ("y",))
@@ -43,6 +45,8 @@ def evaluate_with_error(
     with few_threads(values):
         for layer, kind, inputs in walk:
             given = tuple(None if n is None else bounds.get(n) for n in layer.inputs)
+            if flush:
+                given = tuple(_flushed(x, e, flush) for x, e in zip(inputs, given))
             shape = _common_shape(kind, layer, inputs)
             if shape is not None:
                 outputs, found = _by_blocks(layer, kind, inputs, given, shape, unit)
@@ -54,6 +58,21 @@ def evaluate_with_error(
             bounds.update({name: e for name, e in zip(layer.outputs, found) if name in walk.known})
             walk.forget(bounds)
     return {name: (wide(walk.known[name]), bounds.get(name)) for name in walk.keep}
+
+
+def _flushed(value: Any, bound: torch.Tensor | None, flush: float) -> torch.Tensor | None:
+    """The bound of an operand whose smallest elements may be read as 0."""
+    import torch
+
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return bound
+    size = value.to(torch.float64).abs()
+    small = (size < flush) & (size > 0)
+    if not bool(small.any()):
+        return bound
+    # A bound is a float32 itself: a whole `flush` is the least that is safe from being flushed.
+    lost = torch.where(small, flush, 0.0).to(torch.float32)
+    return lost if bound is None else lost + bound
 
 
 def _common_shape(kind: Any, layer: Layer, inputs: tuple[Any, ...]) -> tuple[int, ...] | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from twinnet.layers.walk import walk_back
+
 if TYPE_CHECKING:
     import torch
 
@@ -106,24 +108,11 @@ class Graph:
         ((1,), ('y',))
         """
         targets = tuple(targets)
-        stop = set(known) - set(targets)
-        layers: set[int] = set()
-        frontier: dict[str, None] = {}
-        stack = list(targets)
-        seen: set[str] = set()
-        while stack:
-            name = stack.pop()
-            if name in seen or name in self.constants:
-                continue
-            seen.add(name)
-            index = self.producer.get(name)
-            if name in stop or index is None:
-                frontier[name] = None
-                continue
-            if index not in layers:
-                layers.add(index)
-                stack.extend(n for n in self.layers[index].inputs if n is not None)
-        return tuple(sorted(layers)), tuple(frontier)
+        layers, ends = walk_back(targets, set(known) - set(targets), self.producer, self._reads)
+        return tuple(layers), tuple(name for name in ends if name not in self.constants)
+
+    def _reads(self, index: int) -> Iterator[str]:
+        return (name for name in self.layers[index].inputs if name is not None)
 
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)

@@ -15,7 +15,7 @@ import torch
 from twinnet.layers import kinds
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["in_real_numbers"]
+__all__ = ["MOVES", "in_real_numbers", "rounded_resizes"]
 
 _PRODUCTS = {"conv_integer": "conv", "matmul_integer": "matmul"}
 
@@ -38,6 +38,57 @@ def in_real_numbers(graph: Graph) -> tuple[Graph, dict[str, torch.Tensor]]:
     for layer in graph:
         work.see(layer)
     return replace(graph, layers=tuple(work.done()), constants=work.constants), work.halves
+
+
+MOVES = {
+    "max_pool",
+    "reshape",
+    "transpose",
+    "flatten",
+    "squeeze",
+    "unsqueeze",
+    "slice",
+    "identity",
+    "expand",
+}
+"""Kinds that leave integers as they are."""
+
+
+def rounded_resizes(graph: Graph) -> Graph:
+    """The graph with an interpolation of integers as what it stands for: made real, interpolated, and rounded again.
+
+    >>> layers = (Layer("quantize_linear", ("x", "s", "z"), ("q",)),
+    ...           Layer("resize", ("q",), ("r",), {"mode": "linear"}))
+    >>> held = {"s": torch.tensor(0.5), "z": torch.tensor(3, dtype=torch.uint8)}
+    >>> [layer.kind for layer in rounded_resizes(Graph(layers, ("x",), ("r",), held))]
+    ['quantize_linear', 'dequantize_linear', 'resize', 'quantize_linear']
+    """
+    if not any(layer.kind == "resize" for layer in graph):
+        return graph
+    steps: dict[str, tuple[tuple[str | None, ...], dict[str, Any]]] = {}
+    layers: list[Layer] = []
+    for layer in graph:
+        source = layer.inputs[0] if layer.inputs else None
+        if layer.kind == "quantize_linear":
+            steps[layer.outputs[0]] = layer.inputs[1:], dict(layer.attrs)
+        elif (
+            layer.kind in MOVES
+            and source in steps
+            and graph.constants.get(steps[source][0][0] or "") is not None
+        ):
+            steps[layer.outputs[0]] = steps[source]
+        elif layer.kind == "resize" and source in steps and layer.attrs.get("mode", "nearest") != "nearest":
+            how, attrs = steps[source]
+            made, out = f"{source}/real", layer.outputs[0]
+            layers.append(Layer("dequantize_linear", (source, *how), (made,), {"axis": attrs.get("axis", 1)}))
+            layers.append(replace(layer, inputs=(made, *layer.inputs[1:]), outputs=(f"{out}/real",)))
+            # Kernels cut off what they interpolate, and are off by up to a whole step.
+            cut = {**attrs, "slack": 0.5}
+            layers.append(Layer("quantize_linear", (f"{out}/real", *how), (out,), cut))
+            steps[out] = steps[source]
+            continue
+        layers.append(layer)
+    return replace(graph, layers=tuple(layers))
 
 
 class _Work:

@@ -14,7 +14,7 @@ import torch
 
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["simplified", "with_linear_layers"]
+__all__ = ["simplified", "with_linear_layers", "without_copies"]
 
 _COPIES = {"identity", "dropout", "contiguous", "clone", "detach"}
 _WITH_AXES = ("reduce_", "squeeze", "unsqueeze")
@@ -44,6 +44,18 @@ def with_linear_layers(graph: Graph) -> Graph:
     """
     work = _Work(graph)
     _products(work)
+    return work.done()
+
+
+def without_copies(graph: Graph) -> Graph:
+    """The graph without layers that hand their operand on, but for those that make its outputs.
+
+    >>> layers = (Layer("identity", ("x",), ("t",)), Layer("relu", ("t",), ("y",)))
+    >>> without_copies(Graph(layers, ("x",), ("y",))).layers[0].inputs
+    ('x',)
+    """
+    work = _Work(graph)
+    _copies(work)
     return work.done()
 
 

@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinnet.importing import names_from
 
 if TYPE_CHECKING:
     from twinnet.lut.cells import diff
@@ -43,10 +44,5 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    """Names load on first use: running tables needs no torch, and `import twinnet` stays light."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+# Names load on first use: running tables needs no torch, and `import twinnet` stays light.
+__getattr__ = names_from(__name__, _HOMES)

@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
 
 from twinnet.errors import TwinnetError, UsageError
 from twinnet.files import sweep
 from twinnet.lut.model import LutModel
-from twinnet.lut.pictures import is_picture, read_picture, upscale_file
+from twinnet.lut.pictures import is_picture
+from twinnet.lut.saving import Saving, check_target, upscale_file
 from twinnet.progress import progress
 
-__all__ = ["VIDEOS", "Outcome", "jobs", "pictures", "run_files", "run_with_bar"]
+__all__ = ["VIDEOS", "Outcome", "files_in", "jobs", "run_files", "run_with_bar"]
 
 VIDEOS = frozenset([".mp4", ".mkv", ".mov", ".avi", ".webm", ".m4v"])
 
 Progress = Callable[[str, float], None]
 """Called with a file name and the share of all work done."""
 
+Choice = LutModel | Callable[[Path], LutModel]
+"""The model for all files, or what chooses one for each."""
+
 
 @dataclass
 class Outcome:
-    """What was written, and what could not be read."""
+    """What was written, what was there already, and what could not be read."""
 
     written: list[Path] = field(default_factory=list)
+    kept: list[Path] = field(default_factory=list)
     failed: dict[Path, str] = field(default_factory=dict)
+    notes: dict[Path, list[str]] = field(default_factory=dict)
+    """By result: what could not be carried over from the file."""
+
+
+def files_in(source: Path) -> list[Path]:
+    """The images and videos of a folder, or the file itself."""
+    if source.is_file():
+        return [source]
+    if not source.is_dir():
+        raise UsageError(f"no such file or folder: {source}")
+    files = [
+        p
+        for p in sorted(source.iterdir())
+        if p.is_file() and not p.name.startswith(".") and (is_picture(p) or p.suffix.lower() in VIDEOS)
+    ]
+    if not files:
+        raise UsageError(f"{source} holds no images", hint="folders are not searched below their first level")
+    return files
 
 
 def jobs(source: Path, target: Path) -> list[tuple[Path, Path]]:
@@ -37,24 +58,11 @@ def jobs(source: Path, target: Path) -> list[tuple[Path, Path]]:
     Results keep the input's name. Images become PNG unless one image goes to a file name with another
     suffix; where that would make two names equal, the old suffix stays in them (`a.jpg.png`).
     """
-    if source.is_dir():
-        files = [
-            p
-            for p in sorted(source.iterdir())
-            if p.is_file() and not p.name.startswith(".") and (is_picture(p) or p.suffix.lower() in VIDEOS)
-        ]
-        if not files:
-            raise UsageError(
-                f"{source} holds no images", hint="folders are not searched below their first level"
-            )
-        if target.exists() and not target.is_dir():
-            raise UsageError(f"{target} is a file, but {source} is a folder")
-    elif source.is_file():
-        files = [source]
-        if not target.is_dir() and target.suffix:
-            return [(source, target)]
-    else:
-        raise UsageError(f"no such file or folder: {source}")
+    files = files_in(source)
+    if source.is_dir() and target.exists() and not target.is_dir():
+        raise UsageError(f"{target} is a file, but {source} is a folder")
+    if source.is_file() and not target.is_dir() and target.suffix:
+        return [(source, target)]
     stems = Counter(p.stem for p in files)
     pairs = []
     for path in files:
@@ -64,10 +72,20 @@ def jobs(source: Path, target: Path) -> list[tuple[Path, Path]]:
 
 
 def run_files(
-    model: LutModel, source: str | Path, target: str | Path, progress: Progress | None = None
+    model: Choice,
+    source: str | Path,
+    target: str | Path,
+    progress: Progress | None = None,
+    saving: Saving | None = None,
 ) -> Outcome:
-    """Run every file of `source` into `target`. In a folder, a damaged file does not stop the others."""
+    """Run every file of `source` into `target`.
+
+    In a folder, a damaged file does not stop the others, and a result that is there already is kept unless `saving`
+    says to overwrite it: an interrupted run goes on where it was.
+    """
+    saving = saving or Saving()
     pairs = jobs(Path(source), Path(target))
+    alone = Path(source).is_file()
     for folder in {result.parent for _, result in pairs}:
         sweep(folder)
     outcome = Outcome()
@@ -78,33 +96,37 @@ def run_files(
                 progress(path.name, (number + share) / len(pairs))
 
         try:
-            if path.suffix.lower() in VIDEOS:
-                from twinnet.lut.video import upscale_video
-
-                upscale_video(model, path, result, step)
+            if not alone and result.exists() and not saving.overwrite and not result.samefile(path):
+                outcome.kept.append(result)
             else:
-                upscale_file(model, path, result, step)
+                check_target(path, result, saving)
+                chosen = model if isinstance(model, LutModel) else model(path)
+                notes = _run_file(chosen, path, result, step, saving)
+                outcome.written.append(result)
+                if notes:
+                    outcome.notes[result] = notes
         except TwinnetError as error:
-            if len(pairs) == 1:
+            if alone:
                 raise
             outcome.failed[path] = str(error)
-        else:
-            outcome.written.append(result)
         step(1.0)
     return outcome
 
 
-def run_with_bar(model: LutModel, source: str | Path, target: str | Path, quiet: bool = False) -> Outcome:
+def _run_file(
+    model: LutModel, path: Path, result: Path, step: Callable[[float], None], saving: Saving
+) -> list[str]:
+    if path.suffix.lower() in VIDEOS:
+        from twinnet.lut.video import upscale_video
+
+        return upscale_video(model, path, result, step)
+    upscale_file(model, path, result, step, saving)
+    return []
+
+
+def run_with_bar(
+    model: Choice, source: str | Path, target: str | Path, quiet: bool = False, saving: Saving | None = None
+) -> Outcome:
     """`run_files` with a progress bar on the terminal."""
     with progress(quiet=quiet) as report:
-        return run_files(model, source, target, report)
-
-
-def pictures(source: str | Path) -> Iterator[np.ndarray]:
-    """The pixels of an image, or of all images of a folder."""
-    path = Path(source)
-    files = [p for p in sorted(path.iterdir()) if is_picture(p)] if path.is_dir() else [path]
-    if not files:
-        raise UsageError(f"{path} holds no images")
-    for file in files:
-        yield read_picture(file).pixels
+        return run_files(model, source, target, report, saving)

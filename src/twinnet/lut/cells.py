@@ -106,7 +106,7 @@ def nodes_of(table: Table, rows: np.ndarray, coarse: bool = False) -> np.ndarray
         return np.stack(index, axis=1) * table.step * table.thin
     if not table.banded:
         return np.stack(np.unravel_index(rows, (table.nodes,) * table.axes), axis=1) * table.step
-    from twinnet.lut.dfc import band_cells
+    from twinnet.lut.band import band_cells
 
     rest = (table.nodes,) * (table.axes - 1 - table.near)
     cell, tail = np.divmod(rows, int(np.prod(rest, dtype=np.int64)))

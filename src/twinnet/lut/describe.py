@@ -31,8 +31,8 @@ def _taps(term: Term) -> str:
     return " ".join(f"({dy},{dx})" for dy, dx in term.sample.offsets)
 
 
-def describe(content: LutFile) -> dict[str, Any]:
-    """Everything `twinnet lut info` shows, as plain data."""
+def describe(content: LutFile, disk: int | None = None) -> dict[str, Any]:
+    """Everything `twinnet lut info` shows, as plain data. `disk` is the size of its file, if it has one."""
     plan = content.plan
     stages = []
     for stage in plan.stages:
@@ -71,6 +71,7 @@ def describe(content: LutFile) -> dict[str, Any]:
         "rounding": "C (deploy)",
         "lookups": lookups(plan),
         "bytes": sum(table.nbytes for table in plan.tables.values()),
+        "disk": disk,
         "reach": plan.reach,
         "network": content.network or None,
         "tuned": content.tuned,
@@ -80,13 +81,14 @@ def describe(content: LutFile) -> dict[str, Any]:
     }
 
 
-def lines(content: LutFile) -> list[str]:
+def lines(content: LutFile, disk: int | None = None) -> list[str]:
     """The same for people, one line per table."""
-    facts = describe(content)
+    facts = describe(content, disk)
     out = [
         f"network   {facts['name']}, {facts['task']} x{facts['scale']}, rounding {facts['rounding']}",
-        f"tables    {len(content.plan.tables)}, {facts['bytes']:,} bytes of int8; "
-        f"{facts['lookups']} lookups per pixel, looks {facts['reach']} pixels around",
+        f"tables    {len(content.plan.tables)}, {facts['bytes']:,} bytes of int8"
+        + (f", {disk:,} on disk; " if disk is not None else "; ")
+        + f"{facts['lookups']} lookups per pixel, looks {facts['reach']} pixels around",
     ]
     if facts["network"]:
         tuned = ", then fine-tuned" if content.tuned else ""

@@ -1,9 +1,10 @@
 """`.lut.safetensors`: one self-describing file per table network.
 
-Tensors are the int8 tables (and, for banded ones, `.coarse` and `.index`), named as in the plan, and under
-`float/` the float weights of learned samplers and residuals, so that a file can be fine-tuned. Everything
-else is metadata: task, scale and origin as plain strings, and the whole plan as JSON, with taps, padding,
-grids, interpolation, requantisation and compression.
+Tensors are the int8 tables (and, for banded ones, `.coarse`), named as in the plan, and under `float/` the
+float weights of learned samplers and residuals, so that a file can be fine-tuned. The index of a band follows
+from its size and is left out; files that hold it as `.index` are read all the same. Everything else is
+metadata: task, scale and origin as plain strings, and the whole plan as JSON, with taps, padding, grids,
+interpolation, requantisation and compression.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.files import atomic_write
+from twinnet.lut.band import band_index
 from twinnet.lut.plan import Plan
 from twinnet.lut.serial import plan_from_dict, plan_to_dict
 
@@ -102,7 +104,8 @@ def write(content: LutFile, path: str | Path) -> Path:
         if table.banded:
             assert table.coarse is not None and table.index is not None
             arrays[f"{name}.coarse"] = np.ascontiguousarray(table.coarse)
-            arrays[f"{name}.index"] = np.ascontiguousarray(table.index.astype(np.int32))
+            if not np.array_equal(table.index, band_index(table.nodes, table.near, table.width)):
+                arrays[f"{name}.index"] = np.ascontiguousarray(table.index.astype(np.int32))
     arrays |= {f"float/{k}": np.ascontiguousarray(v) for k, v in content.floats.items()}
     metadata = {
         "format": FORMAT,

@@ -15,7 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.lut.dfc import band_index, infer_band
+from twinnet.lut.band import band_index
+from twinnet.lut.dfc import infer_band
+from twinnet.lut.families import recognise
 from twinnet.lut.file import LutFile
 from twinnet.lut.grid import Grid, infer_nodes
 from twinnet.lut.npy import read_array, read_int8
@@ -101,6 +103,12 @@ def read_published(source: str | Path, options: Options | None = None) -> LutFil
     path, chosen = Path(source), options if options is not None else Options()
     from twinnet.lut.layouts import folder_network, srlut_network
 
+    other = recognise(path)
+    if other is not None:
+        raise UsageError(
+            f"{path} holds tables of {other.family.name}, which cannot be run yet",
+            hint=f"that would take {other.family.needs}; SR-LUT, MuLUT, DFC, SPF-LUT and AutoLUT can be run",
+        )
     if path.is_dir():
         found, kind = folder_network(_scan(path, chosen), chosen), "folder"
     elif path.is_file() and path.suffix == ".npy":

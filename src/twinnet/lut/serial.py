@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from twinnet.errors import UsageError
+from twinnet.lut.band import band_index
 from twinnet.lut.plan import Blend, Plan, Plane, Requant, Sample, Stage, Table, Term
 
 __all__ = ["plan_from_dict", "plan_to_dict", "term_from_dict"]
@@ -26,12 +28,12 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
 
 
 def plan_from_dict(data: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Plan:
-    """Rebuild and check a plan. Arrays are named `{table}`; `{table}.coarse`, `.index` if banded."""
+    """Rebuild and check a plan. Arrays are named `{table}` and, if banded, `{table}.coarse`; `.index` may be given."""
     try:
         tables = {
             name: Table(
                 values=arrays[name],
-                index=arrays.get(f"{name}.index"),
+                index=_index(facts, arrays.get(f"{name}.index")),
                 coarse=arrays.get(f"{name}.coarse"),
                 **facts,
             )
@@ -43,6 +45,24 @@ def plan_from_dict(data: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) ->
         return Plan.build(stages, tables)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError, IndexError) as error:
         raise UsageError(f"the description of this table network is damaged: {error!r}") from error
+
+
+def _index(facts: Mapping[str, Any], given: np.ndarray | None) -> np.ndarray | None:
+    """The index of a band, which follows from its size."""
+    nodes, near, width = facts["nodes"], facts["near"], facts["width"]
+    if given is not None or not near:
+        return given
+    if not (0 < nodes <= 257 and 0 < near < 16 and 0 < width < nodes) or nodes ** (near + 1) > 1 << 24:
+        raise ValueError(f"a band of {width} on {near} of {nodes} nodes is impossible")
+    return _band(nodes, near, width)
+
+
+@cache
+def _band(nodes: int, near: int, width: int) -> np.ndarray:
+    """Made once for all tables of a size."""
+    index = band_index(nodes, near, width)
+    index.flags.writeable = False
+    return index
 
 
 def _check_types(stage: Stage) -> None:

@@ -1,4 +1,9 @@
-"""Videos, frame by frame, through PyAV."""
+"""Videos, frame by frame, through PyAV: the planes of the picture enlarged, everything else carried over.
+
+Tables run on the planes of a frame as they are stored (luma and the two colour differences), so the samples keep their
+matrix and range, and the result is tagged like the source. Frames keep their time stamps. Sound, subtitles and
+attachments are copied without being decoded.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,27 @@ import numpy as np
 
 from twinnet.errors import MissingExtra, UsageError
 from twinnet.files import whole_file
+from twinnet.lut.deep import run_deep
 from twinnet.lut.model import LutModel
 
 __all__ = ["upscale_video"]
 
 _MUXERS = {".mkv": "matroska", ".mov": "mov", ".avi": "avi", ".webm": "webm"}
+_ENCODERS = {
+    "webm": ("libvpx-vp9", {"crf": "20", "b:v": "0", "row-mt": "1"}),
+    "": ("libx264", {"crf": "16", "preset": "medium"}),
+}
+"""By container: what writes the picture. Both settings are close to what the eye can tell from the frames written."""
+_TAGS = ("colorspace", "color_range", "color_primaries", "color_trc")
+_COPIED = {"audio": "sound", "subtitle": "subtitles", "attachment": "an attachment", "data": "data"}
+_PLANAR = frozenset(
+    [f"yuv{j}{kind}p" for kind in (420, 422, 444) for j in ("", "j")]
+    + [f"yuv{kind}p10le" for kind in (420, 422, 444)]
+    + ["gray", "gray10le"]
+)
+"""Formats whose planes go through tables as they are; others become one of these."""
+_FULL = 2
+"""The colour range 0..255, as JPEG has it."""
 
 
 def _pyav() -> Any:
@@ -27,37 +48,191 @@ def _pyav() -> Any:
 
 def upscale_video(
     model: LutModel, source: Path, target: Path, progress: Callable[[float], None] | None = None
-) -> None:
-    """Run every frame of the first video stream; sound is not carried over."""
+) -> list[str]:
+    """Run every frame of the first video stream and copy all other streams; returns what could not be carried over.
+
+    The result appears under its name when it is whole.
+    """
     av = _pyav()
-    if target.exists() and target.samefile(source):
-        raise UsageError(f"{target} is the input itself", hint="choose another output")
     kind = _MUXERS.get(target.suffix.lower(), "mp4")
-    try:
-        with whole_file(target) as file, av.open(str(source)) as reader, av.open(file, "w", kind) as writer:
-            if not reader.streams.video:
-                raise UsageError(f"{source} has no video stream")
-            _frames(model, reader, writer, progress)
-    except (av.FFmpegError, ValueError) as error:
-        raise UsageError(f"cannot run {source}: {error}") from error
+    with whole_file(target) as file:
+        try:
+            with av.open(str(source)) as reader, av.open(file, "w", kind) as writer:
+                if not reader.streams.video:
+                    raise UsageError(f"{source} has no video stream")
+                if reader.streams.video[0].codec_context is None:
+                    raise UsageError(f"{source} is in a format that FFmpeg does not know")
+                return _Video(model, reader, writer, kind).run(progress)
+        except (av.FFmpegError, ValueError) as error:
+            raise UsageError(f"cannot run {source}: {error}") from error
 
 
-def _frames(model: LutModel, reader: Any, writer: Any, progress: Callable[[float], None] | None) -> None:
-    av = _pyav()
-    stream = reader.streams.video[0]
-    out = None
-    for number, frame in enumerate(reader.decode(stream)):
-        image = model(frame.to_ndarray(format="rgb24"))
-        if out is None:
-            out = writer.add_stream("libx264", rate=stream.average_rate or 25, options={"crf": "12"})
-            # The encoder wants even sides; the last row or column is repeated if need be.
-            out.width, out.height = (side + side % 2 for side in (image.shape[1], image.shape[0]))
-            out.pix_fmt = "yuv420p"
-        pad = (out.height - image.shape[0], out.width - image.shape[1])
-        padded = np.pad(image, ((0, pad[0]), (0, pad[1]), (0, 0)), mode="edge")
-        writer.mux(out.encode(av.VideoFrame.from_ndarray(padded, format="rgb24")))
-        if progress is not None and stream.frames:
-            progress(min((number + 1) / stream.frames, 1.0))
-    if out is None:
-        raise UsageError("the video has no frames")
-    writer.mux(out.encode())
+class _Video:
+    """One video on its way from a reader to a writer."""
+
+    def __init__(self, model: LutModel, reader: Any, writer: Any, kind: str) -> None:
+        self.model, self.reader, self.writer, self.kind = model, reader, writer, kind
+        self.stream = reader.streams.video[0]
+        self.notes: list[str] = []
+        self.out: Any = None
+        self.last = -1
+        self.waiting: list[Any] = []
+        """Packets of other streams that came before the first frame."""
+
+    def run(self, progress: Callable[[float], None] | None) -> list[str]:
+        # All streams must be there before the first packet is written, and the picture's needs a frame.
+        copies = self._copies()
+        self.stream.thread_type = "AUTO"
+        number = 0
+        for packet in self.reader.demux(self.stream, *copies):
+            if packet.stream is not self.stream:
+                self._copy(packet, copies[packet.stream])
+                continue
+            for frame in packet.decode():
+                self._write(self._frame(frame, number))
+                number += 1
+                if progress is not None and self.stream.frames:
+                    progress(min(number / self.stream.frames, 1.0))
+        if self.out is None:
+            raise UsageError("the video has no frames")
+        self.writer.mux(self.out.encode())
+        return self.notes
+
+    def _copies(self) -> dict[Any, Any]:
+        """The streams that are copied, each with its copy."""
+        from twinnet.errors import foreign_as
+
+        found = {}
+        for stream in self.reader.streams:
+            if stream is self.stream or stream.type not in _COPIED:
+                continue
+            what = _COPIED[stream.type]
+            context = None if stream.type in ("attachment", "data") else stream.codec_context
+            name = "" if context is None else context.codec.canonical_name
+            if name not in self.writer.supported_codecs:
+                self.notes.append(
+                    f"{what} left out: {name or 'this kind'} does not go into a {self.kind} file; "
+                    "a name that ends in .mkv keeps it"
+                )
+                continue
+            with foreign_as(lambda error, what=what: UsageError(f"cannot copy {what}: {error}")):
+                found[stream] = self.writer.add_stream_from_template(stream)
+                found[stream].metadata.update(stream.metadata)
+        return found
+
+    def _copy(self, packet: Any, copy: Any) -> None:
+        if packet.dts is None:  # marks the end of a stream
+            return
+        packet.stream = copy
+        if self.out is None:
+            self.waiting.append(packet)
+        else:
+            self.writer.mux(packet)
+
+    def _write(self, frame: Any) -> None:
+        self.writer.mux(self.out.encode(frame))
+
+    def _open(self, source: Any, planes: list[np.ndarray], format_: str) -> None:
+        """The stream of the picture, tagged like its source."""
+        name, options = _ENCODERS.get(self.kind, _ENCODERS[""])
+        self.out = self.writer.add_stream(name, rate=self.stream.average_rate or 25, options=options)
+        context = self.out.codec_context
+        context.width, context.height = planes[0].shape[1], planes[0].shape[0]
+        context.pix_fmt = format_
+        context.time_base = self.stream.time_base
+        if self.stream.sample_aspect_ratio:
+            context.sample_aspect_ratio = self.stream.sample_aspect_ratio
+        for tag in _TAGS:
+            setattr(context, tag, int(getattr(source, tag)))
+        self.writer.metadata.update(self.reader.metadata)
+        for packet in self.waiting:
+            self.writer.mux(packet)
+        self.waiting.clear()
+
+    def _frame(self, frame: Any, number: int) -> Any:
+        """A frame enlarged, at its own time."""
+        av = _pyav()
+        quarters = round(frame.rotation / 90) % 4
+        source = _planar(frame, turned=quarters % 2 == 1)
+        # The result has no mark that says how to turn it: it is upright.
+        planes = [np.ascontiguousarray(np.rot90(plane, quarters)) for plane in self._enlarged(source)]
+        if self.out is None:
+            self._open(source, planes, source.format.name)
+        out: Any = self.out
+        if (out.width, out.height) != (planes[0].shape[1], planes[0].shape[0]):
+            raise UsageError(
+                "the video changes its size on the way", hint="cut it into parts of one size first"
+            )
+        made = av.VideoFrame(planes[0].shape[1], planes[0].shape[0], source.format.name)
+        for plane, samples in zip(made.planes, planes):
+            held = np.frombuffer(plane, samples.dtype).reshape(len(samples), -1)
+            np.asarray(held)[:, : samples.shape[1]] = samples
+        for tag in _TAGS:
+            setattr(made, tag, int(getattr(source, tag)))
+        made.time_base = self.stream.time_base
+        pts = frame.pts
+        if pts is None:  # streams without a container have no times
+            pts = round(number / (self.stream.average_rate or 25) / self.stream.time_base)
+        self.last = made.pts = max(pts, self.last + 1) if self.last >= 0 else pts
+        return made
+
+    def _enlarged(self, frame: Any) -> list[np.ndarray]:
+        n = self.model.scale
+        bits = frame.format.components[0].bits
+        found = []
+        for number, plane in enumerate(frame.planes):
+            kind = np.uint8 if bits == 8 else np.uint16
+            samples = np.frombuffer(plane, kind).reshape(plane.height, -1)[:, : plane.width]
+            samples = np.ascontiguousarray(samples)
+            big = self.model(samples) if bits == 8 else run_deep(self.model, samples, (1 << bits) - 1)
+            if number and n > 1 and plane.width < frame.width and _left(frame):
+                big = _moved(big, (n - 1) / 4)
+            found.append(big)
+        return _even(found, *(_share(frame.format, axis) for axis in ("height", "width")))
+
+
+def _planar(frame: Any, turned: bool = False) -> Any:
+    """The frame in planes of luma and colour differences (or luma alone), which tables can run on."""
+    name, parts = frame.format.name, frame.format.components
+    if name in _PLANAR and not (turned and "422" in name):
+        return frame
+    deep = "10le" if parts[0].bits > 8 else ""
+    if frame.format.is_rgb:
+        made = frame.reformat(format=f"yuv444p{deep}", dst_colorspace="ITU709", dst_color_range="MPEG")
+        made.colorspace = made.color_primaries = made.color_trc = 1  # BT.709
+        made.color_range = 1
+        return made
+    gray = len(parts) == 1
+    wide = "gray" if gray else "yuv444p" if parts[1].width == frame.width else "yuv420p"
+    return frame.reformat(format=f"{wide}{deep}")
+
+
+def _left(frame: Any) -> bool:
+    """Whether colours are sampled at every other pixel, as in most video, rather than between two, as in JPEG."""
+    return frame.color_range != _FULL
+
+
+def _moved(plane: np.ndarray, by: float) -> np.ndarray:
+    """Samples `by` (less than one) further right: where colour samples belong beside enlarged luma."""
+    right = np.concatenate([plane[:, 1:], plane[:, -1:]], axis=1)
+    exact = plane * (1 - by) + right * by
+    return np.rint(exact).astype(plane.dtype)
+
+
+def _share(format_: Any, axis: str) -> int:
+    """How many luma samples share one of colour along an axis."""
+    parts = format_.components
+    whole = 16
+    own = format_.chroma_width(whole) if axis == "width" else format_.chroma_height(whole)
+    return whole // own if len(parts) > 1 else 1
+
+
+def _even(planes: list[np.ndarray], down: int, across: int) -> list[np.ndarray]:
+    """Planes of sides that the encoder takes: luma a multiple of the colours' share, the last samples repeated."""
+    rows, columns = (side + -side % share for side, share in zip(planes[0].shape, (down, across)))
+    found = []
+    for number, plane in enumerate(planes):
+        high, wide = (rows, columns) if number == 0 else (rows // down, columns // across)
+        below, beside = max(0, high - plane.shape[0]), max(0, wide - plane.shape[1])
+        found.append(np.pad(plane, np.array([[0, below], [0, beside]]), mode="edge")[:high, :wide])
+    return found

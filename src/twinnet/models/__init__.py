@@ -18,6 +18,8 @@ __all__ = ["QUALITIES", "TASKS", "available", "file_of", "find", "name_of", "nam
 
 QUALITIES = ("fast", "strong", "best")
 SCALES = (2, 3, 4)
+NO_BEST = (2,)
+"""Scales at which `strong` is the best there is."""
 LEVELS = {"denoise": ("sigma", (15, 25, 50)), "deblock": ("JPEG quality", (10, 20, 40))}
 TASKS = {"sr": ("scale", "quality"), "denoise": ("sigma",), "deblock": ("jpeg_quality",)}
 """Tasks that tables come for, and what chooses among those of each."""
@@ -44,8 +46,10 @@ def name_of(task: str, *, scale: int = 4, quality: str = "strong", level: int | 
     if task == "sr":
         if scale not in SCALES:
             raise UsageError(f"no tables enlarge x{scale}", hint=f"use {_words(SCALES)}")
-        if quality not in QUALITIES:
-            raise UsageError(f"no quality {quality!r}", hint=f"use {_words(QUALITIES)}")
+        known = [q for q in QUALITIES if q != "best" or scale not in NO_BEST]
+        if quality not in known:
+            why = f" at x{scale}: more tables made it no better than strong" if quality in QUALITIES else ""
+            raise UsageError(f"no quality {quality!r}{why}", hint=f"use {_words(known)}")
         return f"sr-x{scale}-{quality}"
     if task not in LEVELS:
         raise UsageError(f"no tables come with twinnet for {task!r}", hint=f"use {_words(TASKS)}")

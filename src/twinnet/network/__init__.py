@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from twinnet.importing import names_from
 from twinnet.network.base import Network
 from twinnet.network.load import is_network, load_network
 from twinnet.network.shapes import apply_shapes, parse_shape, parse_shapes
@@ -41,8 +41,5 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(name)
-    return getattr(import_module(f"twinnet.network.{home}"), name)
+# Names load on first use: running tables needs no torch, and `import twinnet` stays light.
+__getattr__ = names_from(__name__, _HOMES)

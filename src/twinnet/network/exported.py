@@ -17,7 +17,7 @@ from twinnet.network.outputs import functional
 from twinnet.network.pt2 import load_pt2
 from twinnet.network.torch_network import Example, input_placeholders, leaf_names, name_tensors, output_nodes
 from twinnet.signature import Signature, TensorSpec
-from twinnet.torch_versions import pytree
+from twinnet.torch_versions import composites_kept, pytree
 
 __all__ = ["ExportedNetwork"]
 
@@ -88,7 +88,7 @@ class ExportedNetwork(Network):
     def exported(self, inputs: Mapping[str, Any] | None = None) -> ExportedProgram:
         """The program as a graph of functional ATen operators."""
         if self._decomposed is None:
-            with torch.no_grad():
+            with torch.no_grad(), composites_kept():
                 self._decomposed = functional(self.program.run_decompositions({}))
         return self._decomposed
 

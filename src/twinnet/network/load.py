@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinnet.errors import UsageError
+from twinnet.files import close_file
 from twinnet.network.base import Network
 from twinnet.network.formats import FORMATS, reader_of
 from twinnet.network.sniff import describe_file
@@ -88,6 +89,8 @@ def _load(ref: Any, example: Any, name: str, path: Path | None = None) -> Networ
         return TorchNetwork(
             _unwrap(ref[0]), example=ref[1] if example is None else example, name=name, path=path
         )
+    if isinstance(ref, type) and issubclass(ref, torch.nn.Module):
+        raise UsageError(f"{ref.__name__} is a class, not a network", hint=f"make one: {ref.__name__}(...)")
     raise UsageError(
         f"{kind_words(ref)} is not a network",
         hint="give an nn.Module, (module, example inputs), an ExportedProgram, an ONNX model or a path",
@@ -115,7 +118,8 @@ def _from_text(ref: str, example: Any, name: str) -> Network:
         return _from_factory(ref, example, name)
     raise UsageError(
         f"no such network: {ref}",
-        hint="give file.py:factory, package.module:factory, or an .onnx or .pt2 file",
+        hint=close_file(ref)
+        or "give file.py:factory, package.module:factory, or an .onnx, .tflite or .pt2 file",
     )
 
 

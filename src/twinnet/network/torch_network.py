@@ -31,11 +31,11 @@ from twinnet.network.tree import (
 )
 from twinnet.progress import quiet
 from twinnet.signature import Signature, TensorSpec
-from twinnet.torch_versions import export, pytree
+from twinnet.torch_versions import composites_kept, export, pytree
 
 __all__ = ["TorchNetwork", "input_placeholders", "leaf_names", "name_tensors", "output_nodes"]
 
-_LOUD = "torch.fx.experimental.symbolic_shapes"
+_LOUD = ("torch.fx.experimental.symbolic_shapes", "torch._subclasses.fake_tensor")
 
 Example = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -178,7 +178,8 @@ class TorchNetwork(Network):
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
         # Its warnings are advice on how to write modules, not on what is computed.
         def trace() -> ExportedProgram:
-            with torch.no_grad(), quiet(_LOUD), _unprinted(), foreign("export the network", "torch.export"):
+            told = foreign("export the network", "torch.export")
+            with torch.no_grad(), quiet(*_LOUD), _unprinted(), composites_kept(), told:
                 return export(self.module, *copy.deepcopy((args, kwargs))).run_decompositions({})
 
         try:

@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from twinnet.errors import EngineError
+from twinnet.layers.walk import walk_back
 from twinnet.onnx.graph import OnnxGraph, Piece
 
 __all__ = ["between", "build", "constant_tensor", "extract", "set_inputs", "weights_of", "with_weights"]
@@ -20,26 +21,12 @@ def between(graph: OnnxGraph, outputs: Iterable[str], fed: Collection[str]) -> t
 
     Raises EngineError if they need an input of the network that is not fed.
     """
-    nodes: set[int] = set()
-    read: dict[str, None] = {}
-    stack = list(outputs)
-    seen: set[str] = set()
-    while stack:
-        name = stack.pop()
-        if name in seen or name in graph.weights:
-            continue
-        seen.add(name)
-        if name in fed:
-            read[name] = None
-            continue
-        index = graph.producer.get(name)
-        if index is None:
-            if name in graph.static:
-                continue
+    nodes, ends = walk_back(outputs, fed, graph.producer, lambda index: graph.reads[index])
+    ends = [name for name in ends if name not in graph.weights]
+    for name in ends:
+        if name not in fed and name not in graph.static:
             raise EngineError(f"the part needs the value {name}, which is not given", stage="cut")
-        nodes.add(index)
-        stack.extend(graph.reads[index])
-    return sorted(nodes), list(read)
+    return nodes, [name for name in ends if name in fed]
 
 
 def build(

@@ -210,9 +210,12 @@ def _onnxscript_version() -> str:
 def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Path) -> None:
     import torch
 
+    from twinnet.torch_versions import onnx_operators_kept
+
     # The exporter traces the program again. With gradients on, views and in-place changes of parameters stop it.
     silent = quiet("torch.onnx", "onnxscript", "onnx_ir")
-    with torch.no_grad(), silent, foreign_as(lambda error: _not_converted(program, error)):
+    refused = foreign_as(lambda error: _not_converted(program, error))
+    with torch.no_grad(), silent, onnx_operators_kept(), refused:
         exported = torch.onnx.export(program, (), dynamo=True, verbose=False)
     assert exported is not None
     size = sum(

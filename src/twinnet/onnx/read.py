@@ -11,6 +11,7 @@ import torch
 from twinnet.errors import EngineError, UsageError
 from twinnet.layers.evaluate import evaluate
 from twinnet.layers.graph import Graph, Layer
+from twinnet.layers.integer import rounded_resizes
 from twinnet.layers.kinds import get
 from twinnet.onnx.cut import constant_tensor
 from twinnet.onnx.graph import bodies
@@ -88,7 +89,8 @@ def _read(graph: onnx.GraphProto, scope: Scope) -> Graph:
         _fold(scope, start)
     inputs = tuple(i.name for i in graph.input if i.name not in scope.constants)
     outputs = tuple(o.name for o in graph.output)
-    return Graph(tuple(scope.layers), inputs, outputs, scope.constants, scope.dtypes, scope.shapes)
+    made = Graph(tuple(scope.layers), inputs, outputs, scope.constants, scope.dtypes, scope.shapes)
+    return rounded_resizes(made)
 
 
 # ---- constants -------------------------------------------------------------------------------------

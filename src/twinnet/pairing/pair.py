@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from twinnet.layers.graph import Graph
 from twinnet.pairing.bare import by_bare_layers
+from twinnet.pairing.labels import by_label
 from twinnet.pairing.provenance import by_module, by_name
 from twinnet.pairing.quantised import (
     carriers,
@@ -71,12 +72,14 @@ class Pairing:
 class Side:
     """What pairing knows of one side: its sites and, where they are known, its canonical layers.
 
-    `provenance` maps tensors of a twin to the network's tensors that they were made from.
+    `provenance` maps tensors of a twin to the network's tensors that they were made from. `by_hand` means that people
+    named its tensors.
     """
 
     sites: Sequence[Site]
     graph: Graph | None = None
     provenance: Mapping[str, str] | None = None
+    by_hand: bool = False
 
 
 def pair_sites(
@@ -130,13 +133,16 @@ def pair_sites(
     if provenance is not None:
         for twin, tensor in provenance.items():
             take(tensor, twin, "provenance", 1.0 if derived else 0.95)
-    if provenance is None or not derived:
+    if network.by_hand or twin_side.by_hand:
+        for tensor, twin, confidence in by_label(sites, twin_sites):
+            take(tensor, twin, "name", confidence)
+    elif provenance is None or not derived:
         for tensor, twin, confidence in by_name(sites, twin_sites, derived=derived):
             take(tensor, twin, "provenance", confidence)
-    if derived and quantised and twin_graph is not None:
+    if derived and quantised and graph is not None and twin_graph is not None:
         # Quantisation tools keep value names.
         own = {n: n for n in known} if provenance is None else provenance
-        for tensor, twin, transform in carriers(twin_graph, quantised_names(twin_graph, own)):
+        for tensor, twin, transform in carriers(twin_graph, quantised_names(twin_graph, own, graph)):
             take(tensor, twin, "provenance", 1.0, transform)
     start = {twin: tensor for tensor, twin in inputs}
     if graph is not None and twin_graph is not None and not derived:

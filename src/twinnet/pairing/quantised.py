@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from twinnet.layers.graph import Graph, Layer
+from twinnet.layers.integer import MOVES
 from twinnet.pairing.transforms import IDENTITY, Transform
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
 
 QUANTISERS = ("quantize_linear", "dequantize_linear")
 ROUNDERS = (*QUANTISERS, "dynamic_step")
+_HELD = "_quantized"
 _FOLDED = {"dequantize_linear", "mul", "identity"}
 
 
@@ -105,18 +107,36 @@ def steps(graph: Graph, layer: Layer) -> Transform | None:
 
 
 def steps_of_all(graph: Graph) -> dict[str, Transform]:
-    """How the integers of each quantised value become real numbers."""
-    found = {n.outputs[0]: steps(graph, n) for n in graph if n.kind == "quantize_linear"}
-    return {name: transform for name, transform in found.items() if transform is not None}
+    """How the integers of each quantised value become real numbers, also where they were only moved or selected."""
+    found: dict[str, Transform] = {}
+    for layer in graph:
+        if layer.kind == "quantize_linear":
+            known = steps(graph, layer)
+        else:
+            known = found.get(layer.inputs[0] or "") if layer.kind in MOVES and layer.inputs else None
+            known = known if known is not None and len(known.scale or ()) == 1 else None
+        if known is not None:
+            found[layer.outputs[0]] = known
+    return found
 
 
 def clamped(graph: Graph, ours: str, quantiser: Transform | None) -> str:
     """The network's tensor after a quantiser, whose range may replace a ReLU."""
-    if quantiser is None or quantiser.range[0] != 0:
-        return ours
     after = [graph.layers[i] for i in graph.consumers.get(ours, ())]
-    ends = [a for a in after if a.kind == "relu" or (a.kind == "clip" and _number(graph, a, "min", 1) == 0)]
-    return ends[0].outputs[0] if len(after) == 1 and ends else ours
+    if quantiser is None or len(after) != 1:
+        return ours
+    low, high = quantiser.range
+    step, (end,) = max(quantiser.scale or (0.0,)), after
+    if end.kind == "relu":
+        replaced = low == 0
+    elif end.kind == "clip":
+        least, most = (_number(graph, end, name, place) for name, place in (("min", 1), ("max", 2)))
+        replaced = low == 0 == least or (
+            None not in (least, most) and low >= (least or 0.0) - step and high <= (most or 0.0) + step
+        )
+    else:
+        replaced = False
+    return end.outputs[0] if replaced else ours
 
 
 def _number(graph: Graph, layer: Layer, name: str, place: int) -> float | None:
@@ -135,8 +155,12 @@ def raw_values(graph: Graph) -> set[str]:
     }
 
 
-def quantised_names(graph: Graph, names: Mapping[str, str]) -> dict[str, str]:
-    """Map quantised values to the network's tensors, by the names of what is quantised or dequantised."""
+def quantised_names(graph: Graph, names: Mapping[str, str], network: Graph) -> dict[str, str]:
+    """Map quantised values to the network's tensors, by the names of what is quantised or dequantised.
+
+    Integer operators have only quantised values; ONNX Runtime's tools name them after what they hold, and leave out an
+    activation that their range replaces.
+    """
     found: dict[str, str] = {}
     for layer in graph:
         if layer.kind != "quantize_linear":
@@ -144,6 +168,9 @@ def quantised_names(graph: Graph, names: Mapping[str, str]) -> dict[str, str]:
         held = layer.outputs[0]
         read = (graph.layers[i].outputs[0] for i in graph.consumers.get(held, ()))
         known = next((names[n] for n in (layer.inputs[0] or "", *read) if n in names), None)
+        if known is None and held.endswith(_HELD):
+            ours = names.get(held.removesuffix(_HELD))
+            known = None if ours is None else clamped(network, ours, steps(graph, layer))
         if known is not None:
             found[held] = known
     return found

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["IDENTITY", "Transform", "candidates", "from_pairs"]
+__all__ = [
+    "IDENTITY",
+    "Transform",
+    "candidates",
+    "channels_first",
+    "from_pairs",
+    "nearest",
+    "turned_or_regrouped",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +159,65 @@ def candidates(network: Iterable[int], twin: Iterable[int]) -> tuple[Transform, 
     if want != have and squeezed:
         found.append(Transform(shape=want, twin_shape=have))
     return tuple(found)
+
+
+def channels_first(network: Iterable[int | str], twin: Iterable[int]) -> Transform | None:
+    """The transform from channels last to a network's shape with channels first, with or without a batch axis.
+
+    None if the shapes do not allow it. Where all sizes are equal, both orders are possible: the caller decides. Sizes
+    that the network leaves open have names.
+
+    >>> str(channels_first((1, 3, "h", "w"), (1, 4, 5, 3))), str(channels_first((1, 3, 4, 5), (4, 5, 3)))
+    ('permute 0,3,1,2', 'permute 2,0,1, reshape to 1x3x4x5')
+    >>> channels_first((1, 3, 4, 5), (1, 3, 4, 5)), channels_first((2, 3), (3, 2))
+    (None, None)
+    """
+    want, have = tuple(network), tuple(twin)
+    if len(want) < 3 or not 0 <= len(want) - len(have) <= 1:
+        return None
+    last = len(have) - 1
+    perms = [(last, *range(last))] if len(have) < len(want) or last == 2 else []
+    if len(have) == len(want):
+        perms.insert(0, (0, last, *range(1, last)))
+    for perm in perms:
+        turned = tuple(have[i] for i in perm)
+        whole = turned if len(turned) == len(want) else (1, *turned)
+        if all(isinstance(size, str) or size == n for size, n in zip(want, whole)):
+            grown = whole != turned
+            return Transform(perm, whole if grown else None, turned if grown else None)
+    return None
+
+
+def nearest(ours: np.ndarray, theirs: np.ndarray, fitting: Sequence[Transform]) -> Transform | None:
+    """The transform after which the twin's values are nearest to the network's; None if there is none."""
+    if len(fitting) < 2 or ours.dtype == bool:
+        return fitting[0] if fitting else None
+    return min(fitting, key=lambda transform: _apart(transform, ours, theirs))
+
+
+def _apart(transform: Transform, ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The mean difference under a transform."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        off = np.abs(transform.to_network(theirs).astype(np.float64) - ours)
+    return float(off.sum(where=np.isfinite(off))) / max(off.size, 1)
+
+
+_LARGE = 1 << 20
+_CLEARLY = 0.8
+
+
+def turned_or_regrouped(turn: Transform, ours: np.ndarray, theirs: np.ndarray) -> Transform:
+    """Axes in another order, or the same numbers in groups of another size, as 4 heads of 8 and 8 heads of 4.
+
+    Shapes cannot tell these apart, values can.
+
+    >>> x = np.arange(24.0).reshape(2, 3, 4)
+    >>> turn = Transform(perm=(0, 2, 1))
+    >>> str(turned_or_regrouped(turn, x, x.transpose(0, 2, 1))), str(turned_or_regrouped(turn, x, x.reshape(2, 4, 3)))
+    ('permute 0,2,1', 'reshape to 2x3x4')
+    """
+    if turn.perm is None or ours.size > _LARGE or ours.dtype == bool:
+        return turn
+    regrouped = Transform(shape=ours.shape, twin_shape=theirs.shape)
+    off = _apart(turn, ours, theirs)
+    return regrouped if off and _apart(regrouped, ours, theirs) < _CLEARLY * off else turn

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from twinnet.errors import EngineError
+from twinnet.programs.archive import write_archive
 from twinnet.programs.start import Finished, Task, start_program
 from twinnet.programs.worker import Worker
 from twinnet.scratch import new_scratch
@@ -23,16 +24,22 @@ __all__ = ["HERE", "Answering", "Place", "Room", "Script"]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A Python file without imports of twinnet that answers one JSON request per line.
+    """A Python file that answers one JSON request per line, in the loop of `lines.py`.
 
     A request `load` makes a session under the number that the request states, and `drop` frees it. `packages` are the
-    distributions it needs; `flags` are for the interpreter of this machine.
+    distributions it needs, `parts` the files of twinnet that it imports beside the loop; `flags` are for the
+    interpreter of this machine.
     """
 
     file: Path
     name: str
     packages: tuple[str, ...]
     flags: tuple[str, ...] = ("-P",)
+    parts: tuple[str, ...] = ()
+
+    def written(self, folder: Path) -> Path:
+        """The program in one file, in this folder: it runs where twinnet is not installed."""
+        return write_archive(folder / f"{self.file.stem}.pyz", self.file, self.parts)
 
 
 class Answering(Protocol):
@@ -160,7 +167,8 @@ class _RoomHere(Room):
         return start_program(arguments, task, folder=folder, environment=environment)
 
     def worker(self, script: Script, python: Path | None = None) -> Answering:
-        return Worker([str(python or self.python), *script.flags, str(script.file)], script.name)
+        program = script.written(self.folder)
+        return Worker([str(python or self.python), *script.flags, str(program)], script.name)
 
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -21,6 +21,7 @@ from typing import IO
 
 from twinnet.children import ended, start_child, stop_child
 from twinnet.errors import EngineError
+from twinnet.time_limit import time_up
 
 __all__ = ["Finished", "Task", "ending", "first_problem", "last_words", "start_program"]
 
@@ -84,12 +85,8 @@ def start_program(
             ended(child)
         except subprocess.TimeoutExpired:
             stop_child(child)
-            raise EngineError(
-                f"{name} could not {stage} within the time limit of {limit:g} s",
-                stage=stage,
-                log=last_words(_text(out) + _text(err)),
-                hint="give it more time (--time-limit)",
-            ) from None
+            what = f"{name} could not {stage} within the time limit of {limit:g} s"
+            raise time_up(what, stage, last_words(_text(out) + _text(err))) from None
         except BaseException:
             stop_child(child)
             raise
@@ -100,7 +97,12 @@ def start_program(
     sentence = (task.said or first_problem)("\n".join(texts))
     how = ending(code) if code < 0 or not sentence else ""
     words = "; ".join(filter(None, (how, sentence)))
-    raise EngineError(f"{name} could not {stage}: {words[:400]}", stage=stage, log=log)
+    raise EngineError(
+        f"{name} could not {stage}: {words[:400]}",
+        stage=stage,
+        log=log,
+        accident="killed" if code < 0 else "",
+    )
 
 
 @contextmanager

@@ -14,7 +14,9 @@ from typing import Any
 
 from twinnet.children import ended, start_child, stop_child
 from twinnet.errors import EngineError
+from twinnet.files import parse_json
 from twinnet.programs.start import ending, last_words
+from twinnet.time_limit import time_up
 
 __all__ = ["Died", "Worker"]
 
@@ -63,7 +65,7 @@ class Worker:
             raise self._died(stage) from None
         line = self._line(stage, limit)
         try:
-            answer = json.loads(line)
+            answer = parse_json(line)
         except ValueError:
             answer = {"error": f"it answered {line[:200].decode(errors='replace')!r}"}
         if not isinstance(answer, dict):
@@ -91,11 +93,8 @@ class Worker:
                 left = None if deadline is None else deadline - time.monotonic()
                 if (left is not None and left <= 0) or not ready.select(left):
                     self.close(stuck=True)
-                    raise EngineError(
-                        f"{self._name} could not {stage} within the time limit of {limit:g} s",
-                        stage=stage,
-                        hint="give it more time (--time-limit)",
-                    )
+                    what = f"{self._name} could not {stage} within the time limit of {limit:g} s"
+                    raise time_up(what, stage)
                 more = os.read(pipe.fileno(), 1 << 16)
                 if not more:
                     raise self._died(stage)
@@ -121,6 +120,7 @@ class Worker:
             f"{self._name} could not {stage}: {'; '.join(filter(None, (how, said)))}",
             stage=stage,
             log=log or how,
+            accident="killed" if code is None or code < 0 else "",
         )
 
     def close(self, *, stuck: bool = False) -> None:

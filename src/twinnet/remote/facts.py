@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from twinnet.errors import EngineError
+from twinnet.files import parse_json
 from twinnet.remote.board import Board
 
 __all__ = ["Facts", "facts", "require"]
@@ -51,9 +51,12 @@ def facts(board: Board, packages: Sequence[str]) -> Facts:
         raise EngineError(
             f"{board.address.python} on {board.name} does not work: {said}", stage="connect", log=log
         )
-    read = json.loads(told[-1])
-    found = {str(k): str(v)[:60] for k, v in dict(read["packages"]).items()}
-    return Facts(board.home.machine, str(read["python"])[:40], found)
+    try:
+        read = parse_json(told[-1])
+        found = {str(k): str(v)[:60] for k, v in dict(read["packages"]).items()}
+        return Facts(board.home.machine, str(read["python"])[:40], found)
+    except (ValueError, TypeError, KeyError):
+        raise EngineError(f"{board.name} answered {told[-1][:200]!r}", stage="connect") from None
 
 
 def require(board: Board, packages: Sequence[str]) -> Facts:

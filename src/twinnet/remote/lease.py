@@ -73,6 +73,7 @@ class Lease:
                     f"{self._board} is in use by {held}",
                     stage="connect",
                     hint=f"waited {wait} s; to wait longer give the address ?wait=SECONDS",
+                    accident="connection",
                 )
             report(f"waiting for {self._board}: in use by {held}", None)
             time.sleep(min(1.0, left, max(held.left, 0.1)))
@@ -88,6 +89,7 @@ class Lease:
                     f"the lease of {self._board} ended before the run did; now it is in use by {_held(said)}",
                     stage="run",
                     hint="was this machine asleep? run the same command again",
+                    accident="connection",
                 )
                 return
 

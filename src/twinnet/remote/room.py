@@ -18,6 +18,7 @@ from twinnet.programs.start import Finished, Task, ending, first_problem, last_w
 from twinnet.programs.worker import Died, Worker
 from twinnet.remote.board import Board
 from twinnet.scratch import new_scratch
+from twinnet.time_limit import time_up
 
 __all__ = ["BoardRoom"]
 
@@ -99,11 +100,8 @@ class BoardRoom(Room):
             except subprocess.TimeoutExpired:
                 stop_child(child)
                 self.board.call("stop", self.board.run, key)
-                raise EngineError(
-                    f"{task.name} could not {task.stage} within the time limit of {task.limit:g} s",
-                    stage=task.stage,
-                    hint="give it more time (--time-limit)",
-                ) from None
+                what = f"{task.name} could not {task.stage} within the time limit of {task.limit:g} s"
+                raise time_up(what, task.stage) from None
             except BaseException:
                 stop_child(child)
                 raise
@@ -127,12 +125,13 @@ class BoardRoom(Room):
             f"{task.name} could not {task.stage}: {said[:400]}",
             stage=task.stage,
             log=last_words(words) or how,
+            accident="killed" if code < 0 else "",
         )
 
     def worker(self, script: Script, python: Path | None = None) -> Answering:
         self.board.versions(script.packages)
         # The folder of a script comes first where modules are searched; here that is the store, which has none.
-        words = (self._inside(self.folder), self.python, self.board.give([script.file])[0])
+        words = (self._inside(self.folder), self.python, self.board.give([script.written(self.folder)])[0])
         made = _BoardWorker(self.board, script.name, words)
         self._workers.append(made)
         return made
@@ -204,7 +203,10 @@ class _BoardWorker:
             said = last_words(log).splitlines()
             words = "; ".join(filter(None, (ending(code), said[-1][:300] if said else "")))
             raise EngineError(
-                f"{self._name} could not {stage}: {words}", stage=stage, log=last_words(log) or words
+                f"{self._name} could not {stage}: {words}",
+                stage=stage,
+                log=last_words(log) or words,
+                accident="killed" if code < 0 else "",
             ) from None
 
     def _answer(self, request: Mapping[str, Any], stage: str, limit: float | None) -> dict[str, Any]:

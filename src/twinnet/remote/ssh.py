@@ -92,7 +92,7 @@ class Connection:
         if self._folder is None:
             made = new_scratch("ssh")
             if len(str(made)) > _SOCKET:
-                made = Path(tempfile.mkdtemp(prefix="twinnet-ssh-", dir="/tmp"))
+                made = new_scratch("ssh", "/tmp")
             self._folder = made
         return self._folder / "s"
 
@@ -152,9 +152,8 @@ class Connection:
             why, hint = "its host key is not known", f"connect once by hand, and compare the key: ssh {login}"
         elif "Permission denied" in log:
             why, hint = "it does not let you in without a password", f"give it your key: ssh-copy-id {login}"
-        return EngineError(
-            f"cannot connect to {self.address.text}: {why}", stage="connect", log=log, hint=hint
-        )
+        what = f"cannot connect to {self.address.text}: {why}"
+        return EngineError(what, stage="connect", log=log, hint=hint, accident="connection")
 
     # -- what it is used for ---------------------------------------------------------------------------------------
 
@@ -206,9 +205,8 @@ class Connection:
                 ended(child)
             except subprocess.TimeoutExpired:
                 stop_child(child)
-                raise EngineError(
-                    f"{self.address.text} did not {stage} within {limit:g} s", stage="run"
-                ) from None
+                what = f"{self.address.text} did not {stage} within {limit:g} s"
+                raise EngineError(what, stage="run", accident="connection") from None
             except BaseException:
                 stop_child(child)
                 raise
@@ -226,4 +224,5 @@ class Connection:
             stage="run",
             log=last_words(log) or "nothing was said",
             hint="is the board still up? run the same command again",
+            accident="connection",
         )

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-import shlex
 
 from twinnet.report import figures
-from twinnet.report.words import takes_network
-from twinnet.result import Advice, Result
+from twinnet.result import Advice
 
-__all__ = ["advice_rows", "advice_words", "next_with_advice"]
-
-_OPTIONS = ("--advise-target", "--advise-out")
+__all__ = ["advice_rows", "advice_words"]
 
 
 def decibels(value: float) -> str:
@@ -43,14 +39,17 @@ def advice_words(advice: Advice) -> str:
         why = "is enough as it is" if enough else "gains nothing by segments in float"
         return f"the twin {why}: SNR {decibels(before.snr)} ({how})"
     kept = figures.count(after.kept, "segment")
-    text = f"keep {kept} in float: SNR {decibels(before.snr)} becomes {decibels(after.snr)} ({how})"
+    cost = ""
+    if before.seconds and after.seconds:
+        cost = f", and a run takes {after.seconds / before.seconds:.2f} x as long"
+    text = f"keep {kept} in float: SNR {decibels(before.snr)} becomes {decibels(after.snr)}{cost} ({how})"
     if advice.target is not None and not advice.reached:
         text += f"; {decibels(advice.target)} is not reached"
     return text
 
 
-def advice_rows(advice: Advice) -> list[tuple[str, str, str, str, str]]:
-    """One row per step: segments in float, SNR, PSNR, largest difference, which were added."""
+def advice_rows(advice: Advice) -> list[tuple[str, str, str, str, str, str]]:
+    """One row per step: segments in float, SNR, PSNR, largest difference, time if known, which were added."""
     rows, known = [], 0
     for step in advice.steps:
         added = ", ".join(figures.clean(place) for place in step.places[known:])
@@ -61,37 +60,9 @@ def advice_rows(advice: Advice) -> list[tuple[str, str, str, str, str]]:
                 decibels(step.snr),
                 decibels(step.psnr),
                 figures.figure(step.max_abs),
+                "" if step.seconds is None else figures.seconds(step.seconds),
                 added,
             )
         )
         known = step.kept
     return rows
-
-
-def next_with_advice(result: Result) -> tuple[str, str]:
-    """The command that makes the advised twin, or checks it once it is there."""
-    advice = result.advice
-    typed = result.argv
-    if advice is None or not advice.best or not typed or result.findings:
-        return "", ""
-    if advice.file:
-        said: list[str] = []
-        skip = False
-        for word in typed:
-            if skip or word == "--advise" or word.startswith(tuple(f"{o}=" for o in _OPTIONS)):
-                skip = False
-            elif word in _OPTIONS:
-                skip = True
-            else:
-                said.append(word)
-        for i, word in enumerate(said):
-            if word in ("--twin", "-t") and i + 1 < len(said):
-                said[i + 1] = advice.file
-            elif word.startswith("--twin="):
-                said[i] = f"--twin={advice.file}"
-        return figures.clean(shlex.join(said)), "checks the improved twin"
-    if advice.how == "run" and not takes_network(result.twin):
-        return figures.clean(
-            shlex.join([*typed, "--advise-out", "improved.onnx"])
-        ), "writes the improved twin"
-    return "", ""

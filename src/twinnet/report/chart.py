@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from twinnet.report import figures
 from twinnet.result import PairResult
 
-__all__ = ["LEFT", "RIGHT", "WIDTH", "Chart", "Scale", "Tick", "chart_of", "scale_of"]
+__all__ = ["LEFT", "NARROW", "RIGHT", "WIDTH", "Chart", "Scale", "Tick", "chart_of", "scale_of"]
 
 WIDTH, LEFT, RIGHT = 1000, 54, 14
+NARROW = 400
 _TOP, _MIDDLE = (16.0, 176.0), (206.0, 286.0)
 HEIGHT = 306
 
@@ -72,13 +73,17 @@ class Scale:
         return tuple(Tick(self(10.0**e), _power(e)) for e in range(self.low, self.high + 1, step))
 
 
-def chart_of(pairs: Sequence[PairResult]) -> Chart | None:
-    """The chart of all pairs in their order; None where nothing has a figure."""
+def chart_of(pairs: Sequence[PairResult], width: int = WIDTH) -> Chart | None:
+    """The chart of all pairs in their order; None where nothing has a figure.
+
+    Letters keep their size, so that a narrow page needs a chart of its own (`NARROW`).
+    """
     if not pairs:
         return None
+    right = width - RIGHT
     ratios = scale_of([p.ratio for p in pairs], [p.limit for p in pairs], *_TOP)
     sizes = scale_of([p.difference.relative for p in pairs], [], *_MIDDLE)
-    step = (WIDTH - LEFT - RIGHT) / len(pairs)
+    step = (right - LEFT) / len(pairs)
     xs = [round(LEFT + (i + 0.5) * step, 2) for i in range(len(pairs))]
     dots: dict[str, list[str]] = {}
     stems = []
@@ -91,12 +96,14 @@ def chart_of(pairs: Sequence[PairResult]) -> Chart | None:
         len(pairs),
         {status: "".join(path) for status, path in dots.items()},
         "".join(stems),
-        _stairs(pairs, ratios, step),
+        _stairs(pairs, ratios, step, right),
         _area(xs, [sizes(p.difference.relative) for p in pairs]),
         ratios.ticks(6),
         sizes.ticks(3),
-        _labels(pairs, xs, ratios),
+        _labels(pairs, xs, ratios, width),
         round(min(6.0, max(2.5, step * 0.7)), 2),
+        right=right,
+        width=width,
     )
 
 
@@ -110,7 +117,7 @@ def scale_of(values: Sequence[float | None], limits: Sequence[float], top: float
     return Scale(max(low, high - 9), high, top, bottom)
 
 
-def _stairs(pairs: Sequence[PairResult], scale: Scale, step: float) -> str:
+def _stairs(pairs: Sequence[PairResult], scale: Scale, step: float, right: int) -> str:
     """The limit, which may differ from site to site, as a stepped line."""
     path = ""
     last = None
@@ -119,7 +126,7 @@ def _stairs(pairs: Sequence[PairResult], scale: Scale, step: float) -> str:
         if y != last:
             path += f"M{LEFT:g} {y:g}" if last is None else f"H{LEFT + i * step:.2f}V{y:g}"
             last = y
-    return f"{path}H{WIDTH - RIGHT}"
+    return f"{path}H{right}"
 
 
 def _area(xs: Sequence[float], ys: Sequence[float]) -> str:
@@ -128,16 +135,17 @@ def _area(xs: Sequence[float], ys: Sequence[float]) -> str:
 
 
 def _labels(
-    pairs: Sequence[PairResult], xs: Sequence[float], scale: Scale
+    pairs: Sequence[PairResult], xs: Sequence[float], scale: Scale, width: int
 ) -> tuple[tuple[float, float, str, str], ...]:
     """Names beside the two worst failing sites, on the side that has room."""
     failing = [i for i, pair in enumerate(pairs) if pair.status == "fail" and pair.ratio is not None]
     failing.sort(key=lambda i: -(pairs[i].ratio or 0))
     labels = []
-    for i in failing[:2]:
+    most = 44 if width >= WIDTH else 26
+    for i in failing[: 2 if width >= WIDTH else 1]:
         text = figures.clean(pairs[i].site.label)
-        text = text if len(text) <= 44 else f"{text[:20]}...{text[-21:]}"
-        right = xs[i] > WIDTH * 0.6
+        text = text if len(text) <= most else f"{text[: most // 2 - 2]}...{text[-(most // 2 - 1) :]}"
+        right = xs[i] > width * 0.6
         labels.append(
             (xs[i] + (-9 if right else 9), scale(pairs[i].ratio) + 4, "end" if right else "start", text)
         )

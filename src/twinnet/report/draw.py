@@ -10,7 +10,7 @@ from twinnet.report import figures
 from twinnet.report.slices import Compared, reduce_peak
 from twinnet.signature import dims
 
-__all__ = ["draw_difference"]
+__all__ = ["draw_difference", "fitted"]
 
 # Lower bounds of the shades, as shares of the largest difference.
 _STEPS = (1e-3, 1e-2, 1e-1, 0.5)
@@ -40,17 +40,17 @@ def draw_difference(
     lines = [f"site     {figures.clean(name)}"] if name else []
     if reference.shape != twin.shape:
         shapes = f"network {dims(reference.shape)}, twin {dims(twin.shape)}"
-        return _fitted([*lines, f"tensor   the shapes differ: {shapes}"], width)
+        return fitted([*lines, f"tensor   the shapes differ: {shapes}"], width)
     compared = Compared.of(reference, twin)
     lines += _figures(compared, reference, twin)
     if compared.differing:
         lines += ["", *_heat_map(compared, width, ascii)]
         lines += _bars(compared, width, ascii)
         lines += ["", *_histogram(compared, width, ascii)]
-    return _fitted(lines, width)
+    return fitted(lines, width)
 
 
-def _fitted(lines: list[str], width: int) -> str:
+def fitted(lines: list[str], width: int) -> str:
     """Lines broken to the width; a continuation stands under the text of its line."""
     fitted = []
     for line in lines:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import unicodedata
 
-__all__ = ["NBSP", "clean", "count", "figure", "grouped", "percent", "times"]
+__all__ = ["NBSP", "clean", "count", "figure", "grouped", "percent", "seconds", "times"]
 
 NBSP = "\u00a0"
 
@@ -105,3 +105,16 @@ def count(number: int, noun: str, plural: str = "") -> str:
     """
     word = noun if number == 1 else plural or noun + "s"
     return f"{grouped(number)}{NBSP}{word}"
+
+
+def seconds(value: float) -> str:
+    """A time with three digits.
+
+    >>> seconds(0.00213), seconds(4.5e-6), seconds(12.0)
+    ('2.13 ms', '4.50 us', '12.0 s')
+    """
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale or unit == "us":
+            shown = value / scale
+            return f"{shown:.{2 if shown < 10 else 1 if shown < 100 else 0}f} {unit}"
+    raise AssertionError

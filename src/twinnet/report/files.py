@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["run_written", "write_run"]
 
 _FILES = ("report.html", "pairs.csv", "junit.xml", "summary.md", "environment.json", "model_explorer.json")
-_OURS = ("result.json", *_FILES, "traces", "seeds", "repro")
+_OURS = ("result.json", *_FILES, "traces", "seeds", "repro", "profile")
 
 
 @contextmanager

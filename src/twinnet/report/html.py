@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from twinnet.report import figures, staged, words
+from twinnet.report import figures, next_steps, staged, words
 from twinnet.report.advice import advice_rows, advice_words
 from twinnet.report.sentences import words as said
 from twinnet.report.source import excerpt_at
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import jinja2
     import numpy as np
 
-__all__ = ["FILE_NAME", "render_fragment", "render_page", "render_report"]
+__all__ = ["FILE_NAME", "render_fragment", "render_page", "render_report", "screen_parts", "template_folder"]
 
 FILE_NAME = "report.html"
 
@@ -43,7 +43,9 @@ def render_report(
     if isinstance(result, StagedResult):
         return render_page("stages.html.j2", **_staged(result, folder))
     if isinstance(result, ResultSet):
-        twins = [{"base": _base(r), "link": _link(r, folder), "cells": _cells(r)} for r in result.results]
+        twins = [
+            {"base": screen_parts(r), "link": _link(r, folder), "cells": _cells(r)} for r in result.results
+        ]
         return render_page("several.html.j2", verdict=result.verdict, twins=twins, network=_network(result))
     return render_page("report.html.j2", **_context(result, tensors or {}))
 
@@ -58,7 +60,7 @@ def render_fragment(result: Result | ResultSet) -> str:
     (True, False)
     """
     several = result.results if isinstance(result, ResultSet) else (result,)
-    return render_page("fragment.html.j2", results=[_base(one) for one in several])
+    return render_page("fragment.html.j2", results=[screen_parts(one) for one in several])
 
 
 def _staged(result: StagedResult, folder: str | Path) -> dict[str, Any]:
@@ -81,7 +83,7 @@ def _staged(result: StagedResult, folder: str | Path) -> dict[str, Any]:
         "entered": figures.clean(entered.name) if entered else "",
         "sides": staged.sides_words(entered),
         "reasons": staged.reasons(result),
-        "box": _base(whole) if whole is not None else None,
+        "box": screen_parts(whole) if whole is not None else None,
         "command": command,
         "does": does,
     }
@@ -108,9 +110,17 @@ def render_page(template: str, **context: Any) -> str:
     return _environment().get_template(template).render(css=css, script=script, script_hash=digest, **context)
 
 
-def _base(result: Result) -> dict[str, Any]:
-    """The parts that page and fragment share: the one screen in pieces."""
-    command, does = words.next_command(result)
+def template_folder() -> Path:
+    """Templates, styles and script of the reports, for pages that look like them."""
+    return _TEMPLATES
+
+
+def screen_parts(result: Result, *, excerpts: bool = True) -> dict[str, Any]:
+    """The one screen in pieces, as page, fragment and dashboard share it.
+
+    `excerpts` reads the lines of source that findings name: leave them out where the result is somebody else's.
+    """
+    command, does = next_steps.next_command(result)
     return {
         "verdict": result.verdict,
         "sentence": words.verdict_words(result),
@@ -121,7 +131,7 @@ def _base(result: Result) -> dict[str, Any]:
         "tolerance": result.tolerance,
         "weak": words.weak_words(result),
         "guards": [(words.guard_words(guard), guard.weakens) for guard in result.guards],
-        "findings": [_finding(result, f) for f in result.findings],
+        "findings": [_finding(result, f, excerpts) for f in result.findings],
         "first": ""
         if result.findings or not result.first_failing
         else figures.clean(result.first_failing.label),
@@ -131,12 +141,13 @@ def _base(result: Result) -> dict[str, Any]:
         "does": does,
         "error": [figures.clean(line) for line in result.error.strip().splitlines()],
         "log": [figures.clean(line.expandtabs()) for line in result.log.strip().splitlines()],
+        "in_python": next_steps.next_in_python(result),
         "report": figures.clean(f"{result.folder.rstrip('/')}/{FILE_NAME}") if result.folder else "",
     }
 
 
 def _context(result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
-    from twinnet.report.chart import chart_of
+    from twinnet.report.chart import NARROW, WIDTH, chart_of
     from twinnet.report.pictures import picture_of, worst_tensors
 
     order = {pair.site.tensor: i for i, pair in enumerate(result.pairs)}
@@ -148,11 +159,13 @@ def _context(result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]
     timings = [
         (figures.clean(stage), seconds) for stage, seconds in result.timings.items() if stage != "total"
     ]
-    base = _base(result)
+    base = screen_parts(result)
     return {
         **base,
         "box": base,
-        "chart": chart_of(result.pairs) if len(result.pairs) > 2 else None,
+        "charts": [chart_of(result.pairs, width) for width in (WIDTH, NARROW)]
+        if len(result.pairs) > 2
+        else [],
         "outputs": [_output(result, pair) for pair in result.outputs] if len(result.outputs) > 1 else [],
         "rows": [_row(i, pair) for i, pair in enumerate(result.pairs)],
         "details": [_details(pair) for pair in result.pairs],
@@ -175,7 +188,7 @@ def _context(result: Result, tensors: Mapping[str, tuple[np.ndarray, np.ndarray]
     }
 
 
-def _finding(result: Result, finding: Finding) -> dict[str, Any]:
+def _finding(result: Result, finding: Finding, excerpts: bool = True) -> dict[str, Any]:
     cause = finding.cause
     return {
         "tensor": finding.site.tensor,
@@ -184,7 +197,7 @@ def _finding(result: Result, finding: Finding) -> dict[str, Any]:
         "source": figures.clean(finding.place.source),
         "twin": figures.clean(finding.twin_site.label),
         "share": words.share_words(finding),
-        "excerpt": excerpt_at(finding.place.source),
+        "excerpt": excerpt_at(finding.place.source) if excerpts else None,
         "cause": cause and figures.clean(cause.sentence),
         "kind": cause and figures.clean(cause.kind),
         "explains": cause and figures.percent(cause.explains, 2),

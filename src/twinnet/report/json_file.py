@@ -18,9 +18,10 @@ from twinnet.errors import UsageError
 from twinnet.report.json_facts import FACTS, with_facts, written
 from twinnet.result import SCHEMA, Fact, Result, ResultSet, StagedResult
 
-__all__ = ["FILE_NAME", "dump_environment", "dump_result", "load_result", "plain"]
+__all__ = ["FILE_NAME", "dump_environment", "dump_result", "load_result", "plain", "warm"]
 
 FILE_NAME = "result.json"
+_IN_MEMORY = ("seeds", "tensors")
 
 _FIRST = (
     "verdict",
@@ -83,7 +84,8 @@ def load_result(path: str | Path) -> Result | ResultSet:
     several = "results" in data
     for one in data["results"] if several and isinstance(data["results"], list) else [data]:
         if isinstance(one, dict):
-            one.pop("seeds", None)  # held in memory only: whoever writes them into a file means no good
+            for name in _IN_MEMORY:
+                one.pop(name, None)  # whoever writes them into a file means no good
     staged = several and "stages" in data
     adapter = _adapters()[2 if staged else 1 if several else 0]
     kept = [f.name for f in fields(StagedResult if staged else ResultSet)]
@@ -142,8 +144,9 @@ def _laid_out(data: dict[str, Any], indent: str = "") -> str:
 
 
 def _result(result: Result) -> dict[str, Any]:
-    data = plain(replace(result, seeds=()))
-    del data["seeds"]
+    data = plain(replace(result, seeds=(), tensors={}))
+    for name in _IN_MEMORY:
+        del data[name]
     return {key: data[key] for key in (*_FIRST, *(k for k in data if k not in _FIRST))}
 
 
@@ -172,6 +175,8 @@ def _read(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
+        if file.name != FILE_NAME and (file.parent / FILE_NAME).exists():
+            raise UsageError(f"{file} is not a run", hint=f"name its folder: {file.parent}") from None
         raise UsageError(
             f"{file} is not a readable result: {error}",
             hint="it is damaged or of another kind; run the check again",
@@ -187,6 +192,11 @@ def _read(file: Path) -> dict[str, Any]:
             hint="pip install --upgrade twinnet",
         )
     return data
+
+
+def warm() -> None:
+    """Prepare to read results, which takes longer than reading one."""
+    _adapters()
 
 
 @cache

@@ -6,8 +6,8 @@ import csv
 import io
 from typing import Any
 
-from twinnet.report import figures
 from twinnet.report.frames import pandas_module
+from twinnet.report.quoting import cell
 from twinnet.report.sentences import words
 from twinnet.result import PairResult, Result, ResultSet
 
@@ -58,8 +58,6 @@ COLUMNS = (
     "segment",
     "reason",
 )
-# A cell that begins like this is a formula to a spreadsheet; the full-width forms count too.
-_FORMULA = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def frame(result: Result | ResultSet) -> Any:
@@ -73,7 +71,7 @@ def render_csv(result: Result | ResultSet) -> str:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
     for one in result.results if isinstance(result, ResultSet) else (result,):
-        sides = [_text(one.network.name), _text(one.twin.spec or one.twin.name)]
+        sides = [cell(one.network.name), cell(one.twin.spec or one.twin.name)]
         writer.writerows([*sides, *_cells(pair)] for pair in one.pairs)
     return buffer.getvalue()
 
@@ -83,29 +81,24 @@ def _cells(pair: PairResult) -> list[object]:
     return [
         pair.order,
         pair.status,
-        _text(site.module),
-        _text(site.op),
-        _text(site.tensor),
-        _text(site.source),
-        _text(twin.tensor),
-        _text(twin.op),
+        cell(site.module),
+        cell(site.op),
+        cell(site.tensor),
+        cell(site.source),
+        cell(twin.tensor),
+        cell(twin.op),
         *map(_number, (pair.ratio, pair.limit, pair.born, pair.floor)),
         *(_number(getattr(pair.difference, name)) for name in _FIGURES),
         " ".join(str(i) for i in pair.difference.index),
         pair.sample,
-        _text(pair.how),
+        cell(pair.how),
         _number(pair.confidence),
-        _text(pair.transform),
-        _text(pair.rule),
-        _text(" ".join(pair.segment)),
-        _text(words(pair.reason)),
+        cell(pair.transform),
+        cell(pair.rule),
+        cell(" ".join(pair.segment)),
+        cell(words(pair.reason)),
     ]
 
 
 def _number(value: float | None) -> str:
     return "" if value is None else repr(value)
-
-
-def _text(text: str) -> str:
-    text = figures.clean(text)
-    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text

@@ -11,7 +11,20 @@ import shlex
 
 from twinnet.report.figures import clean
 
-__all__ = ["code_block", "code_span", "command", "docstring", "prose", "screen"]
+__all__ = ["cell", "code_block", "code_span", "command", "docstring", "prose", "screen"]
+
+# A cell that begins like this is a formula to a spreadsheet; the full-width forms count too.
+_FORMULA = ("=", "+", "-", "@", "|", "%", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def cell(text: object) -> str:
+    """Text in a CSV file: what a spreadsheet would run as a formula gets an apostrophe in front.
+
+    >>> cell("=1+1"), cell("conv")
+    ("'=1+1", 'conv')
+    """
+    said = clean(text)
+    return f"'{said}" if said.lstrip().startswith(_FORMULA) else said
 
 
 def screen(text: object) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from twinnet.report import figures, staged, words
-from twinnet.report.advice import advice_rows, advice_words, next_with_advice
+from twinnet.report.advice import advice_rows, advice_words
 from twinnet.report.layout import LABEL, Row, width_of, wrap
+from twinnet.report.next_steps import next_command
 from twinnet.report.sentences import words as said
 from twinnet.result import Advice, Finding, Result, ResultSet, StagedResult
 
@@ -97,10 +98,7 @@ def _result_rows(result: Result, verbose: bool) -> list[Row]:
         rows += _advice_rows(result.advice)
     if verbose:
         rows += _verbose_rows(result)
-    command, does = next_with_advice(result)
-    if not command:
-        command, does = words.next_command(result)
-    return rows + _closing_rows(result, command, does)
+    return rows + _closing_rows(result, *next_command(result))
 
 
 def _error_rows(result: Result, verbose: bool) -> list[Row]:
@@ -110,6 +108,8 @@ def _error_rows(result: Result, verbose: bool) -> list[Row]:
         *(Row("", (" " * LABEL + line,)) for line in message[1:]),
     ]
     log = [figures.clean(line.expandtabs()) for line in result.log.strip().splitlines()]
+    if " ".join(log) in " ".join(message):
+        log = []  # said already
     shown = log if verbose else log[-_LOG_LINES:]
     for i, line in enumerate(shown):
         rows.append(Row("" if i else "log", ((" " * LABEL if i else "") + line,)))
@@ -164,9 +164,11 @@ def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[Row]:
 def _advice_rows(advice: Advice) -> list[Row]:
     rows = [Row("advise", (advice_words(advice),), "bold")]
     if len(advice.steps) > 1:
-        head = ("kept", "SNR", "PSNR", "largest", "in float")
-        for kept, snr, psnr, most, added in (head, *advice_rows(advice)):
-            line = f"{kept:<4}  {snr:>8}  {psnr:>8}  {most:>8}   {added}"
+        head = ("kept", "SNR", "PSNR", "largest", "time", "in float")
+        timed = any(step.seconds is not None for step in advice.steps)
+        for kept, snr, psnr, most, spent, added in (head, *advice_rows(advice)):
+            shown = f"  {spent:>8}" if timed else ""
+            line = f"{kept:<4}  {snr:>8}  {psnr:>8}  {most:>8}{shown}   {added}"
             rows.append(Row("", (" " * LABEL + line.rstrip(),)))
     return rows
 

@@ -6,6 +6,7 @@ import difflib
 import shutil
 import webbrowser
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from twinnet.errors import UsageError
 from twinnet.result import PairResult, Result, ResultSet
 from twinnet.store import TensorFile, write_tensors
 
-__all__ = ["draw_site", "find_pair", "load_tensors", "open_report", "save_tensors"]
+__all__ = ["Drawing", "draw_site", "drawing_of", "find_pair", "load_tensors", "open_report", "save_tensors"]
 
 _NETWORK, _TWIN = "traces/network.safetensors", "traces/twin.safetensors"
 
@@ -55,42 +56,84 @@ def find_pair(pairs: Sequence[PairResult], asked: str) -> PairResult:
             return max(found, key=lambda p: (p.status == "fail", p.ratio or 0.0, p.difference.max_abs))
     known = [name for p in pairs for name in names(p) if name]
     close = difflib.get_close_matches(asked, known, 3, 0.4)
-    hint = f"did you mean {', '.join(dict.fromkeys(close))}?" if close else "see pairs.csv in the run folder"
+    hint = f"did you mean {', '.join(dict.fromkeys(close))}?"
+    if not close:
+        some = ", ".join(pair.site.label for pair in pairs[:4])
+        hint = f"it has {some}{' ...' if len(pairs) > 4 else ''}; pairs.csv in the run folder lists all"
     raise UsageError(f"this run has no site {asked!r}", hint=hint)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """The difference at one site: text in a terminal, pictures in a notebook."""
+
+    pair: PairResult
+    ours: np.ndarray
+    theirs: np.ndarray
+
+    def text(self, *, ascii_only: bool = False) -> str:
+        """Figures, a heat map, the worst channels and a histogram, as wide as the terminal."""
+        from twinnet.report.draw import draw_difference, fitted
+
+        site = self.pair.site
+        head = [f"site     {site.label}" + (f"   {site.source}" if site.source else "")]
+        if site.label != site.tensor:
+            head.append(f"tensor   {site.tensor}")
+        head.append(f"status   {self._status()}")
+        columns = shutil.get_terminal_size().columns
+        drawn = draw_difference(self.ours, self.theirs, columns, ascii=ascii_only)
+        return fitted(head, columns) + "\n\n" + drawn
+
+    def _status(self) -> str:
+        pair = self.pair
+        words = f"{pair.status}" + (f": {pair.reason}" if pair.reason is not None else "")
+        if pair.ratio is not None and pair.born is not None:
+            words += f"   (born {pair.born:.2g}, {pair.ratio:.2g} x its noise floor)"
+        return words
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        from twinnet.report.html import render_page
+        from twinnet.report.pictures import picture_of
+
+        picture = picture_of(self.pair.site.tensor, self.ours, self.theirs, anchor="")
+        return render_page("drawing.html.j2", p=picture, site=self.pair.site, status=self._status())
+
+
+def drawing_of(result: Result, asked: str = "") -> Drawing:
+    """The difference at one site of a result, from memory or from its run folder; by default at the worst."""
+    tensors = dict(result.tensors) or (load_tensors(Path(result.folder)) if result.folder else {})
+    if not tensors:
+        place = f"{result.folder} holds" if result.folder else "this result holds"
+        raise UsageError(
+            f"{place} no tensors", hint="run the check again with --keep worst (the default) or --keep all"
+        )
+    pairs = result.pairs or result.outputs
+    if asked:
+        pair = find_pair(pairs, asked)
+    else:
+        from twinnet.report.pictures import worst_tensors
+
+        name = worst_tensors(result, tensors)[0]
+        pair = next((p for p in pairs if p.site.tensor == name), pairs[0])
+    name = pair.site.tensor
+    if name not in tensors:
+        raise UsageError(
+            f"the tensors of {name} were not kept",
+            hint=f"kept: {', '.join(list(tensors)[:8])}; run the check again with --keep all for the rest",
+        )
+    return Drawing(pair, *tensors[name])
 
 
 def draw_site(run: str | Path, asked: str, *, ascii_only: bool = False) -> str:
     """The difference at one site, drawn for a terminal."""
-    from twinnet.report.draw import draw_difference
-
     result = Result.load(run)
     if isinstance(result, ResultSet):
         folders = ", ".join(r.folder or r.twin.spec for r in result)
         raise UsageError("this folder holds several runs", hint=f"name one of them: {folders}")
-    pair = find_pair(result.pairs or result.outputs, asked)
-    folder = Path(run)
-    if not (folder / _NETWORK).exists():
-        raise UsageError(
-            f"{folder} holds no tensors",
-            hint="run the check again with --keep worst (the default) or --keep all",
-        )
-    ours, theirs = TensorFile(folder / _NETWORK), TensorFile(folder / _TWIN)
-    name = pair.site.tensor
-    if name not in ours or name not in theirs:
-        kept = ", ".join(list(ours.keys())[:8])
-        raise UsageError(
-            f"the tensors of {name} were not kept",
-            hint=f"kept: {kept}; run the check again with --keep all for the rest",
-        )
-    columns = shutil.get_terminal_size().columns
-    head = [f"site     {pair.site.label}" + (f"   {pair.site.source}" if pair.site.source else "")]
-    if pair.site.label != name:
-        head.append(f"tensor   {name}")
-    words = f"{pair.status}" + (f": {pair.reason}" if pair.reason is not None else "")
-    if pair.ratio is not None and pair.born is not None:
-        words += f"   (born {pair.born:.2g}, {pair.ratio:.2g} x its noise floor)"
-    head.append(f"status   {words}")
-    return "\n".join(head) + "\n\n" + draw_difference(ours[name], theirs[name], columns, ascii=ascii_only)
+    return drawing_of(result, asked).text(ascii_only=ascii_only)
 
 
 def open_report(run: str | Path) -> str:

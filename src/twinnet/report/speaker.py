@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +48,22 @@ class Reporter:
 
         return frame(result)
 
+    def drawing(self, result: Result, site: str) -> Any:
+        from twinnet.report.show import drawing_of
+
+        return drawing_of(result, site)
+
     def save(self, result: Result | ResultSet, folder: str | Path) -> Path:
         from twinnet.report.files import run_written, write_run
+        from twinnet.report.show import save_tensors
 
+        tensors = result.tensors if isinstance(result, Result) else {}
+        if isinstance(result, Result):
+            result = replace(result, folder=str(folder))
         with run_written(Path(folder)) as stage:
             assert stage is not None
-            write_run(result, stage, page=Path(folder))
+            save_tensors(stage, tensors)
+            write_run(result, stage, tensors, page=Path(folder))
         return Path(folder)
 
     def load(self, folder: str | Path) -> Result | ResultSet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from twinnet.report import figures, words
+from twinnet.report import figures, next_steps, words
 from twinnet.result import Stage, StagedResult, Step
 
 __all__ = ["HEAD", "cells", "next_command", "reasons", "sides_words", "table", "verdict_words"]
@@ -103,7 +103,7 @@ def next_command(result: StagedResult) -> tuple[str, str]:
     stage = entered or next((s for s in result.stages if s.state == "error"), None)
     whole = result.result_of(stage) if stage is not None else None
     if whole is not None:
-        return words.next_command(whole)
+        return next_steps.next_command(whole)
     if not result.folder:
         return "", ""
     return f"twinnet show {shlex.quote(figures.clean(result.folder))} --open", "opens the report"

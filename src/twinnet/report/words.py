@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter
-from pathlib import Path
 
 from twinnet.engines import known_engine
-from twinnet.report import quoting
 from twinnet.report.figures import NBSP, clean, count, figure, grouped, percent, times
 from twinnet.report.sentences import words
 from twinnet.result import Finding, Guard, InputsInfo, PairResult, Result, SideInfo, TaskMetric, coded
@@ -22,7 +19,6 @@ __all__ = [
     "inputs_words",
     "known_words",
     "metric_words",
-    "next_command",
     "pairs_words",
     "place_words",
     "reason_words",
@@ -226,7 +222,8 @@ def _pass_words(result: Result, output: PairResult | None) -> str:
             text += f"; the output still differs by {figure(output.difference.max_abs)} because of that"
         return text
     if output is None:
-        text = f"{count(len(result.pairs), 'pair')} agree" if result.pairs else "no difference was found"
+        verb = "agrees" if len(result.pairs) == 1 else "agree"
+        text = f"{count(len(result.pairs), 'pair')} {verb}" if result.pairs else "no difference was found"
     else:
         noun = "outputs agree" if len(result.outputs) > 1 else "output agrees"
         size = figure(output.difference.max_abs)
@@ -402,30 +399,6 @@ def metric_words(metric: TaskMetric) -> str:
         if value is not None
     ]
     return f"{clean(metric.name)}: {', '.join(parts) or 'not available'}"
-
-
-def next_command(result: Result) -> tuple[str, str]:
-    """The command to type next, and what it does."""
-    run = shlex.quote(clean(result.folder)) if result.folder else ""
-    if result.verdict == "ERROR":
-        if run and (result.seeds or (Path(result.folder) / "seeds").is_dir()):
-            return f"twinnet repro {run}", "writes the smallest network that gives the same error"
-        if result.stage == "pair" and result.network.given and result.twin.description:
-            pair = shlex.join([clean(result.network.given), clean(result.twin.description)])
-            return f"twinnet diff {pair}", "lists everything that differs"
-        if result.log and (again := quoting.command(result.command)):
-            return f"{again} -v", "shows the engine's whole log"
-        return "twinnet env", "shows what is installed, for a bug report"
-    if not run:
-        return "", ""
-    if result.verdict == "PASS":
-        return f"twinnet show {run} --open", "opens the report"
-    if result.findings:
-        return f"twinnet repro {run}", "writes the smallest file that shows it"
-    site = result.first_failing
-    if site is None:
-        return f"twinnet show {run} --open", "opens the report"
-    return f"twinnet show {run} {shlex.quote(clean(site.tensor))}", "draws the difference there"
 
 
 def total_time(result: Result) -> float | None:

@@ -32,6 +32,7 @@ class Candidate:
     name: str
     restore: Callable[[Image], np.ndarray]
     bytes: int | None = None
+    """On disk; of a network that has no file of its own, of its parameters."""
     lookups: int | None = None
     """Of tables: per input pixel and plane."""
     parameters: int | None = None
@@ -86,7 +87,8 @@ def tables_candidate(path: Path, name: str, task: Task) -> Candidate:
     model = load(path, threads=1)
     if model.scale != task.scale:
         raise UsageError(f"{path} enlarges x{model.scale}, but this experiment x{task.scale}")
-    size = sum(table.nbytes for table in model.plan.tables.values())
+    files = [path] if path.is_file() else [p for p in path.iterdir() if p.suffix == ".npy"]
+    size = sum(file.stat().st_size for file in files)
     return Candidate(name, lambda low: model(pixels(low)), size, lookups(model.plan))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from twinnet.errors import TwinnetError, UsageError
-from twinnet.restore.experiment import open_experiment
+from twinnet.restore.experiment import Experiment, open_experiment
 
 if TYPE_CHECKING:
     from twinnet.restore.benchmarks import Benchmark
@@ -84,7 +84,7 @@ def evaluate(
     if not found:
         raise UsageError(
             f"none of the test sets of this task is there: {', '.join(missing)}",
-            hint=f"name their folder in {experiment.config_file}, [data] bench",
+            hint=_wanted(experiment, missing),
         )
     if not first_process():
         return Evaluation(task.describe(), [], missing, experiment.text)
@@ -94,6 +94,21 @@ def evaluate(
     result = Evaluation(task.describe(), rows, missing, experiment.text, shown)
     write_results(result, experiment.folder / "eval" if out is None else Path(out))
     return result
+
+
+def _wanted(experiment: Experiment, missing: Sequence[str]) -> str:
+    """Which setting brings the test sets of an experiment."""
+    data, file = experiment.config.data, experiment.config_file
+    if not data.bench:
+        return f"name the folder they are in, [data] bench in {file}"
+    (root,) = experiment.paths([data.bench])
+    found = sorted(p.name for p in root.iterdir() if p.is_dir()) if root.is_dir() else []
+    if not found:
+        return f"[data] bench in {file} is {data.bench}, where there are no folders of images"
+    return (
+        f"{data.bench} has {', '.join(found[:6])}: list those you want in [data] benchmarks of {file}, "
+        f"or put {missing[0]} there"
+    )
 
 
 def told_apart(models: Sequence[Candidate]) -> list[Candidate]:

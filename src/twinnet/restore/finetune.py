@@ -22,11 +22,13 @@ __all__ = ["finetune", "main"]
 def finetune(folder: str | Path, *, quiet: bool = False) -> Path:
     """Fine-tune the tables that `[finetune_lut] table` names; the best by validation are written."""
     from twinnet.lut.file import LutFile, write
+    from twinnet.lut.flat import flattened
     from twinnet.progress import progress
     from twinnet.restore import state
     from twinnet.restore.benchmarks import hashes_of_tests
     from twinnet.restore.data import training_crops, training_data
     from twinnet.restore.export import read_tables
+    from twinnet.restore.keep_flat import keep_flat
     from twinnet.restore.loop import Work, accelerator, run
     from twinnet.restore.steps import TableStep
     from twinnet.restore.validate import Validation
@@ -39,7 +41,7 @@ def finetune(folder: str | Path, *, quiet: bool = False) -> Path:
         # Tables are tuned on what they were fitted to.
         half = s.table == "fitted" and config.fit.half
         data = training_data(experiment, hashes_of_tests(experiment, watch), watch, half=half)
-    net = source.net()
+    net = source.net() if not s.flat else replace(source, plan=flattened(source.plan)).net()
     net.rounding = s.rounding
     _choose(net, samplers=s.samplers)
     step = TableStep(net, s.kernel)
@@ -51,6 +53,7 @@ def finetune(folder: str | Path, *, quiet: bool = False) -> Path:
         Validation.of(data.valid, s.validate_images, s.validate_crop), deployed,
         source=tables_hash(source.plan),
         notes=(*notes, f"{s.table} tables, {step.kernel} kernel"),
+        settle=keep_flat(net) if s.flat else None,
     )  # fmt: skip
     scores = run(work, experiment, processes, quiet)
     best = state.best_of(scores)
@@ -63,7 +66,8 @@ def finetune(folder: str | Path, *, quiet: bool = False) -> Path:
         content = replace(
             LutFile.of(net, (*source.notes, note)), network=source.network, config=experiment.text, tuned=True
         )
-        write(content, target)
+        # Entries were rounded to whole numbers since the last step.
+        write(replace(content, plan=flattened(content.plan)) if s.flat else content, target)
     processes.wait_for_everyone()
     return target
 

@@ -53,6 +53,8 @@ class Work:
     source: str = ""
     """Hash of the tables that are tuned; a checkpoint of other tables cannot be resumed."""
     notes: tuple[str, ...] = ()
+    settle: Callable[[], None] | None = None
+    """Called after every step: moves parameters back to where they must be."""
 
 
 def accelerator(precision: str = "no") -> Any:
@@ -145,6 +147,8 @@ class _Run:
                 self._stop_at_nan(value)
             self.processes.backward(loss)
             self.optimiser.step()
+            if work.settle is not None:
+                work.settle()
             self.iteration += 1
             self.pending.append(value)
             self.journal.step(self.iteration, {"loss": value})

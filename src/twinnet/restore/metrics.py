@@ -6,7 +6,7 @@ import numpy as np
 
 from twinnet.errors import UsageError
 
-__all__ = ["luma", "luma_8bit", "psnr", "psnr_b", "psnr_y", "ssim", "ssim_y"]
+__all__ = ["luma", "luma_8bit", "luma_full", "psnr", "psnr_b", "psnr_y", "ssim", "ssim_y"]
 
 
 def luma(image: np.ndarray) -> np.ndarray:
@@ -31,6 +31,15 @@ def luma_8bit(image: np.ndarray) -> np.ndarray:
     """
     y = image.astype(np.float64) @ np.array([65.481, 128.553, 24.966]) / 255 + 16
     return np.rint(y).clip(0, 255).astype(np.uint8)
+
+
+def luma_full(image: np.ndarray) -> np.ndarray:
+    """The luma of JPEG files: BT.601 Y in 0..255, rounded to uint8.
+
+    >>> luma_full(np.full((1, 1, 3), 255)).tolist()
+    [[255]]
+    """
+    return np.rint(image.astype(np.float64) @ np.array([0.299, 0.587, 0.114])).clip(0, 255).astype(np.uint8)
 
 
 def _pair(a: np.ndarray, b: np.ndarray) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from twinnet.result.cost import Cost
 from twinnet.result.evidence import Coverage, Guard, InputsInfo, SideInfo, TaskMetric
 from twinnet.result.facts import Fact, coded, fact, said
 from twinnet.result.finding import Advice, AdviceStep, Cause, Finding
@@ -20,6 +21,7 @@ __all__ = [
     "AdviceStep",
     "Cause",
     "Climb",
+    "Cost",
     "Coverage",
     "Difference",
     "Fact",

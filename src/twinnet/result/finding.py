@@ -93,6 +93,7 @@ class AdviceStep:
     """The outputs with some segments kept in float: how many, which (tensors of the network), and how near they come.
 
     `snr` and `psnr` are of the worst output over all inputs that were run, `max_abs` is its largest difference.
+    `seconds` are those of one run that way, if times were asked for.
     """
 
     kept: int
@@ -101,6 +102,7 @@ class AdviceStep:
     snr: float
     psnr: float
     max_abs: float
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

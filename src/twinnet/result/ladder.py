@@ -16,8 +16,8 @@ class Rung:
 
     `cut` is "prefix" for everything up to a place and "block" for the place alone, on the inputs it has in the network.
     `parameters` are those of the cut, `ops` the kinds of operators that the rungs before do not have. `ratio` is the
-    largest error in floor units, `memory` the most that this process held, in bytes. `where` and `cause` tell what was
-    blamed, `error` and `stage` why it could not run.
+    largest error in floor units, `memory` the most that this process and those of the engine held together, in bytes.
+    `where` and `cause` tell what was blamed, `error` and `stage` why it could not run.
     """
 
     name: str

@@ -34,6 +34,10 @@ class Speaker(Protocol):
         """The pairs of a result as a pandas DataFrame."""
         ...
 
+    def drawing(self, result: Any, site: str) -> Any:
+        """The difference of a result at one site, drawn."""
+        ...
+
     def save(self, result: Any, folder: str | Path) -> Path:
         """Write the run folder of a result that is in memory."""
         ...

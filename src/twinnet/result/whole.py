@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from twinnet.errors import Accident
+from twinnet.result.cost import Cost
 from twinnet.result.evidence import Coverage, Guard, InputsInfo, SideInfo, TaskMetric
 from twinnet.result.finding import Advice, Finding
 from twinnet.result.pair import PairResult
@@ -40,8 +42,9 @@ class Result:
     """The result of one check. Its `repr` is the one-screen report.
 
     `evidence` is "weak" when the data could not have shown a fault (the guard says why). `error` is set for the
-    verdict ERROR only: what could not run, in the engine's words, and at which `stage`. `argv` are the words of
-    the command line that started the check, `command` the same as one string. `known` are the tensors whose failure the
+    verdict ERROR only: what could not run, in the engine's words, and at which `stage`; `accident` says why it need not
+    come again (time, memory, killed, connection, machine). `argv` are the words of the command line that started the
+    check, `command` the same as one string. `known` are the tensors whose failure the
     baseline had, `known_findings` what was found out about them; neither counts.
     """
 
@@ -74,8 +77,13 @@ class Result:
     """What the sites were judged by: canonical layers, or a network's own meaning ("tables")."""
     argv: tuple[str, ...] = ()
     known_findings: tuple[Finding, ...] = ()
+    accident: Accident = ""
+    cost: Cost | None = None
+    """What the twin costs, if that was measured (`--profile`)."""
     seeds: tuple[Any, ...] = field(default=(), compare=False)
     """What repros of the findings start from, in memory; a run folder keeps them in separate files."""
+    tensors: Mapping[str, tuple[Any, Any]] = field(default_factory=dict, compare=False, repr=False)
+    """Both sides of the worst tensors, in memory, by the network's names; a run folder keeps them in files."""
 
     @property
     def exit_code(self) -> int:
@@ -96,8 +104,15 @@ class Result:
         """All pairs with their figures, as a pandas DataFrame; the columns are those of pairs.csv."""
         return speaker().frame(self)
 
+    def show(self, site: str = "") -> Any:
+        """Draw the difference at one site: its tensor, module, output, or a part of one; by default the worst.
+
+        In a notebook the answer is drawn as pictures, elsewhere as text.
+        """
+        return speaker().drawing(self, site)
+
     def save(self, folder: str | Path) -> Path:
-        """Write a run folder after the check: everything but tensors and repros, which need `out=` in the check."""
+        """Write a run folder after the check. For repros use `out=` in the check, or `twinnet.repro(result)`."""
         return speaker().save(self, folder)
 
     @staticmethod
@@ -130,6 +145,10 @@ class ResultSet:
     def to_frame(self) -> Any:
         """All pairs of all twins, as a pandas DataFrame."""
         return speaker().frame(self)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a run folder after the check."""
+        return speaker().save(self, folder)
 
     def __iter__(self):
         return iter(self.results)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from twinnet.importing import names_from
 
 if TYPE_CHECKING:
     from twinnet.shrink.make import Repro, repro
@@ -11,8 +12,5 @@ if TYPE_CHECKING:
 __all__ = ["Repro", "repro"]
 
 
-def __getattr__(name: str) -> Any:
-    # Checks take seeds from this package; the code that turns them into repros is loaded on demand.
-    if name in __all__:
-        return getattr(import_module("twinnet.shrink.make"), name)
-    raise AttributeError(f"module 'twinnet.shrink' has no attribute {name!r}")
+# Checks take seeds from this package; the code that turns them into repros is loaded on demand.
+__getattr__ = names_from(__name__, dict.fromkeys(__all__, "make"))

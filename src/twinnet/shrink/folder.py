@@ -21,7 +21,7 @@ from twinnet.children import start_child, stop_child
 from twinnet.engines import known_engine, standalone_of
 from twinnet.environment import version_of
 from twinnet.errors import UsageError
-from twinnet.files import atomic_write
+from twinnet.files import atomic_write, whole_folder
 from twinnet.report.figures import clean
 from twinnet.report.quoting import docstring
 from twinnet.shrink import script
@@ -60,27 +60,40 @@ def check_target(folder: Path) -> None:
     """Raise if the folder holds other files: those of the user are never overwritten."""
     if folder.is_file():
         raise UsageError(f"{folder} is a file", hint="choose another folder with -o")
-    strange = sorted({p.name for p in folder.iterdir()} - _OURS - {"__pycache__"}) if folder.is_dir() else []
+    found = {p.name for p in folder.iterdir()} if folder.is_dir() else set[str]()
+    strange = sorted(found - _OURS - {"__pycache__", ".writing"})
     if strange:
         raise UsageError(f"{folder} holds other files ({strange[0]})", hint="choose another folder with -o")
 
 
-def write_folder(folder: Path, contents: Contents) -> list[Path]:
-    """Write every file under a temporary name first; `repro.py` comes last."""
-    for stale in _OURS:
-        (folder / stale).unlink(missing_ok=True)
-    written = []
-    for name, model in (("network.onnx", contents.network), ("twin.onnx", contents.twin)):
-        if model is not None:
-            written.append(atomic_write(folder / name, model.SerializeToString()))
-    for name, data in contents.files.items():
-        written.append(atomic_write(folder / name, data))
-    written.append(_npz(folder / "inputs.npz", contents.inputs))
-    for name, arrays in contents.arrays.items():
-        written.append(_npz(folder / name, arrays))
-    written.append(atomic_write(folder / "ISSUE.md", contents.issue.encode()))
-    written.append(atomic_write(folder / "repro.py", _program(contents).encode()))
-    return written
+def write_folder(folder: Path, contents: Contents) -> None:
+    """Write the folder whole, in place of an earlier repro there; `repro.py` comes last."""
+    with whole_folder(folder, last="repro.py", ours=_OURS) as stage:
+        written = []
+        for name, model in (("network.onnx", contents.network), ("twin.onnx", contents.twin)):
+            if model is not None:
+                written.append(atomic_write(stage / name, model.SerializeToString()))
+        for name, data in contents.files.items():
+            written.append(atomic_write(stage / name, data))
+        written.append(_npz(stage / "inputs.npz", contents.inputs))
+        for name, arrays in contents.arrays.items():
+            written.append(_npz(stage / name, arrays))
+        issue = _to_do([path.name for path in written]) + contents.issue
+        atomic_write(stage / "ISSUE.md", issue.encode())
+        atomic_write(stage / "repro.py", _program(contents).encode())
+
+
+def _to_do(files: Sequence[str]) -> str:
+    """What to do with the folder, as a comment that a posted issue does not show."""
+    lines = [
+        "<!-- What to do with this folder:",
+        "     run     python repro.py, where the twin is installed; twinnet is not needed",
+        "     post    this text, as an issue for whoever maintains the twin",
+        f"     attach  {', '.join(['repro.py', *files])}",
+        "     Look through them first: they may hold parts of your network and your data. twinnet repro --confidential",
+        "     replaces both as far as the fault still shows. -->",
+    ]
+    return "\n".join(lines) + "\n\n"
 
 
 def _npz(path: Path, arrays: Mapping[str, np.ndarray]) -> Path:
@@ -106,6 +119,9 @@ def _program(contents: Contents) -> str:
     return "\n".join(
         [
             f'"""{docstring(clean(contents.title))}',
+            "",
+            "What to do with it: run it where the twin is installed (python repro.py); twinnet is not needed.",
+            "To report the fault, post the text of ISSUE.md and attach the other files of this folder.",
             "",
             docstring(about),
             "",

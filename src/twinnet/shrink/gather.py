@@ -15,7 +15,7 @@ from twinnet.errors import EngineError, TwinnetError
 from twinnet.job import Job
 from twinnet.judge.aggregate import VISIBLE
 from twinnet.judge.born import BornTest
-from twinnet.judge.declared import SegmentRun
+from twinnet.judge.expectation import SegmentRun, expect
 from twinnet.judge.sizes import as_real
 from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.onnx.cut import between, build
@@ -165,7 +165,7 @@ class Gatherer:
             return None
         own = self._trace.get(pair.site.tensor)
         layers, values, _ = found
-        expected = test.declared.expect(SegmentRun(pair, layers, values, self._twin_trace, own, base.unit))
+        expected = expect(test.declared, SegmentRun(pair, layers, values, self._twin_trace, own, base.unit))
         return (
             None
             if expected is None

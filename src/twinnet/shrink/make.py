@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.errors import UsageError
+from twinnet.extras import optional_packages
 from twinnet.report.figures import clean
 from twinnet.report.quoting import screen
 from twinnet.result import Fact, Result, ResultSet, StagedResult
@@ -76,6 +78,8 @@ class Repro:
         else:
             lines.append(f"repair   with {self.repair} it is NOT gone ({last}): it has another cause as well")
         lines.append(f"files    {self.folder}/repro.py, {self.folder}/ISSUE.md")
+        lines.append(f"run      python {shlex.quote(f'{self.folder}/repro.py')}   (needs no twinnet)")
+        lines.append("report   post the text of ISSUE.md, and attach the other files of the folder")
         return screen("\n".join(lines))
 
     def to_json(self) -> str:
@@ -83,6 +87,7 @@ class Repro:
         return json.dumps({**asdict(self), "folder": str(self.folder)}, indent=1)
 
 
+@optional_packages()
 def repro(
     run: Any,
     out: str | Path | None = None,
@@ -184,6 +189,12 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, Fact]]:
         raise UsageError("this run passed: there is nothing to reproduce", hint=hint)
     kept = result.seeds or (load_seeds(folder) if folder is not None else ())
     seeds = tuple(s for s in kept if s.place.tensor not in result.known)
+    causes = {f.site.tensor: f.cause.fact for f in result.findings if f.cause is not None}
+    if not seeds and causes and {cause.code for cause in causes.values()} == {"quantisation.coarse"}:
+        raise UsageError(
+            "there is nothing to run: the twin computes what its file says, in steps that are far too large",
+            hint="mend the scales that the findings name, or calibrate again",
+        )
     if not seeds:
         why = (
             f"the ERROR came from {result.stage or 'elsewhere'}, before an engine had an ONNX network to refuse"
@@ -191,5 +202,4 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, Fact]]:
             else "the tensors of its findings were not kept (--keep none, a stated tolerance, or a very large part)"
         )
         raise UsageError(f"nothing in this run can be made into a repro: {why}", hint="run the check again")
-    causes = {f.site.tensor: f.cause.fact for f in result.findings if f.cause is not None}
     return seeds, folder, causes

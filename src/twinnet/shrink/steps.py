@@ -12,7 +12,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from twinnet.judge.declared import Declared, Expectation, Kept, SegmentRun
+from twinnet.judge.declared import Declared
+from twinnet.judge.expectation import Expectation, Kept, SegmentRun, expect, keep_segment
 from twinnet.judge.sizes import Sizes
 from twinnet.judge.verdicts import Born
 from twinnet.network.arrays import to_numpy, to_tensor
@@ -72,12 +73,12 @@ class Steps:
 
     def expected(self, output: str, limit: float) -> tuple[np.ndarray, np.ndarray] | None:
         """The expected value of an output and what is allowed; None if nothing is quantised on the way to it."""
-        found = self.declared.expect(self._run(output))
+        found = expect(self.declared, self._run(output))
         return None if found is None else allowed_by(found, limit)
 
     def judged(self, output: str, observed: np.ndarray, limit: float) -> Born | None:
         """The judgement of an output by its steps; None if nothing is quantised on the way to it."""
-        found = self.declared.expect(self._run(output))
+        found = expect(self.declared, self._run(output))
         if found is None:
             return None
         value, allowed = allowed_by(found, limit)
@@ -88,7 +89,7 @@ class Steps:
 
     def kept(self, output: str) -> Kept | None:
         """The weights and steps of the part that leads to an output."""
-        return self.declared.kept(self._run(output))
+        return keep_segment(self.declared, self._run(output))
 
 
 # -- repairs -----------------------------------------------------------------------------------------------------------

@@ -7,18 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from twinnet.checking.options import Keep, Level, Limits, Options
+from twinnet.checking.options import Options, StagesKeywords, options_of, spelt
 from twinnet.engines import Spec, engine_for_format, find_engine, parse_specs
 from twinnet.errors import EngineError, UsageError
-from twinnet.progress import Report, silent
+from twinnet.extras import optional_packages
 from twinnet.result import Result, ResultSet, SideInfo, Stage, StagedResult, Step
 from twinnet.scratch import scratch_folder
 from twinnet.trust import trusting
 
 if TYPE_CHECKING:
-    from twinnet.judge.tolerance import Tolerance, Tolerances
     from twinnet.network import Network
     from twinnet.stages.forms import Forge, Form
 
@@ -45,6 +44,7 @@ def read_stage_files(given: Iterable[str]) -> dict[str, str]:
     return found
 
 
+@spelt(StagesKeywords)
 def stages(
     network: Any,
     inputs: Any = None,
@@ -52,20 +52,9 @@ def stages(
     *,
     files: Mapping[str, str] | None = None,
     out: str | Path | None = None,
-    reference: str | None = None,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    preprocess: Any = None,
-    samples: int | None = None,
-    seed: int = 0,
-    level: Level = "intermediates",
-    tolerance: Tolerance | Tolerances | str | Path | None = None,
-    metric: Any = None,
-    keep: Keep = "worst",
-    limits: Limits | None = None,
-    debug_ir: str | Path | None = None,
     trust: bool = False,
     argv: Sequence[str] = (),
-    progress: Report = silent,
+    **keywords: Unpack[StagesKeywords],
 ) -> StagedResult:
     """Follow a network through its stages and find the one where a difference enters.
 
@@ -80,21 +69,7 @@ def stages(
     >>> found.verdict, [s.name for s in found.stages if s.state != "skipped"]
     ('PASS', ['eager', 'engine'])
     """
-    options = Options(
-        reference=reference,
-        shapes=shapes,
-        preprocess=preprocess,
-        samples=samples,
-        seed=seed,
-        level=level,
-        tolerance=tolerance,
-        metric=metric,
-        keep=keep,
-        limits=limits or Limits(),
-        debug_ir=debug_ir,
-        progress=progress,
-    )
-    with trusting(trust):
+    with trusting(trust), options_of(StagesKeywords, keywords) as options:
         return stages_with(options, Route(network, inputs, twin, files or {}), out=out, argv=argv)
 
 
@@ -108,6 +83,7 @@ class Route:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
+@optional_packages()
 def stages_with(
     options: Options, route: Route, *, out: str | Path | None = None, argv: Sequence[str] = ()
 ) -> StagedResult:
@@ -360,6 +336,7 @@ class _Walk:
             inputs=self._feed.info,
             error=error.what if error.hint is None else f"{error.what}\n  {error.hint}",
             stage=error.stage,
+            accident=error.accident,
             log=error.log,
             command=shlex.join(self._argv),
             folder=folder,

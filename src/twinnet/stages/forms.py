@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,7 @@ __all__ = ["NAMES", "Forge", "Form", "holds", "names_between", "names_for"]
 
 NAMES = ("eager", "exported", "decomposed", "onnx", "optimised", "quantised", "engine")
 """The stages in order."""
+_MAKING = ".making"
 
 
 def names_for(engine: Engine | None) -> tuple[str, ...]:
@@ -180,9 +182,9 @@ class Forge:
 
         trunk = self._program
         path = self.folder / "decomposed.pt2"
-        with torch.no_grad(), foreign("make the stage decomposed", "torch"):
+        with torch.no_grad(), self._whole(path) as new, foreign("make the stage decomposed", "torch"):
             program = trunk.run_decompositions()
-            torch.export.save(program, path)
+            torch.export.save(program, new)
         with trusting():  # it was written here a moment ago
             network = ExportedNetwork.load(path, name=self.network.name)
         # Reading the file may renumber its nodes, but keeps their order.
@@ -228,7 +230,8 @@ class Forge:
         if ours.path.with_name(f"{ours.path.name}.data").exists():
             path = ours.path  # weights beside the file: too large to copy
         else:
-            shutil.copyfile(ours.path, path)
+            with self._whole(path) as new:
+                shutil.copyfile(ours.path, new)
         names = {a: b for a, b in ours.inputs.items() if a in self.sample}
         return self._file("onnx", "converted to ONNX, run without optimisation", path, names, origin)
 
@@ -240,7 +243,8 @@ class Forge:
             return self._file("optimised", "the given optimised file", path, keeps_names=made_by_ort)
         source = before["onnx"]
         path = self.folder / "optimised.onnx"
-        what = find_engine(self.twin.engine).save_optimised(source.file, self.twin.options, path, self.job)
+        with self._whole(path) as new:
+            what = find_engine(self.twin.engine).save_optimised(source.file, self.twin.options, new, self.job)
         return self._file(
             "optimised",
             what,
@@ -261,8 +265,22 @@ class Forge:
             return replace(made, source=self.network)
         options = {k: v for k, v in self.twin.options.items() if k in engine.making}
         path = self.folder / f"{stage}{engine.suffixes[0]}"
-        what = engine.save_stage(self.network, options if stage == "quantised" else {}, path, self.job)
+        with self._whole(path) as new:
+            what = engine.save_stage(self.network, options if stage == "quantised" else {}, new, self.job)
         return replace(self._file(stage, what, path, form=engine.formats[0]), source=self.network)
+
+    @contextmanager
+    def _whole(self, path: Path) -> Iterator[Path]:
+        """Where to write a file of a stage; when it is whole it moves to its name, and so do weights beside it."""
+        making = self.folder / _MAKING
+        shutil.rmtree(making, ignore_errors=True)  # of a run that was killed
+        try:
+            making.mkdir(parents=True)
+            yield making / path.name
+            for file in sorted(making.iterdir(), key=lambda p: p.name == path.name):
+                file.replace(self.folder / file.name)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
 
     def _file(
         self,

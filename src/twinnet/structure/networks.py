@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twinnet.errors import EngineError, UsageError
+from twinnet.extras import optional_packages
 from twinnet.layers.graph import Graph
 from twinnet.result import fact
 from twinnet.signature import dims
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["diff", "graph_of"]
 
 
+@optional_packages()
 def diff(
     a: Any, b: Any, *, shapes: Mapping[str, tuple[int, ...]] | None = None, trust: bool = False
 ) -> StructureDiff:
@@ -63,11 +65,12 @@ def diff(
 def graph_of(loaded: Network) -> Graph:
     """The layers of a network; a UsageError for a module of unknown shapes, an EngineError if it has no export."""
     from twinnet.inputs import load_inputs
-    from twinnet.onnx.network import OnnxNetwork
 
-    if isinstance(loaded, OnnxNetwork):
+    if loaded.format == "ONNX":
+        from twinnet.onnx.network import OnnxNetwork
         from twinnet.onnx.read import read_onnx
 
+        assert isinstance(loaded, OnnxNetwork)
         return read_onnx(loaded.model, weights=loaded.weights())
     if loaded.format == "TFLite":
         from twinnet.pairing.quantised import folded

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.errors import EngineError, MissingExtra, UsageError, machine_error
 from twinnet.suite.config import read_config
 
 __all__ = ["run_suite"]
@@ -35,6 +35,13 @@ def run_suite(words: Sequence[str], *, quiet: bool = False) -> int:
             f"there is no folder {config.models[0] if config.models else 'models'}",
             hint="name one with --models, or as models = [...] under [tool.twinnet] in pyproject.toml",
         )
+    asked = [word.partition("=")[2] for word in words if word.startswith("--twin-report=")]
+    report = Path(asked[-1]) if asked else config.root / config.report
+    if "--collect-only" not in words:
+        try:
+            report.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise machine_error(error, report, doing="write") from error
     seen = _Seen()
     command = [
         "--noconftest",
@@ -45,8 +52,8 @@ def run_suite(words: Sequence[str], *, quiet: bool = False) -> int:
         "--override-ini=addopts=",
         "--disable-warnings",
         "-q" if quiet else "-v",
-        "--twin-report=" + str(config.root / config.report),
-        *words,
+        *(word for word in words if not word.startswith("--twin-report=")),
+        f"--twin-report={report}",
         *map(str, folders),
     ]
     # Plugins of others are not needed, and some take seconds to load.

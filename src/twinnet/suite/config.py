@@ -10,10 +10,13 @@ from typing import Any
 
 from twinnet.errors import UsageError
 from twinnet.files import checked, read_toml
+from twinnet.time_limit import TimeLimits
 
 __all__ = ["Config", "EngineSet", "ModelSettings", "read_config"]
 
 REPORT = "runs/suite"
+_Seconds = float | dict[str, float] | None
+"""A time limit as it is written: seconds for each step, or seconds by step."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,8 @@ class EngineSet:
     """An engine with one set of options, for the models whose name fits.
 
     `name` is the name of the option set in the names of cases, `chip` and `hw_type` what fills `{chip}` and `{hw_type}`
-    in the spec. With `layers` false only full models run. `time_limit` is for this engine only.
+    in the spec. With `layers` false only full models run. `time_limit` is for this engine only: seconds for each step,
+    or by step.
     """
 
     spec: str
@@ -30,7 +34,7 @@ class EngineSet:
     layers: bool = True
     chip: str = ""
     hw_type: str = ""
-    time_limit: float | None = None
+    time_limit: _Seconds = None
 
     @property
     def engine(self) -> str:
@@ -79,7 +83,7 @@ class _Engine:
     name: str = ""
     models: str = "*"
     layers: bool = True
-    time_limit: float | None = None
+    time_limit: _Seconds = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class _Table:
     tolerance: str | None = None
     seed: int = 0
     threads: int | None = None
-    time_limit: float | None = None
+    time_limit: _Seconds = None
     max_layers: int | None = None
     trust: bool = False
     store: str | None = None
@@ -115,12 +119,13 @@ class Config:
     tolerance: str | None = None
     seed: int = 0
     threads: int | None = None
-    time_limit: float | None = None
+    time_limit: _Seconds = None
     max_layers: int | None = None
     trust: bool = False
     random: bool = False
     debug_ir: Path | None = None
     runtime_profile: Path | None = None
+    compile_profile: Path | None = None
     place: str | None = None
     store: str | None = None
     rebuild: bool = False
@@ -130,10 +135,10 @@ class Config:
         """The board on which twins run, if they do."""
         return self.place if self.place is not None and self.place.startswith("ssh://") else None
 
-    def limit_of(self, spec: str) -> float | None:
-        """Seconds for each step of an engine: its own limit, else that of the suite."""
+    def limits_of(self, spec: str = "") -> TimeLimits:
+        """The time limits of an engine: its own, and those of the suite where it has none."""
         own = next((e.time_limit for e in self.engines if e.spec == spec), None)
-        return self.time_limit if own is None else own
+        return TimeLimits.of(own).over(TimeLimits.of(self.time_limit))
 
     def of_model(self, name: str) -> ModelSettings:
         """What is stated about a model; of several patterns that fit, later ones win."""
@@ -151,7 +156,8 @@ def read_config(
     data: Any = {}
     path = root / "pyproject.toml"
     if path.exists():
-        data = read_toml(path, "project file").get("tool", {}).get("twinnet", {})
+        tools = read_toml(path, "project file").get("tool", {})
+        data = tools.get("twinnet", {}) if isinstance(tools, dict) else {}
     if not isinstance(data, dict):
         raise UsageError(f"{path}: tool.twinnet is not a table")
     known = set(_Table.__dataclass_fields__)
@@ -160,7 +166,13 @@ def read_config(
             allowed = ", ".join(sorted(k.replace("_", "-") for k in known))
             raise UsageError(f"{path}: [tool.twinnet] has no setting {key!r}", hint=f"settings: {allowed}")
     table = checked(_Table, _with_underscores(data), f"{path}, [tool.twinnet]")
+    for name, least in (("seed", 0), ("threads", 1), ("max_layers", 0)):
+        value = getattr(table, name)
+        if value is not None and value < least:
+            raise UsageError(f"{path}: {name.replace('_', '-')} = {value} is less than {least}")
     stated = [_Engine(e) if isinstance(e, str) else e for e in table.engines]
+    for limit in (table.time_limit, *(engine.time_limit for engine in stated)):
+        TimeLimits.of(limit)
     chosen = _chosen(stated, engines)
     chip_names = [c.strip() for c in chips.split(",") if c.strip()] or table.chips
     sets = tuple(s for e in chosen for s in _with_chips(e, chip_names, hw_type or table.hw_type))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from twinnet.progress import TRACES, quiet
 from twinnet.suite.outcome import Case
 
 if TYPE_CHECKING:
@@ -44,9 +45,8 @@ def twin_opened(request: pytest.FixtureRequest, twin_case: Case) -> Iterator[Ope
     from twinnet.suite.subject import subject_of
 
     suite: Any = request.config.pluginmanager.get_plugin("twinnet-suite")
-    with OpenedCase(
-        twin_case, subject_of(request.node.callspec.params["twin_case"][0], suite.config)
-    ) as opened:
+    model = request.node.callspec.params["twin_case"][0]
+    with OpenedCase(twin_case, subject_of(model, suite.config)) as opened:
         yield opened
 
 
@@ -65,28 +65,33 @@ def twin_hw_type(twin_case: Case) -> str:
 @pytest.fixture
 def twin_network(twin_opened: OpenedCase) -> Any:
     """The network: the model, or the layer cut out of it."""
-    return twin_opened.network
+    with quiet(TRACES):
+        return twin_opened.network
 
 
 @pytest.fixture
 def twin_inputs(twin_opened: OpenedCase) -> dict[str, np.ndarray]:
     """The first sample, by the name of the input; for a layer what it read in the reference."""
-    return twin_opened.inputs
+    with quiet(TRACES):
+        return twin_opened.inputs
 
 
 @pytest.fixture
 def twin_reference_results(twin_opened: OpenedCase) -> dict[str, np.ndarray]:
     """The outputs of the network itself, by name."""
-    return twin_opened.reference_results
+    with quiet(TRACES):
+        return twin_opened.reference_results
 
 
 @pytest.fixture
 def twin_artefact(twin_opened: OpenedCase) -> tuple[Path, ...]:
     """Folders of the cache with what was converted or compiled for the twin, in order; none if nothing had to be."""
-    return twin_opened.artefacts
+    with quiet(TRACES):
+        return twin_opened.artefacts
 
 
 @pytest.fixture
 def twin_results(twin_opened: OpenedCase) -> dict[str, np.ndarray]:
     """The outputs of the twin, by name."""
-    return twin_opened.results
+    with quiet(TRACES):
+        return twin_opened.results

@@ -14,7 +14,8 @@ from twinnet.suite.outcome import Case
 if TYPE_CHECKING:
     import numpy as np
 
-    from twinnet.engines.base import LayerTime, Session
+    from twinnet.engines.base import Session
+    from twinnet.engines.timing import Timed
     from twinnet.suite.subject import Subject
 
 __all__ = ["OpenedCase"]
@@ -72,8 +73,8 @@ class OpenedCase:
         from twinnet.job import Job
 
         config = self._subject.config
-        limit = config.limit_of(self.case.spec)
-        job = Job(self.inputs, (self.inputs,), threads=config.threads, time_limit=limit)
+        limits = config.limits_of(self.case.spec)
+        job = Job(self.inputs, (self.inputs,), threads=config.threads, time_limit=limits)
         session = spec.open(self.network, job)
         self._sessions.append(session)
         return session
@@ -89,6 +90,6 @@ class OpenedCase:
         """The outputs of the twin."""
         return self._twin.run(self.inputs)
 
-    def times(self, repeats: int = 10) -> tuple[LayerTime, ...]:
-        """The time of each step of the twin, if its engine measures it."""
+    def times(self, repeats: int = 10) -> Timed:
+        """The times of the steps of the twin, if its engine measures them."""
         return self._twin.profile(self.inputs, repeats)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from twinnet.errors import Accident
+
 __all__ = ["Case", "Outcome", "Verdict"]
 
 Verdict = Literal["PASS", "FAIL", "ERROR", "SKIP"]
@@ -46,11 +48,12 @@ class Case:
 class Outcome:
     """What became of a case.
 
-    `step` and `message` say what could not go on (ERROR) or what differs (FAIL). `folder` is the run folder. `covers`
-    are identical layers that this one stands for, `same_as` is the layer that stands for this one (SKIP). `built` says
-    how many artefacts were exported, compiled or captured for it; a `reused` outcome is that of an earlier run with
-    nothing changed. `expected` is "yes" for a known failure, "no" for a failure or a pass that was not expected, and
-    empty for anything else; `wanted`, `reason` and `link` are from the file of expected failures.
+    `step` and `message` say what could not go on (ERROR) or what differs (FAIL), `accident` why it need not come
+    again. `folder` is the run folder. `covers` are identical layers that this one stands for, `same_as` is the
+    layer that stands for this one (SKIP). `built` says how many artefacts were exported, compiled or captured for
+    it; a `reused` outcome is that of an earlier run with nothing changed. `expected` is "yes" for a known failure,
+    "no" for a failure or a pass that was not expected, and empty for anything else; `wanted`, `reason` and `link`
+    are from the file of expected failures.
     """
 
     case: Case
@@ -70,6 +73,7 @@ class Outcome:
     reason: str = ""
     link: str = ""
     figures: dict[str, float] = field(default_factory=dict)
+    accident: Accident = ""
 
     @property
     def name(self) -> str:

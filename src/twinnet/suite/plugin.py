@@ -1,6 +1,7 @@
 """The pytest plugin. It is loaded by every pytest, so it imports nothing until a project has a suite.
 
-A project has one if its pyproject.toml has `[tool.twinnet]`, or if an option `--twin-*` is given.
+A project has one if its pyproject.toml has `[tool.twinnet]`, or if an option `--twin-*` is given. Its folder is the
+nearest one with such a file, from the current folder up to pytest's rootdir.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pytest
 
 __all__: list[str] = []
@@ -26,7 +29,13 @@ _FLAGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     ("--twin-tolerance", {"metavar": "FILE.toml", "help": "Rules to use instead of the noise floor."}),
     ("--twin-expected", {"metavar": "FILE", "help": "File of expected failures."}),
-    ("--twin-time-limit", {"metavar": "SECONDS", "type": float, "help": "Stop each step after this time."}),
+    (
+        "--twin-time-limit",
+        {
+            "metavar": "SECONDS|STEP=SECONDS,...",
+            "help": "Stop steps of an engine after this time: all, or export, import, compile, load, run, compare.",
+        },
+    ),
     ("--twin-report", {"metavar": "DIR", "help": "Report folder (default: runs/suite)."}),
     ("--twin-bundle", {"metavar": "FILE.zip", "help": "Also write the report's data as one file."}),
 )
@@ -38,7 +47,11 @@ _MORE: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     (
         "--runtime-profile",
-        {"metavar": "DIR", "help": "Where the times of layers go, a CSV file for each case."},
+        {"metavar": "DIR", "help": "Where the times of layers go, a folder for each case."},
+    ),
+    (
+        "--compile-profile",
+        {"metavar": "DIR", "help": "Where the times of building go, a folder for each case."},
     ),
     ("--recompute-cache", {"action": "store_true", "help": "Make all artefacts and results again."}),
 )
@@ -52,15 +65,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     asked = any(config.getoption(_dest(name)) is not None for name, _ in _FLAGS)
-    if not asked:
-        try:
-            asked = b"[tool.twinnet" in (config.rootpath / "pyproject.toml").read_bytes()
-        except OSError:
-            return
-    if asked:
+    root = _root(config)
+    if asked or root is not None:
         from twinnet.suite.pytest_suite import activate
 
-        activate(config)
+        activate(config, root or config.rootpath)
+
+
+def _root(config: pytest.Config) -> Path | None:
+    """The folder of the suite. In a repository of several projects pytest's rootdir may be further up."""
+    here, top = config.invocation_params.dir, config.rootpath
+    for folder in (here, *here.parents) if here.is_relative_to(top) else (top,):
+        try:
+            if b"[tool.twinnet" in (folder / "pyproject.toml").read_bytes():
+                return folder
+        except OSError:
+            pass
+        if folder == top:
+            break
+    return None
 
 
 def _dest(name: str) -> str:

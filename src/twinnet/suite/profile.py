@@ -1,38 +1,67 @@
-"""How long the steps of a twin take, from engines that measure it, as one CSV file for a case."""
+"""The times of a case: of the steps of its twin, and of building it."""
 
 from __future__ import annotations
 
-import csv
-import io
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twinnet.engines import find_engine, parse_spec
-from twinnet.errors import EngineError, UsageError
+from twinnet.errors import TwinnetError
 from twinnet.files import atomic_write
-from twinnet.suite.opened import OpenedCase
 from twinnet.suite.outcome import Case
 
 if TYPE_CHECKING:
+    from twinnet.checking.options import Options
     from twinnet.suite.subject import Subject
 
-__all__ = ["write_times"]
+__all__ = ["write_building", "write_times"]
+
+_REPEATS, _ROUNDS = 10, 1
 
 
-def write_times(case: Case, subject: Subject, path: Path) -> bool:
-    """Measure a case and write the file; False if its engine measures nothing. The verdict does not depend on it."""
+def write_times(case: Case, subject: Subject, folder: Path, run: Path | None = None) -> bool:
+    """Measure a case and write its profile as FOLDER/CASE/, and into its run; False if its engine measures nothing.
+
+    The verdict does not depend on it: what goes wrong is written down instead.
+    """
     if not find_engine(parse_spec(case.spec).engine).abilities.profile:
         return False
-    text = io.StringIO(newline="")
-    rows = csv.writer(text)
-    rows.writerow(["step", "op", "seconds", "tensors", "kernel"])
+    from twinnet.profile.model import FOLDER
+    from twinnet.profiling import Plan, profile_with
+    from twinnet.report.profiles import write_profile
+
     try:
-        with OpenedCase(case, subject) as opened:
-            for step in opened.times():
-                rows.writerow(
-                    [step.name, step.op, f"{step.seconds:.9f}", " ".join(step.tensors), step.kernel]
-                )
-    except (EngineError, UsageError) as error:
-        rows.writerow(["not measured", "", "", "", str(error)])
-    atomic_write(path, text.getvalue().encode("utf-8", "replace"))
+        options, network, inputs = _asked(case, subject)
+        (measured,) = profile_with(options, network, inputs, case.spec, Plan(_REPEATS, _ROUNDS))
+    except TwinnetError as error:
+        _leave(folder / case.name, error)
+        return True
+    for place in (folder / case.name, run / FOLDER if run is not None and run.is_dir() else None):
+        if place is not None:
+            write_profile(measured, place)
     return True
+
+
+def write_building(case: Case, subject: Subject, folder: Path) -> None:
+    """Build the twin of a case from scratch and write what each step took as FOLDER/CASE/compile.csv and .json."""
+    from twinnet.profiling import compile_profile_with
+    from twinnet.report.profiles import write_compile_profile
+
+    try:
+        options, network, inputs = _asked(case, subject)
+        write_compile_profile(compile_profile_with(options, network, inputs, case.spec), folder / case.name)
+    except TwinnetError as error:
+        _leave(folder / case.name, error)
+
+
+def _asked(case: Case, subject: Subject) -> tuple[Options, Any, Any]:
+    """Options, network and the first sample of a case."""
+    if not case.layer:
+        return replace(subject.options(), samples=1), subject.network, subject.inputs()
+    cut = subject.cut(case.layer)
+    return replace(subject.options(), samples=None, preprocess=None), cut.network, [cut.sample]
+
+
+def _leave(folder: Path, error: TwinnetError) -> None:
+    atomic_write(folder / "error.txt", f"not measured: {error}\n".encode("utf-8", "replace"))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from twinnet.errors import TwinnetError
+from twinnet.progress import TRACES, quiet
 from twinnet.suite import fixtures
 from twinnet.suite.cluster import Cluster, is_cluster
 from twinnet.suite.config import Config, read_config
@@ -20,16 +21,17 @@ from twinnet.suite.expected import Expectation, compared, read_expected
 from twinnet.suite.models import Model, find_models, is_model, model_at
 from twinnet.suite.outcome import Case, Outcome
 from twinnet.suite.session import Session
+from twinnet.suite.uploading import uploading
 
 __all__ = ["SuitePlugin", "activate"]
 
 _KEY: pytest.StashKey[SuitePlugin] = pytest.StashKey()
 
 
-def activate(config: pytest.Config) -> None:
-    """Make a suite of a pytest run."""
+def activate(config: pytest.Config, root: Path) -> None:
+    """Make a suite of a pytest run, with the settings of a project folder."""
     try:
-        suite = SuitePlugin(config)
+        suite = SuitePlugin(config, root)
     except TwinnetError as error:
         raise pytest.UsageError(str(error)) from None
     config.stash[_KEY] = suite
@@ -40,15 +42,16 @@ def activate(config: pytest.Config) -> None:
 class SuitePlugin:
     """The hooks of a run with a suite."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, root: Path) -> None:
         self.pytest_config = config
-        self.config = _settings(config)
+        self.config = _settings(config, root)
         self.expected: tuple[Expectation, ...] = read_expected(self.config.expected)
         self.models = {model.path: model for model in find_models(self.config.models)}
         self._chosen: dict[Case, set[str]] = {}
         self.cluster: Cluster | None = None
         self.is_worker = hasattr(config, "workerinput")
         self.session = Session(self.config.report, ("pytest", *config.invocation_params.args))
+        self.uploading = None if self.is_worker else uploading(self.session)
         if config.getoption("recompute_cache") and not self.is_worker:
             from twinnet.cache import rebuild_from_now
 
@@ -83,7 +86,8 @@ class SuitePlugin:
         from twinnet.suite.cases import cases_of
 
         try:
-            return [(model, case) for case in cases_of(model, self.config)]
+            with quiet(TRACES):
+                return [(model, case) for case in cases_of(model, self.config)]
         except TwinnetError as error:
             return [(model, error)]
 
@@ -116,7 +120,8 @@ class SuitePlugin:
         chosen = self._chosen.get(replace(case, layer=""), set())
         if self.cluster is not None and self.cluster.has(case):
             return compared(self.cluster.outcome(case, self.folder(case)), self.expected)
-        outcome = run_case(case, subject_of(model, self.config), self.folder(case), chosen)
+        with quiet(TRACES):
+            outcome = run_case(case, subject_of(model, self.config), self.folder(case), chosen)
         return compared(outcome, self.expected)
 
     def folder(self, case: Case) -> Path:
@@ -145,6 +150,16 @@ class SuitePlugin:
         if told is not None and not self.is_worker:
             self.session.finished(Outcome.from_json(told))
 
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """Print the page of the case that has just finished, under its line."""
+        if self.uploading is None or not self.uploading.links:
+            return
+        links, self.uploading.links = self.uploading.links, {}
+        reporter = self.pytest_config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            for link in links.values():
+                reporter.write_line(f"  {link}")
+
     # -- ending --------------------------------------------------------------------------------------------------------
 
     def pytest_sessionfinish(self) -> None:
@@ -163,6 +178,8 @@ class SuitePlugin:
         for line in summary_lines(list(self.session.outcomes.values())):
             terminalreporter.write_line(line)
         terminalreporter.write_line(f"report   {self.config.report / 'index.html'}")
+        for line in self.uploading.end() if self.uploading is not None else ():
+            terminalreporter.write_line(line)
 
 
 class ModelFile(pytest.File):
@@ -261,14 +278,14 @@ def _told(outcome: Outcome) -> str:
     return screen(answer_words(outcome))
 
 
-def _settings(config: pytest.Config) -> Config:
+def _settings(config: pytest.Config, root: Path) -> Config:
     """The settings of the project, changed by the options of the command line."""
 
     def given(name: str) -> Any:
         return config.getoption(name)
 
     made = read_config(
-        config.rootpath,
+        root,
         engines=given("twin_engines") or "",
         chips=given("twin_chips") or "",
         hw_type=given("twin_hw_type") or "",
@@ -284,17 +301,28 @@ def _settings(config: pytest.Config) -> Config:
     address = given("twin_addr")
     if address is not None:
         changes["place"] = _place(address)
-    for name, option in (("tolerance", "twin_tolerance"), ("time_limit", "twin_time_limit")):
-        if given(option) is not None:
-            changes[name] = given(option)
+    if given("twin_tolerance") is not None:
+        changes["tolerance"] = given("twin_tolerance")
+    if given("twin_time_limit") is not None:
+        changes |= _limited(made, given("twin_time_limit"))
     for name, option in (
         ("expected", "twin_expected"),
         ("debug_ir", "debug_ir"),
         ("runtime_profile", "runtime_profile"),
+        ("compile_profile", "compile_profile"),
     ):
         if given(option) is not None:
             changes[name] = Path(given(option))
     return replace(made, **changes)
+
+
+def _limited(config: Config, text: str) -> dict[str, Any]:
+    """The time limits of the command line over those of the project and of its engines."""
+    from twinnet.time_limit import TimeLimits
+
+    stated = TimeLimits.of(text)
+    engines = (replace(e, time_limit=stated.over(TimeLimits.of(e.time_limit)).stated) for e in config.engines)
+    return {"engines": tuple(engines), "time_limit": stated.over(config.limits_of()).stated}
 
 
 def _place(text: str) -> str | None:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from twinnet.cache import cached_folder, content_key, find_folder, watch_cache
 from twinnet.errors import EngineError, TwinnetError, machine_error
 from twinnet.files import atomic_write, read_json
+from twinnet.steps import step_of
 from twinnet.suite.models import file_hash
 from twinnet.suite.outcome import Case, Outcome
-from twinnet.suite.profile import write_times
+from twinnet.suite.profile import write_building, write_times
 from twinnet.suite.stamps import engine_stamp, here_stamp, inputs_stamp
-from twinnet.suite.steps import step_of
 from twinnet.trust import trusting
 
 if TYPE_CHECKING:
@@ -55,10 +55,15 @@ def run_case(case: Case, subject: Subject, folder: Path, chosen: Collection[str]
     if outcome.verdict == "ERROR" and not outcome.folder:
         _leave_message(outcome, folder)
         outcome = replace(outcome, folder=str(folder))
-    if subject.config.runtime_profile is not None and outcome.verdict in ("PASS", "FAIL"):
-        write_times(case, subject, subject.config.runtime_profile / f"{case.name}.csv")
     if keep_as:
         cached_folder(keep_as, lambda made: _keep(made, outcome, folder))
+    # After keeping it: times are those of this session only.
+    if outcome.verdict in ("PASS", "FAIL"):
+        with trusting(subject.config.trust):
+            if subject.config.runtime_profile is not None:
+                write_times(case, subject, subject.config.runtime_profile, folder)
+            if subject.config.compile_profile is not None:
+                write_building(case, subject, subject.config.compile_profile)
     return replace(outcome, seconds=time.perf_counter() - start, built=len(use.built))
 
 
@@ -85,7 +90,7 @@ def _run(case: Case, subject: Subject, folder: Path, chosen: Collection[str]) ->
         return replace(outcome, case=case, folder=str(folder), covers=covers, reused=True), ""
     result = _checked(case, subject, folder, alike)
     outcome = replace(_outcome(case, result), folder=str(folder), covers=covers)
-    return outcome, key if _lasting(outcome, result) and not afresh else ""
+    return outcome, key if _lasting(outcome) and not afresh else ""
 
 
 # -- the check -------------------------------------------------------------------------------------------------------
@@ -109,7 +114,7 @@ def _checked(case: Case, subject: Subject, folder: Path, alike: tuple[str, ...])
         if case.random:
             inputs = [_random(cut.sample, subject.config.seed)]
         options = replace(subject.options(), samples=None, preprocess=None)
-    limits = replace(options.limits, time_limit=subject.config.limit_of(case.spec))
+    limits = replace(options.limits, time_limit=subject.config.limits_of(case.spec))
     options = replace(options, limits=limits)
     result = check_with(options, network, inputs, case.spec, out=folder, argv=argv)
     assert isinstance(result, Result)
@@ -160,6 +165,7 @@ def _outcome(case: Case, result: Result) -> Outcome:
         result.verdict,
         step=step_of(result.stage) if result.verdict == "ERROR" else "",
         stage=result.stage,
+        accident=result.accident,
         message=message,
         evidence=result.evidence,
         figures=figures,
@@ -171,8 +177,8 @@ def _finite(value: float) -> float:
 
 
 def _stopped(case: Case, error: TwinnetError) -> Outcome:
-    stage = error.stage if isinstance(error, EngineError) else "import"
-    return Outcome(case, "ERROR", step=step_of(stage), stage=stage, message=str(error))
+    stage, accident = (error.stage, error.accident) if isinstance(error, EngineError) else ("import", "")
+    return Outcome(case, "ERROR", step_of(stage), stage, str(error), accident=accident)
 
 
 def _leave_message(outcome: Outcome, folder: Path) -> None:
@@ -201,12 +207,11 @@ def _key(case: Case, subject: Subject, alike: tuple[str, ...]) -> str:
     return content_key("suite-case", *words)
 
 
-def _lasting(outcome: Outcome, result: Result) -> bool:
+def _lasting(outcome: Outcome) -> bool:
     """Whether an outcome would be the same again."""
     if outcome.verdict != "ERROR":
         return True
-    accident = "time limit" in result.error or "died of" in result.error or outcome.stage == "memory"
-    return outcome.step in _KEPT_STEPS and not accident
+    return outcome.step in _KEPT_STEPS and not outcome.accident
 
 
 def _keep(made: Path, outcome: Outcome, folder: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from twinnet.files import atomic_write
+from twinnet.origin import new_session_id, origin
 from twinnet.report.bundle import SCHEMA, write_bundle
 from twinnet.suite.outcome import Outcome
 
@@ -33,6 +34,7 @@ class Session:
         self.command = command
         self.outcomes: dict[str, Outcome] = {}
         self.listeners = [*listeners]
+        self.id = new_session_id()
         self._started = time.time()
 
     def finished(self, outcome: Outcome) -> None:
@@ -65,20 +67,24 @@ class Session:
 
     def to_json(self) -> dict[str, Any]:
         """The content of session.json."""
-        from twinnet.environment import environment
-
         results = []
         for outcome in self.outcomes.values():
             run = f"runs/{outcome.name}" if outcome.folder else ""
             results.append({**outcome.to_json(), "run": run})
+        return {**self.head(), "finished": time.time(), "results": results}
+
+    def head(self) -> dict[str, Any]:
+        """session.json without results: what is known before the first case."""
+        from twinnet.environment import environment
+
         return {
             "schema": SCHEMA,
+            "id": self.id,
             "made_by": "suite",
+            **origin(),
             "started": self._started,
-            "finished": time.time(),
             "command": list(self.command),
             "environment": environment(),
-            "results": results,
         }
 
 

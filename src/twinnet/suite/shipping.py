@@ -14,6 +14,7 @@ from typing import Any
 
 from twinnet.cache import cached_folder, content_key
 from twinnet.errors import EngineError, UsageError, foreign
+from twinnet.files import BAD_ARCHIVE
 from twinnet.suite.config import Config
 from twinnet.suite.models import file_hash
 
@@ -138,15 +139,26 @@ def pack_run(folder: Path) -> bytes:
 def unpack_run(data: bytes, folder: Path) -> None:
     """The files of a run, each inside its folder, and not more than a machine can bear."""
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if sum(one.file_size for one in archive.infolist()) > _MOST:
-                raise EngineError("a run from the cluster is too large", stage="run")
-            for one in archive.infolist():
-                place = PurePosixPath(one.filename)
-                if place.is_absolute() or ".." in place.parts or one.is_dir():
-                    raise EngineError(f"a run from the cluster holds a file {one.filename!r}", stage="run")
-                target = folder / place
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(archive.read(one))
-    except zipfile.BadZipFile:
-        raise EngineError("a run from the cluster arrived damaged", stage="run") from None
+        archive = zipfile.ZipFile(io.BytesIO(data))
+    except BAD_ARCHIVE as error:
+        raise _damaged(error) from None
+    with archive:
+        members = archive.infolist()
+        if sum(one.file_size for one in members) > _MOST:
+            raise EngineError("a run from the cluster is too large", stage="run")
+        for one in members:
+            place = PurePosixPath(one.filename)
+            named = one.filename and one.filename.isprintable() and not one.is_dir()
+            if not named or place.is_absolute() or ".." in place.parts:
+                raise EngineError(f"a run from the cluster holds a file {one.filename!r}", stage="run")
+            try:
+                content = archive.read(one)
+            except BAD_ARCHIVE as error:
+                raise _damaged(error) from None
+            target = folder / place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+
+
+def _damaged(error: Exception) -> EngineError:
+    return EngineError(f"a run from the cluster arrived damaged: {str(error)[:200]}", stage="run")

@@ -20,7 +20,7 @@ from twinnet.trust import trusting
 
 if TYPE_CHECKING:
     from twinnet.checking.options import Options
-    from twinnet.suite.cutting import Cut, Cutter, Layer
+    from twinnet.cutting import Cut, Cutter, Layer
 
 __all__ = ["Captured", "Subject", "subject_of"]
 
@@ -114,7 +114,7 @@ class Subject:
             preprocess=None if self.settings.preprocess is None else self._placed(self.settings.preprocess),
             seed=self.config.seed,
             tolerance=self.config.tolerance if stated is None else str(self.config.root / stated),
-            limits=Limits(self.config.threads, None, self.config.time_limit),
+            limits=Limits(self.config.threads, None, self.config.limits_of()),
             debug_ir=self.config.debug_ir,
             on=self.config.board,
             **{"samples": self.settings.samples, **more},
@@ -182,14 +182,14 @@ class Subject:
 
     def layers(self) -> tuple[Layer, ...]:
         """The layers, from the listing."""
-        from twinnet.suite.cutting import Layer
+        from twinnet.cutting import Layer
 
         found = self.listing["layers"]
         return tuple(Layer(name, op, tuple(outputs)) for name, op, outputs in found)
 
     @cached_property
     def _cutter(self) -> Cutter:
-        from twinnet.suite.cutting import cutter_for
+        from twinnet.cutting import cutter_for
 
         return cutter_for(self.network, self.sample() if self.model.kind == "program" else {})
 

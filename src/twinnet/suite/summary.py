@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from twinnet.report.figures import clean
+from twinnet.report.sentences.registry import counted
 from twinnet.suite.groups import grouped
 from twinnet.suite.outcome import Outcome
 
@@ -71,12 +72,14 @@ def summary_lines(outcomes: Sequence[Outcome]) -> list[str]:
         lines += ["", "failures by message:"]
     for group in groups:
         first = group.outcomes[0]
-        lines.append(f"  {len(group.outcomes)} x {group.engine} {group.kind}: {clean(first.message)[:160]}")
+        what = " ".join(filter(None, (group.engine, group.kind)))
+        lines.append(f"  {len(group.outcomes)} x {what}: {clean(first.message)[:160]}")
         names = ", ".join(clean(o.name) for o in group.outcomes[:3])
         lines.append(f"      {names}{' ...' if len(group.outcomes) > 3 else ''}")
     reused = sum(o.reused for o in outcomes)
     built = sum(o.built for o in outcomes)
-    lines += ["", f"{len(outcomes)} cases, {reused} with nothing changed, {built} artefacts made"]
+    cases = counted(len(outcomes), "case")
+    lines += ["", f"{cases}, {reused} with nothing changed, {counted(built, 'artefact')} made"]
     return lines
 
 
@@ -86,21 +89,26 @@ def answer_words(outcome: Outcome) -> str:
 
     from twinnet.errors import UsageError
     from twinnet.report.json_file import load_result
+    from twinnet.report.next_steps import next_command
     from twinnet.report.terminal import render_text
+    from twinnet.result import Result
 
-    lines = []
+    lines, said = [], ""
     if outcome.wanted:
         lines += [f"expected {outcome.wanted}, but it is {outcome.kind}", ""]
     if outcome.verdict == "PASS":
         lines.append(f"{clean(outcome.name)} passes; remove its line with `twinnet suite accept`")
         return "\n".join(lines)
     try:
-        lines.append(render_text(load_result(Path(outcome.folder))))
+        result = load_result(Path(outcome.folder))
+        lines.append(render_text(result))
+        said = next_command(result)[0] if isinstance(result, Result) else ""
     except UsageError:  # it did not get as far as a check
-        lines.append(f"{outcome.kind}\n{outcome.message}")
+        lines.append(f"{outcome.kind}: {outcome.message}")
     if outcome.covers:
         lines.append(f"covers   {', '.join(clean(name) for name in outcome.covers)}")
-    return "\n".join([*lines, *(f"{label:8} {command}" for label, command in commands_of(outcome))])
+    lines += [f"{label:8} {command}" for label, command in commands_of(outcome) if command != said]
+    return "\n".join(lines)
 
 
 def commands_of(outcome: Outcome) -> list[tuple[str, str]]:

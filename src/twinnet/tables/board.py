@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ from twinnet.lut.reference import Record
 from twinnet.lut.serial import plan_to_dict
 from twinnet.programs.place import Script
 
-__all__ = ["BoardTables", "write_program"]
+__all__ = ["PROGRAM", "BoardTables"]
 
 _PARTS = (
     "errors.py",
     "lut/_checks.py",
+    "lut/band.py",
     "lut/plan.py",
     "lut/reference.py",
     "lut/serial.py",
@@ -31,18 +31,8 @@ _PARTS = (
 """What of twinnet the numpy path consists of; these files import nothing but each other and numpy."""
 
 
-def write_program(target: Path) -> Path:
-    """An archive that Python runs: the numpy path, and a main program around it."""
-    root = Path(__file__).parents[1]
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        texts = {f"twinnet/{part}": (root / part).read_bytes() for part in _PARTS}
-        texts |= {"twinnet/__init__.py": b"", "twinnet/lut/__init__.py": b""}
-        texts["__main__.py"] = (root / "tables" / "board_program.py").read_bytes()
-        for name, data in sorted(texts.items()):
-            archive.writestr(
-                zipfile.ZipInfo(name), data
-            )  # without the time of day: equal content, equal name
-    return target
+PROGRAM = Script(Path(__file__).with_name("board_program.py"), "lut", ("numpy",), parts=_PARTS)
+"""Runs plans, with the numpy path."""
 
 
 class BoardTables:
@@ -54,13 +44,12 @@ class BoardTables:
         self._job = job
         self._room = job.place.room("tables")
         try:
-            script = Script(write_program(self._room.folder / "tables.pyz"), "lut", ("numpy",))
-            self._worker = self._room.worker(script)
+            self._worker = self._room.worker(PROGRAM)
             file = self._room.folder / "plan.npz"
             _write_plan(plan, file)
             request = {"do": "load", "session": 0, "model": self._room.give(file), "executor": executor}
             with job.step("load"):
-                self._worker.ask(request, "load the tables", job.time_limit)
+                self._worker.ask(request, "load the tables", job.limit_of("load"))
         except BaseException:
             self._room.close()
             raise
@@ -94,7 +83,8 @@ class BoardTables:
         given, made = (self._room.folder / f"{part}.npz" for part in ("feeds", "results"))
         np.savez(given, allow_pickle=False, **{str(i): np.asarray(a) for i, a in enumerate(feeds.values())})
         files = {"feeds": self._room.give(given), "results": self._room.there(made), "names": list(feeds)}
-        said = self._worker.ask({**request, **files, "session": 0}, "run the tables", self._job.time_limit)
+        limit = self._job.limit_of("run")
+        said = self._worker.ask({**request, **files, "session": 0}, "run the tables", limit)
         self._room.pull(made)
         with np.load(made, allow_pickle=False) as data:
             return {str(name): data[str(i)] for i, name in enumerate(said["names"])}

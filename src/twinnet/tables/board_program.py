@@ -1,35 +1,20 @@
-"""Runs a plan of tables where only Python and numpy are: the main program of the archive that `board.py` makes.
+"""Runs a plan of tables where only Python and numpy are: the main program of the archive that `board.py` describes.
 
-It reads one JSON request per line and answers each with one JSON line; arrays travel as .npz files.
+It answers one JSON request per line; arrays travel as .npz files.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sys
 from typing import Any
 
 import numpy as np
 
 from twinnet.lut.executors import Executor, make
 from twinnet.lut.serial import plan_from_dict
+from twinnet.programs.lines import answer_lines
 
-__all__ = ["serve"]
-
-
-def serve() -> None:
-    """Answer requests until the input ends."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    loaded: dict[int, Executor] = {}
-    for line in sys.stdin:
-        try:
-            said = _answer(json.loads(line), loaded)
-        except Exception as error:
-            said = {"error": str(error).strip() or type(error).__name__}
-        answers.write(json.dumps(said) + "\n")
-        answers.flush()
+__all__: list[str] = []
 
 
 def _answer(asked: dict[str, Any], loaded: dict[int, Executor]) -> dict[str, Any]:
@@ -64,4 +49,4 @@ def _answer(asked: dict[str, Any], loaded: dict[int, Executor]) -> dict[str, Any
 
 
 if __name__ == "__main__":
-    serve()
+    answer_lines(_answer)

@@ -72,6 +72,9 @@ class LutNativeEngine(LutEngine):
 
     name: ClassVar[str] = "lut-native"
     summary: ClassVar[str] = "lookup tables, native integer engine"
+    abilities: ClassVar[Abilities] = Abilities(
+        capture=True, segment="cheap", profile=True, note="all sites, in pixel units"
+    )
     options: ClassVar[Mapping[str, str]] = {"threads": "a number (default: all cores)"}
     executor: ClassVar[str] = "native"
     board: ClassVar[tuple[str, ...] | None] = None

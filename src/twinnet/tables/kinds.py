@@ -116,7 +116,10 @@ def _requant_error(
         return (_off(outputs[0]),)
     if not bool(torch.isfinite(error).all()):
         return (_off(outputs[0], float("inf")),)
-    ends = [_requant(attrs, inputs[0] + sign * error.double())[0] for sign in (-1, 1)]
+    # Less than a numerator is nothing: a sum that lies half way between two results stays there, however it is rounded.
+    over = attrs["step"].denominator
+    error = (error.double() * over + 0.25).floor() / over
+    ends = [_requant(attrs, inputs[0] + sign * error)[0] for sign in (-1, 1)]
     reach = torch.maximum((ends[0] - outputs[0]).abs(), (ends[1] - outputs[0]).abs())
     return (reach.to(torch.float32) + _NOTHING,)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.engines.base import Engine, Session
+from twinnet.engines.timing import WARM_UP, LayerTime, Span, Stopwatch, Timed
 from twinnet.errors import EngineError
 from twinnet.job import Arrays, Job
 from twinnet.lut.plan import INPUT, Plan, Stage
@@ -145,6 +146,45 @@ class TableSession(Session):
             if name in known and not np.array_equal(made[name], np.asarray(values[name])):
                 raise EngineError(f"{stage.name} alone gives other values at {name}, before it", stage="cut")
         return made[tensor]
+
+    def profile(self, inputs: Arrays, repeats: int = 10) -> Timed:
+        """The native engine times its stages; no other executor does."""
+        run = getattr(self._runner, "run_timed", None)
+        if run is None:
+            raise EngineError(
+                f"the {self._runner.name} executor does not time its stages",
+                stage="profile",
+                hint="profile the native engine: --twin lut-native",
+            )
+        planes = planes_of(inputs)
+        bare, watched = Stopwatch(), Stopwatch()
+        spans: dict[str, list[Span]] = {stage.name: [] for stage in self.plan.stages}
+        with self._job.step("run"):
+            for number in range(-WARM_UP, max(repeats, 1)):
+                bare(lambda: self._runner.run(planes))
+                _, times = watched(lambda: run(planes))
+                for name, (begun, ended) in times.items() if number >= 0 else ():
+                    spans[name].append(Span(number, ended - begun, begun))
+        made = {stage: tuple(s.name for s in plan_sites(self.plan) if s.stage == stage) for stage in spans}
+        ways = self._runner.describe()
+        steps = tuple(LayerTime(n, "stage", tuple(seen), made[n], ways[n]) for n, seen in spans.items())
+        return Timed(
+            steps,
+            tuple(watched.seconds[WARM_UP:]),
+            tuple(bare.seconds[WARM_UP:]),
+            tuple(bare.cpu[WARM_UP:]),
+            looked_cpu=tuple(watched.cpu[WARM_UP:]),
+        )
+
+    @property
+    def size(self) -> int | None:
+        """The bytes of the tables."""
+        return sum(
+            part.nbytes
+            for table in self.plan.tables.values()
+            for part in (table.values, table.index, table.coarse)
+            if part is not None
+        )
 
     @cached_property
     def meaning(self) -> TableMeaning:  # type: ignore[override]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from twinnet.errors import EngineError, foreign
+from twinnet.layers.walk import walk_back
 from twinnet.tflite.model import Subgraph
 
 __all__ = ["Cutter", "between"]
@@ -20,31 +21,17 @@ def between(graph: Subgraph, outputs: Iterable[int], fed: Collection[int]) -> tu
 
     Raises EngineError if they need an input of the network that is not fed, or call another graph.
     """
-    operators: set[int] = set()
-    read: dict[int, None] = {}
-    seen: set[int] = set()
-    stack = list(outputs)
-    while stack:
-        tensor = stack.pop()
-        if tensor < 0 or tensor in seen:
-            continue
-        seen.add(tensor)
-        if tensor in fed:
-            read[tensor] = None
-            continue
+    operators, ends = walk_back(
+        outputs, fed, graph.producer, lambda index: (t for t in graph.operators[index].inputs if t >= 0)
+    )
+    for op in (graph.operators[index].op for index in operators):
+        if op in _CALLS:
+            raise EngineError(f"{op} cannot be run apart from the rest", stage="cut")
+    for tensor in ends:
         held = graph.tensors[tensor]
-        index = graph.producer.get(tensor)
-        if index is None:
-            if held.data is None and tensor in graph.inputs:
-                raise EngineError(f"the part needs the input {held.name}, which is not given", stage="cut")
-            continue
-        if index not in operators:
-            operator = graph.operators[index]
-            if operator.op in _CALLS:
-                raise EngineError(f"{operator.op} cannot be run apart from the rest", stage="cut")
-            operators.add(index)
-            stack.extend(operator.inputs)
-    return sorted(operators), list(read)
+        if tensor not in fed and held.data is None and tensor in graph.inputs:
+            raise EngineError(f"the part needs the input {held.name}, which is not given", stage="cut")
+    return operators, [tensor for tensor in ends if tensor in fed]
 
 
 class Cutter:

@@ -18,14 +18,15 @@ from twinnet.tflite.view import View, last_to_first
 __all__ = ["read_tflite"]
 
 
-def read_tflite(model: Model, view: View, modules: Collection[str] = ()) -> Graph:
+def read_tflite(model: Model, view: View, modules: Collection[str] = (), kernels: str = "") -> Graph:
     """The canonical graph of the main graph of a model, in the form in which `view` sees its tensors.
 
-    Value names are those of the tensors. `modules` are the module paths of the network it was made from, if known. An
+    Value names are those of the tensors. `modules` are the module paths of the network it was made from, if known;
+    `kernels` is the set that runs it, which decides how far its fixed-point arithmetic may be off ("" for any). An
     operator without a canonical form becomes kind "opaque"; evaluating it raises `UnknownLayer`.
     """
     graph = model.main
-    scope = Scope(graph, view, frozenset(modules), names={t.name for t in graph.tensors})
+    scope = Scope(graph, view, frozenset(modules), kernels, names={t.name for t in graph.tensors})
     for index in graph.inputs:
         if index in view.real:
             _given(scope, graph.tensors[index])

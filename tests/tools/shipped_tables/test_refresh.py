@@ -40,9 +40,13 @@ def test_cards_are_those_of_the_scores(name: str) -> None:
     scores = read_scores()
     log = json.loads((HERE / name / "log.json").read_text())
     text = (HERE / name / "card.md").read_text()
-    assert text == card(log, scores["boards"][board_of(name)], scores["models"][name]["cases"])
+    assert text == card(log, scores["boards"][board_of(name)], scores["models"][name])
     own = next(r for r in scores["boards"][board_of(name)]["rows"] if r["name"] == name)
-    assert "CID22" in text and f"{log['bytes']:,}" in text and own["worst"]["image"] in text
+    disk = (HERE / name / f"{name}.lut.safetensors").stat().st_size
+    assert "CID22" in text and f"{disk:,} bytes on disk" in text and own["worst"]["image"] in text
+    for kind in ("full range", "studio range", "colour", "text", "gradients", "noise", "held out"):
+        assert kind in text
+    assert own["bytes"] == disk and "times MuLUT" in text and "## Flat areas" in text
 
 
 def test_the_page_is_that_of_the_scores() -> None:

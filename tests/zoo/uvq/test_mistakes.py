@@ -85,3 +85,15 @@ def test_the_usual_gate_passes_them_all_unless_weights_are_calibrated(mistake: s
     assert "null baseline" in [guard.name for guard in hidden.guards]
     if mistake != "eps":  # which only judging each layer shows, on a network this short
         assert gated("calibrated").verdict == "FAIL"
+
+
+@pytest.mark.parametrize("mistake", ["padding", "eps", "range"])
+def test_judging_each_layer_shows_them_on_any_weights(mistake: str) -> None:
+    """Without a stated tolerance nothing passes there: rounding is the measure, and every layer is compared."""
+    net = distortionnet("minimal", init="formula")
+    result = check(net, X, ported(net, mistake))
+    assert isinstance(result, Result)
+    module, kind, _ = MISTAKES[mistake]
+    first = result.findings[0]
+    assert result.verdict == "FAIL" and first.cause is not None, result
+    assert (first.place.module, first.cause.kind) == (module, kind)

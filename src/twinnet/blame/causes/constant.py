@@ -26,7 +26,7 @@ _DEFAULTS = {
     ("selu", "alpha"): 1.6732632423543772, ("selu", "gamma"): 1.0507009873554805, ("shrink", "lambd"): 0.5,
     ("shrink", "bias"): 0.0, ("lrn", "alpha"): 1e-4, ("lrn", "beta"): 0.75, ("resize", "cubic_a"): -0.75,
 }  # fmt: skip
-_USUAL = {"leaky_relu": (0.0, 0.01, 0.1, 0.2, 0.3), "hard_sigmoid": (0.2, 1 / 6), "swish": (1.0, 1.702)}
+_USUAL = {"leaky_relu": (0.01, 0.1, 0.2, 0.3), "hard_sigmoid": (0.2, 1 / 6)}
 
 
 @family

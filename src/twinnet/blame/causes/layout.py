@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from twinnet.blame.causes.family import Candidate, changed, family
-from twinnet.blame.problem import Problem
+from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.result import Fact, fact
 
@@ -28,6 +29,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             other = "DCR" if ours == "CRD" else "CRD"
             found = fact("layout.blocks", operator=layer.kind, network=ours, twin=other)
             yield changed("layout", found, i, mode=other)
+            yield from _as_stored(problem, i)
     yield from _output(problem)
     yield from _inputs(problem)
 
@@ -68,6 +70,23 @@ def _reshape(problem: Problem, i: int) -> Iterator[Candidate]:
             fact=fact("layout.read_in_order", network=ours, twin=order),
             change=lambda p, o=perm: p.first(i, 0, "transpose", perm=o),
         )
+
+
+def _as_stored(problem: Problem, i: int) -> Iterator[Candidate]:
+    """An image with its channels last in memory, read as if they came first."""
+    x, layer = problem.tensor(i, 0), problem.layers[i]
+    if x.dim() != 4 or x.shape[1] == 1 or x.shape[2] * x.shape[3] == 1:
+        return
+    name = layer.inputs[0] or ""
+    stored, read = f"{name} (as stored)", f"{name} (as read)"
+    steps = (
+        Layer("transpose", (name,), (stored,), {"perm": (0, 2, 3, 1)}),
+        Layer("reshape", (stored,), (read,), {"shape": tuple(x.shape)}),
+        replace(layer, inputs=(read, *layer.inputs[1:])),
+    )
+    yield Candidate(
+        kind="layout", fact=fact("layout.as_stored"), change=lambda p: Patch(i, i + 1, steps), cost=1.25
+    )
 
 
 def _output(problem: Problem) -> Iterator[Candidate]:

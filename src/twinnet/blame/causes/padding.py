@@ -104,6 +104,7 @@ def _pad(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
             change=lambda p, o=other: _with_pads(p, i, o),
         )
     if mode == "constant":
+        yield from _clipped(problem, i, layer)
         yield from _value(problem, i, layer)
 
 
@@ -128,6 +129,28 @@ def _with_pads(problem: Problem, i: int, pads: tuple[int, ...]) -> Patch:
     return problem.give(i, 1, torch.tensor(pads))
 
 
+def _old_value(problem: Problem, i: int, layer: Layer) -> float:
+    old = layer.attrs.get("value")
+    old = problem.operand(i, 2) if old is None else old
+    return 0.0 if old is None else float(old)
+
+
+def _clipped(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
+    """A quantised twin that pads integers: a value outside the range of their steps becomes its end."""
+    steps = problem.steps.get(layer.inputs[0] or "")
+    if steps is None:
+        return
+    ours, (low, high) = _old_value(problem, i, layer), steps.range
+    theirs = min(max(ours, low), high)
+    if theirs != ours:
+        yield Candidate(
+            kind="padding",
+            fact=fact("padding.clipped", network=ours, twin=theirs, range=(low, high)),
+            change=lambda p: _with_value(p, i, theirs),
+            static=True,
+        )
+
+
 def _value(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     """The one value the twin has wherever it differs."""
     if i != len(problem.layers) - 1 or not problem.same_shape:
@@ -139,9 +162,7 @@ def _value(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     if float(there.min()) != float(there.max()):
         return
     new = float(there[0])
-    old = layer.attrs.get("value")
-    old = problem.operand(i, 2) if old is None else old
-    ours = 0.0 if old is None else float(old)
+    ours = _old_value(problem, i, layer)
     yield Candidate(
         kind="padding",
         fact=fact("padding.value", network=ours, twin=new),

@@ -24,6 +24,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                     yield changed("pooling", found, i, kind=other)
         if layer.kind in _LOCAL:
             yield from _window(i, layer)
+            yield from _beyond(problem, i, layer)
         elif layer.kind == "global_average_pool":
             axes = tuple(range(2, problem.tensor(i, 0).dim()))
             yield Candidate(
@@ -47,3 +48,28 @@ def _window(i: int, layer: Layer) -> Iterator[Candidate]:
         theirs = (size,) * len(kernel)
         if theirs != kernel:
             yield changed("pooling", fact("pooling.window", network=kernel, twin=theirs), i, kernel=theirs)
+
+
+def _beyond(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
+    """An average that also counts what a rounded-up size takes from beyond the padding, as zeros."""
+    attrs = layer.attrs
+    if layer.kind != "average_pool" or not attrs.get("ceil_mode") or not attrs.get("count_include_pad"):
+        return
+    x, y, kernel = problem.tensor(i, 0), problem.out(i), tuple(attrs["kernel"])
+    spatial = len(kernel)
+    if attrs.get("auto_pad") or x.dim() != spatial + 2:
+        return
+    pads = tuple(attrs.get("pads") or (0,) * 2 * spatial)
+    strides, dilations = (tuple(attrs.get(n) or (1,) * spatial) for n in ("strides", "dilations"))
+    over = tuple(
+        max(
+            (y.shape[2 + a] - 1) * strides[a] + (kernel[a] - 1) * dilations[a] + 1 - x.shape[2 + a] - pads[a],
+            0,
+        )
+        for a in range(spatial)
+    )
+    if over == pads[spatial:]:
+        return
+    found = fact("pooling.counts_beyond", network=False, twin=True)
+    wider = (*pads[:spatial], *map(max, over, pads[spatial:]))
+    yield changed("pooling", found, i, pads=wider, ceil_mode=False)

@@ -131,14 +131,23 @@ def _weights(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     if w is None or w.dim() < 2:
         return
     axis = 1 if layer.kind in ("matmul", "conv_transpose") else 0
+    code = "steps.by_engine" if _held_whole(problem, i, w) else "quantisation.weights"
     for bits, per, few in in_few_bits(w, axis):
         yield Candidate(
             kind="quantisation",
-            fact=fact("quantisation.weights", network="float", twin=f"int{bits}", bits=bits, per=per),
+            fact=fact(code, network="float", twin=f"int{bits}", bits=bits, per=per),
             change=lambda p, v=few: p.give(i, 1, v),
             cost=1.5,
             whole=True,
         )
+
+
+def _held_whole(problem: Problem, i: int, weight: torch.Tensor) -> bool:
+    """Whether the twin's file holds a weight as the network does, so that only its engine can have rounded it."""
+    if problem.kept is not None:
+        return all((w.layer, w.place) != (i, 1) for w in problem.kept.weights)
+    held = () if problem.twin is None else problem.twin.constants.values()
+    return any(t.shape == weight.shape and torch.equal(t.double(), weight) for t in held)
 
 
 def _grid(problem: Problem) -> Iterator[Candidate]:

@@ -17,7 +17,7 @@ from twinnet.blame.causes.padding import by_axis
 from twinnet.blame.constants import other_constant
 from twinnet.blame.problem import Patch, Problem
 from twinnet.layers.graph import Layer
-from twinnet.layers.simplify import with_linear_layers
+from twinnet.layers.simplify import with_linear_layers, without_copies
 from twinnet.result import Fact, fact
 
 _ATTRS = {
@@ -55,15 +55,18 @@ _COMMUTES = {"add", "mul", "max", "min", "and", "or", "xor", "equal", "not_equal
 def propose(problem: Problem) -> Iterator[Candidate]:
     if problem.twin is None:
         return
+    # Copies, such as the moves of a format that turned out to move nothing, are aligned with nothing.
+    twin = without_copies(problem.twin)
     if any(layer.kind == "linear" for layer in problem.layers):
-        problem = replace(problem, twin=with_linear_layers(problem.twin))
+        twin = with_linear_layers(twin)
+    problem = replace(problem, twin=twin)
     assert problem.twin is not None
     problem, at = _folded(problem)
     ours, theirs = problem.layers, problem.twin.layers if problem.twin else ()
     kinds = [ours[i].kind for i in at]
     match = difflib.SequenceMatcher(a=kinds, b=[x.kind for x in theirs], autojunk=False)
     names: dict[str, str] = {}
-    left_out: dict[str, str | None] = {}
+    left_out: dict[str, set[str]] = {}
     for what, a, b, c, d in match.get_opcodes():
         if what in ("equal", "replace") and b - a == d - c:
             for i, j in zip(at[a:b], range(c, d)):
@@ -71,9 +74,9 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 yield from _compare(problem, i, ours[i], theirs[j], names, left_out)
         elif what == "delete":
             for i in at[a:b]:
-                source = next((n for n in ours[i].inputs if n not in problem.constants), None)
-                left_out[ours[i].outputs[0]] = left_out.get(source or "", source)
-                yield _dropped(problem, i)
+                data = [n for n in ours[i].inputs if n is not None and n not in problem.constants]
+                left_out[ours[i].outputs[0]] = {s for n in data for s in left_out.get(n, {n})}
+                yield from _dropped(problem, i)
         elif what == "insert":
             yield from _inserted(problem, at[a] if a < len(at) else len(ours), theirs[c:d], names)
 
@@ -97,9 +100,10 @@ def _narrow(value: Any) -> Any:
     return value.to(torch.float32) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
-def _dropped(problem: Problem, i: int) -> Candidate:
+def _dropped(problem: Problem, i: int) -> Iterator[Candidate]:
+    """A layer left out: its reader has one of its operands instead."""
     layer = problem.layers[i]
-    place = next((p for p, n in enumerate(layer.inputs) if n is not None and n not in problem.constants), 0)
+    places = [p for p, n in enumerate(layer.inputs) if n is not None and n not in problem.constants]
     fixed = [c for p in (0, 1) if isinstance(c := problem.constant(i, p), torch.Tensor)]
     kind, constant = _group(layer.kind), None
     if fixed and layer.kind in ("add", "sub", "mul", "div", "pow", "max", "min"):
@@ -111,7 +115,8 @@ def _dropped(problem: Problem, i: int) -> Candidate:
         )
         constant = "its constant" if many else float(fixed[0])
     found = fact("operator.left_out", network=layer.kind, twin="nothing", constant=constant)
-    return _stated(kind, found, lambda p: p.drop(i, place), 0.75)
+    for place in places or [0]:
+        yield _stated(kind, found, lambda p, at=place: p.drop(i, at), 0.75)
 
 
 def _stated(
@@ -137,7 +142,7 @@ def _compare(
     our: Layer,
     their: Layer,
     names: dict[str, str],
-    left_out: dict[str, str | None],
+    left_out: dict[str, set[str]],
 ) -> Iterator[Candidate]:
     assert problem.twin is not None
     constants = problem.twin.constants
@@ -148,7 +153,7 @@ def _compare(
         if fixed[0] != fixed[1] or inputs == our.inputs[::-1]:
             inputs = inputs[::-1]
     if our.kind != their.kind and their.kind == "identity":
-        yield _dropped(problem, i)
+        yield from _dropped(problem, i)
         return
     if our.kind != their.kind and (alike := _same_meaning(problem, i, their, inputs)) is not None:
         for place, new in alike.items():
@@ -190,7 +195,7 @@ def _compare(
         if a is not None and b is not None and a in problem.constants and b in constants
     )
     # What reads across a layer that the twin leaves out reads the same operands.
-    across = [left_out.get(n, n) for n in varying] == theirs
+    across = len(varying) == len(theirs) and all(t in left_out.get(n, {n}) for n, t in zip(varying, theirs))
     turned = sorted(varying) == sorted(theirs) or (fixed and not across)
     if len(inputs) == len(our.inputs) > 1 and (
         our.inputs != inputs

@@ -15,7 +15,7 @@ from twinnet.pairing import Transform
 from twinnet.result import Fact, fact
 
 if TYPE_CHECKING:
-    from twinnet.judge.declared import KeptWeight
+    from twinnet.judge.expectation import KeptWeight
 
 _SLACK = 1.02
 _BLOCK = 32

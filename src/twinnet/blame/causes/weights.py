@@ -15,6 +15,15 @@ from twinnet.blame.pullback import pull_back
 from twinnet.layers.graph import Layer
 from twinnet.result import Fact, fact
 
+_MOST = 512
+"""Solved for no more unknowns per channel: time grows with their cube."""
+_POSITIONS = 4
+"""Positions per unknown that weights are solved from; the others test the answer."""
+_CLEARLY = 4.0
+"""How many times as much of the error any other weight must leave for one to be named."""
+_ENOUGH = 1.1
+"""Different positions per unknown that must be there: what is left over tests the answer."""
+
 
 @family
 def propose(problem: Problem) -> Iterator[Candidate]:
@@ -61,14 +70,18 @@ def _one(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator[Ca
     sizes = error.abs().amax([a for a in range(error.dim()) if a != axis])
     channel = int(sizes.argmax())
     x = problem.tensor(i, 0)
-    grown = _gradients(layer, x, w, error, channel)
+    grown = _gradients(layer, x, w, error, channel, back[1])
     if grown is None:
         return
     slope, power, place = grown
-    at = int((slope * slope / power.clamp_min(1e-300)).argmax())
     energy = float((error.select(axis, channel) ** 2).sum())
-    if float(slope[at] ** 2) < 0.99 * float(power[at]) * energy:
-        return
+    rest = 1 - slope * slope / (power * energy).clamp_min(
+        1e-300
+    )  # of the error, by the weight that explains it
+    at = int(rest.argmin())
+    as_well = rest <= max(_CLEARLY * float(rest[at]), 1e-9)
+    if float(rest[at]) > 0.01 or int(as_well.sum()) > 1:
+        return  # at one position any weight does, and so does the bias
     where = place(at)
     old, new = float(w[where]), float(w[where] + slope[at] / power[at])
     for value, bit, cost in _values(old, new):
@@ -80,6 +93,7 @@ def _one(problem: Problem, i: int, layer: Layer, w: torch.Tensor) -> Iterator[Ca
             change=lambda p, v=changed: p.give(i, 1, v),
             cost=cost,
             whole=True,
+            fitted=int(bit is None),
         )
 
 
@@ -92,8 +106,12 @@ def _values(old: float, new: float) -> Iterator[tuple[float, int | None, float]]
     yield new, None, 2.5
 
 
-def _gradients(layer: Layer, x: torch.Tensor, w: torch.Tensor, error: torch.Tensor, channel: int):
-    """Correlation of one channel's error with what each of its weights multiplies, and that one's energy."""
+def _gradients(
+    layer: Layer, x: torch.Tensor, w: torch.Tensor, error: torch.Tensor, channel: int, known: torch.Tensor
+):
+    """Correlation of one channel's error with what each of its weights multiplies, and that one's energy, where
+    the error is known.
+    """
     if layer.kind == "conv" and w.dim() == 4 and not layer.attrs.get("auto_pad"):
         group = layer.attrs.get("group", 1)
         per = w.shape[0] // group
@@ -102,13 +120,13 @@ def _gradients(layer: Layer, x: torch.Tensor, w: torch.Tensor, error: torch.Tens
         pads = tuple(layer.attrs.get("pads") or (0, 0, 0, 0))
         part = torch.nn.functional.pad(part, (pads[1], pads[3], pads[0], pads[2]))
         strides, dilations = (tuple(layer.attrs.get(n) or (1, 1)) for n in ("strides", "dilations"))
-        e = error[:, channel]
+        e, seen = error[:, channel], known[:, channel]
         slope, power = [], []
         for c, a, b in itertools.product(range(w.shape[1]), range(w.shape[2]), range(w.shape[3])):
             top, left = a * dilations[0], b * dilations[1]
             view = part[:, c, top :: strides[0], left :: strides[1]][:, : e.shape[1], : e.shape[2]]
             slope.append((view * e).sum())
-            power.append((view * view).sum())
+            power.append((view * view * seen).sum())
         shape = w.shape[1:]
 
         def place(at: int):
@@ -117,14 +135,14 @@ def _gradients(layer: Layer, x: torch.Tensor, w: torch.Tensor, error: torch.Tens
         return torch.stack(slope), torch.stack(power), place
     if layer.kind in ("matmul", "linear", "gemm") and w.dim() == 2 and not layer.attrs.get("trans_a"):
         rows = x.reshape(-1, x.shape[-1])
-        e = error.reshape(-1, error.shape[-1])[:, channel]
+        e, seen = (v.reshape(-1, v.shape[-1])[:, channel] for v in (error, known))
         if len(e) != len(rows):
             return None
         outputs_first = layer.kind == "linear" or bool(layer.attrs.get("trans_b"))
         alpha = layer.attrs.get("alpha", 1.0)
         return (
             alpha * (rows * e[:, None]).sum(0),
-            alpha * alpha * (rows * rows).sum(0),
+            alpha * alpha * (rows * rows * seen[:, None]).sum(0),
             lambda at: (channel, at) if outputs_first else (at, channel),
         )
     return None
@@ -170,7 +188,7 @@ def _solved(
     made = w.clone()
     if layer.kind == "conv" and w.dim() == 4:
         size, group = w[0].numel(), layer.attrs.get("group", 1)
-        if size > 512 or len(aims) < 3 * size or group > 256:
+        if size > _MOST:
             return None
         pads = tuple(layer.attrs.get("pads") or (0, 0, 0, 0))
         padded = torch.nn.functional.pad(x, (pads[1], pads[3], pads[0], pads[2]))
@@ -183,24 +201,34 @@ def _solved(
             part = padded[:, g * w.shape[1] : (g + 1) * w.shape[1]]
             rows = torch.nn.functional.unfold(part, tuple(w.shape[2:]), dilation=dilations, stride=strides)
             rows = rows.transpose(1, 2).reshape(-1, size)
-            made[mine] = _least_squares(rows, aims[:, mine]).t().reshape(len(mine), *w.shape[1:])
+            found = _least_squares(rows, aims[:, mine])
+            if found is None:
+                return None
+            made[mine] = found.t().reshape(len(mine), *w.shape[1:])
         return made
     if layer.kind in ("matmul", "linear") and w.dim() == 2:
         rows = x.reshape(-1, x.shape[-1])
-        if rows.shape[1] > 512 or len(rows) < 3 * rows.shape[1] or len(rows) != len(aims):
+        found = _least_squares(rows, aims) if rows.shape[1] <= _MOST else None
+        if found is None:
             return None
-        found = _least_squares(rows, aims)
         if layer.kind == "linear":
             return torch.where(affected[:, None], found.t(), w)
         return torch.where(affected, found, w)
     return None
 
 
-def _least_squares(rows: torch.Tensor, aims: torch.Tensor) -> torch.Tensor:
-    """From at most three positions per unknown, so that the others test the answer."""
-    if len(rows) > 3 * rows.shape[1]:
-        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[
-            : max(3 * rows.shape[1], 64)
-        ]
+def _least_squares(rows: torch.Tensor, aims: torch.Tensor) -> torch.Tensor | None:
+    """The solution, from no more positions than it takes; None unless some are left over to test it.
+
+    As many different positions as unknowns fit any result whatever. Positions that see the same data count once.
+    """
+    if len(rows) != len(aims):
+        return None
+    most = max(_POSITIONS * rows.shape[1], 64)
+    if len(rows) > most:
+        order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:most]
         rows, aims = rows[order], aims[order]
-    return torch.linalg.lstsq(rows, aims, driver="gelsd").solution
+    found = torch.linalg.lstsq(rows, aims, driver="gelsd")
+    if len(torch.unique(rows, dim=0)) < _ENOUGH * int(found.rank):
+        return None
+    return found.solution

@@ -64,7 +64,11 @@ def new(
     if bench is not None:
         data["bench"] = str(bench.expanduser().resolve())
     written = making.new(folder, {name: entries for name, entries in values.items() if entries})
-    say(f"written   {written}\nnext      twinnet lut train -e {folder}")
+    say(
+        f"written   {written}\n"
+        f"next      twinnet lut fit -e {folder}      tables from images by least squares: seconds to minutes\n"
+        f"or        twinnet lut train -e {folder}    a network first, then its tables: hours"
+    )
 
 
 def train(exp_dir: Experiment, quiet: Quiet = False) -> None:

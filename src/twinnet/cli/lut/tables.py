@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinnet.cli._screen import say
+
+if TYPE_CHECKING:
+    from twinnet.lut.model import LutModel
 
 __all__ = ["VERBS"]
 
@@ -20,16 +24,19 @@ _Json = Annotated[bool, typer.Option("--json", help="Plain data on standard outp
 
 def info(file: _Tables, json: _Json = False) -> None:
     """Describe a file of tables: network, scale, taps, grid, requantisation, compression, origin."""
+    from json import dumps
+
     from twinnet.lut.describe import describe, lines
+    from twinnet.lut.families import recognise
     from twinnet.lut.model import open_tables
 
+    other = recognise(file)
+    if other is not None:
+        say(dumps(other.describe(), indent=2) if json else "\n".join(other.lines()))
+        return
     content = open_tables(file)
-    if json:
-        from json import dumps
-
-        say(dumps(describe(content), indent=2))
-    else:
-        say("\n".join(lines(content)))
+    size = file.stat().st_size if file.is_file() else None
+    say(dumps(describe(content, size), indent=2) if json else "\n".join(lines(content, size)))
 
 
 def import_(
@@ -65,10 +72,10 @@ def diff(
     json: _Json = False,
 ) -> None:
     """Show which cells differ, and how often real images visit them. Exit code 1 if anything differs."""
-    from twinnet.lut.batch import pictures
     from twinnet.lut.cells import diff as compare
     from twinnet.lut.cells import lines, to_dict
     from twinnet.lut.model import open_tables
+    from twinnet.lut.pictures import pictures
 
     found = compare(open_tables(a).plan, open_tables(b).plan, pictures(images) if images else (), most)
     if json:
@@ -137,13 +144,22 @@ def run(
         typer.Option(help="Instead of --table, tables that come with twinnet: sr, denoise, deblock."),
     ] = None,
     scale: Annotated[int | None, typer.Option(help="sr: 2, 3 or 4 (4).")] = None,
-    quality: Annotated[str | None, typer.Option(help="sr: fast, strong or best (strong).")] = None,
+    quality: Annotated[
+        str | None, typer.Option(help="sr: fast, strong or, at x3 and x4, best (strong).")
+    ] = None,
     sigma: Annotated[
         int | None, typer.Option(help="denoise: strength of the noise, 15, 25 or 50 (25).")
     ] = None,
     jpeg_quality: Annotated[
-        int | None, typer.Option(help="deblock: 10, 20 or 40 (nearest to the JPEG's own, else 20).")
+        int | None, typer.Option(help="deblock: 10, 20 or 40 (nearest to each JPEG's own, else 20).")
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace results that are there.")] = False,
+    compress: Annotated[
+        int, typer.Option(min=0, max=9, help="PNG: 0 writes no smaller file, 1 is fast, 9 is small.")
+    ] = 1,
+    save_quality: Annotated[
+        int, typer.Option(min=1, max=100, help="Of the file written: JPEG, WebP, AVIF.")
+    ] = 95,
     executor: Annotated[
         str, typer.Option(help="auto, native, numpy or reference: all give the same pixels.")
     ] = "auto",
@@ -159,9 +175,9 @@ def run(
     from twinnet.errors import UsageError
     from twinnet.lut.batch import run_with_bar
     from twinnet.lut.model import load
-    from twinnet.lut.pictures import is_picture
+    from twinnet.lut.saving import Saving
     from twinnet.models import TASKS, file_of, named
-    from twinnet.models.jpeg import nearest_level, quality_of
+    from twinnet.models.choose import by_quality
 
     if (table is None) == (task is None):
         raise UsageError(
@@ -170,28 +186,62 @@ def run(
         )
     stated = {"scale": scale, "quality": quality, "sigma": sigma, "jpeg_quality": jpeg_quality}
     given: dict[str, object] = {key: value for key, value in stated.items() if value is not None}
-    if table is None:
-        if task == "deblock" and jpeg_quality is None and (found := quality_of(source)) is not None:
-            given["jpeg_quality"] = nearest_level(found)
-            note = ", which takes detail from a JPEG this good" if found > 80 else ""
-            say(f"quality   {found}: tables for {given['jpeg_quality']}{note}", err=True)
-        table = file_of(named(str(task), **given))
-    elif given:
+    if table is not None and given:
         raise UsageError(
             f"--{next(iter(given)).replace('_', '-')} applies only to the tables that come with twinnet",
             hint="leave out --table, or this option",
         )
-    if out is None:
-        # photo.jpg becomes photo-sr-x4-strong.png (a JPEG would lose quality again), a folder of photos a folder of
-        # that name.
-        suffix = ".png" if is_picture(source) and not source.is_dir() else source.suffix
-        out = Path(f"{source.stem}-{table.name.partition('.')[0]}{suffix}")
-    outcome = run_with_bar(load(table, executor=executor, threads=threads), source, out, quiet)
+
+    warned = False
+
+    def opened(path: Path) -> LutModel:
+        nonlocal warned
+        model = load(path, executor=executor, threads=threads)
+        if executor == "auto" and model.executor.name != "native" and not warned:
+            warned = True
+            say(_without_native(), err=True)
+        return model
+
+    name = table.name.partition(".")[0] if table is not None else named(str(task), **given)
+    model: LutModel | Callable[[Path], LutModel]
+    if task == "deblock" and jpeg_quality is None:
+        choice = by_quality(source, opened)
+        model, name = choice.model, choice.name
+        say("\n".join(choice.lines), err=True)
+    else:
+        model = opened(table if table is not None else file_of(name))
+    out = out if out is not None else _beside(source, name)
+    outcome = run_with_bar(model, source, out, quiet, Saving(overwrite, compress, save_quality))
     for path, why in outcome.failed.items():
         say(f"skipped   {path}: {why}", err=True)
+    for path, notes in outcome.notes.items():
+        say("\n".join(f"note      {path.name}: {note}" for note in notes), err=True)
+    if outcome.kept:
+        say(f"kept      {len(outcome.kept)} file(s) that were there; --overwrite makes them anew")
     say(f"written   {len(outcome.written)} file(s) to {out}")
     if outcome.failed:
         raise typer.Exit(2)
+
+
+def _beside(source: Path, name: str) -> Path:
+    """photo.jpg becomes photo-sr-x4-strong.png (a JPEG would lose quality again), a folder a folder of that name."""
+    from twinnet.lut.pictures import is_picture
+
+    suffix = ".png" if is_picture(source) and not source.is_dir() else source.suffix
+    return Path(f"{source.stem}-{name}{suffix}")
+
+
+def _without_native() -> str:
+    from twinnet.errors import EngineError
+    from twinnet.lut.executors import NUMPY_SLOWER
+    from twinnet.lut.native import library
+
+    try:
+        library()
+        why = "the native engine cannot run these tables"
+    except EngineError as error:
+        why = error.what
+    return f"slow      {why}: numpy gives the same pixels, about {NUMPY_SLOWER} times slower"
 
 
 def onnx(

@@ -8,9 +8,12 @@ A missing provider is an error: ONNX Runtime itself would silently run on the CP
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 import numpy as np
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # it would call home
 import onnxruntime
 
 __all__ = ["main"]

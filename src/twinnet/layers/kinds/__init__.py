@@ -142,7 +142,7 @@ An operand with a star may be given as attribute of that name (Python ints or fl
 | nonzero | x | layout="rows" (ONNX: [rank, n]; "columns": torch, [n, rank]) |
 | isnan | x | |
 | isinf | x | negative=True, positive=True |
-| quantize_linear | x, scale*, zero?* | axis=1, block=0, to=torch.uint8 (if no zero), qmin, qmax (range of `to`), precision=None, slack=0.0 (steps by which counting in fixed point may be off) |
+| quantize_linear | x, scale*, zero?* | axis=1, block=0, to=torch.uint8 (if no zero), qmin, qmax (range of `to`), precision=None, slack=0.0, share=0.0 (by how many steps, and what share of itself, a result counted in fixed point may be off) |
 | dequantize_linear | x, scale*, zero?* | axis=1, block=0 |
 | dynamic_quantize_linear | x | outputs y, scale, zero (uint8) |
 | dynamic_step | x | outputs x, 1, 0: the same in real numbers, x off by half a step; symmetric=False |

@@ -12,7 +12,6 @@ import torch
 from twinnet.errors import EngineError
 
 __all__ = [
-    "TINY",
     "Attrs",
     "Error",
     "Errors",
@@ -38,8 +37,6 @@ Attrs = Mapping[str, Any]
 Tensors = Sequence[Any]
 Error = torch.Tensor | None
 Errors = Sequence[Error]
-
-TINY = 2.0**-126  # smallest normal float32; what engines may flush
 
 
 class UnknownLayer(EngineError):

@@ -77,10 +77,11 @@ def _quantize_error(
     e_scale = errors[1] if len(errors) > 1 else None
     moved = None if e_scale is None else mag(steps) * (_along(e_scale, inputs[0], attrs) / mag(scale))
     margin = add_up(outputs[0], scaled(steps, 2 * u), inherited, moved)
-    slack = attrs.get("slack", 0.0) if u else 0.0
-    if margin is None and not slack:
+    slack, share = (attrs.get("slack", 0.0), attrs.get("share", 0.0)) if u else (0.0, 0.0)
+    if margin is None and not slack and not share:
         return (None,)
-    margin = torch.full(steps.shape, slack) if margin is None else margin + slack
+    fixed = mag(steps) * share + slack
+    margin = fixed if margin is None else margin + fixed
     across = steps_across(steps, margin, lambda v: _rounded(v, to))
     if to.is_floating_point:
         return (across,)

@@ -1,7 +1,7 @@
 """Sums of products: convolution, matrix products, attention.
 
-Floor of all of them: max(sqrt n, n/100) * u * sum|terms| with n terms (bias included in the sum), and for
-weights that are denormal in float32, which engines may flush to zero, 2^-126 per unit of input they multiply.
+Floor of all of them: max(sqrt n, n/100) * u * sum|terms| with n terms (bias included in the sum), 2^-126 for each term,
+which engines may flush to zero, and for weights that are denormal in float32, the same per unit of input they multiply.
 Inherited errors go through the same operator with |weights|.
 """
 
@@ -15,7 +15,6 @@ import torch
 import torch.nn.functional as F
 
 from twinnet.layers.kinds._base import (
-    TINY,
     Attrs,
     Error,
     Errors,
@@ -28,6 +27,7 @@ from twinnet.layers.kinds._base import (
     register,
 )
 from twinnet.layers.kinds._conv64 import convolve, pad_data
+from twinnet.precision import TINY
 
 Op = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -44,6 +44,7 @@ def bilinear_error(op: Op, operands: Tensors, errors: Errors, n: int, u: float) 
         denormal = (size_b < TINY) & (b != 0)
         if bool(denormal.any()):
             total = total.add_(op(mag(a), denormal.to(torch.float32).mul_(TINY)))
+        total = total.add_(n * TINY)
     if eb is not None:
         wide = mag(a) if ea is None else mag(a).add_(ea)
         extra = op(wide, eb)

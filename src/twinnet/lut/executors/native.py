@@ -12,7 +12,7 @@ import numpy as np
 
 from twinnet.errors import EngineError, UsageError
 from twinnet.lut.executors.recording import StagedExecutor, affine, check_planes, levels
-from twinnet.lut.native import library
+from twinnet.lut.native import library, not_built
 from twinnet.lut.plan import INPUT, Plan, Plane, Stage, Table, Term
 
 __all__ = ["NativeExecutor"]
@@ -77,12 +77,24 @@ class NativeExecutor(StagedExecutor):
             for k, stage in enumerate(self.plan.stages)
         }
 
+    def run_timed(self, planes: np.ndarray) -> tuple[np.ndarray, dict[str, tuple[float, float]]]:
+        """Like `run`, and when each stage began and ended, in seconds since the run began."""
+        if not hasattr(self._engine, "twl_run_timed"):
+            raise not_built("stage timers of the native table engine were")
+        spent = np.zeros(2 * len(self.plan.stages), np.int64)
+        out = self._run(planes, None, spent)
+        begun, ended = (spent[0::2] * 1e-9).tolist(), (spent[1::2] * 1e-9).tolist()
+        return out, {stage.name: (begun[k], ended[k]) for k, stage in enumerate(self.plan.stages)}
+
     def run(self, planes: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """uint8 [planes, rows, columns] to uint8 [planes, channels, rows * scale, columns * scale].
 
         Both may have any strides, so an interleaved image is read and written in place:
         `run(np.moveaxis(rgb, -1, 0), out=np.moveaxis(big, -1, 0)[:, None])`.
         """
+        return self._run(planes, out, None)
+
+    def _run(self, planes: np.ndarray, out: np.ndarray | None, spent: np.ndarray | None) -> np.ndarray:
         check_planes(planes, 3)
         count, rows, columns = planes.shape
         scale, channels = self.plan.scale, self.plan.channels
@@ -99,9 +111,12 @@ class NativeExecutor(StagedExecutor):
         ):
             target = np.empty(shape, np.uint8)
         plane_stride = target.strides[0] if channels == 1 else target.strides[1]
-        status = self._engine.twl_run(
+        timed = () if spent is None else (_pointer(spent),)
+        run = self._engine.twl_run if spent is None else self._engine.twl_run_timed
+        status = run(
             self._handle, _pointer(planes), _pointer(_ints(planes.strides, np.int64)), count, rows, columns,
             _pointer(target), _pointer(_ints((plane_stride, *target.strides[2:]), np.int64)), self.threads,
+            *timed,
         )  # fmt: skip
         self._check(status, "run")
         if target is not out:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from ctypes import POINTER, c_char_p, c_int, c_int8, c_int32, c_int64, c_uint8, c_void_p
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,9 @@ ABI = 1
 
 Signatures = Mapping[str, tuple[object, tuple[object, ...]]]
 """Result and arguments of every function, by name."""
+
+_LATER = ("twl_run_timed",)
+"""Functions that a library of this interface may lack, because it was built before they were added."""
 
 _SIGNATURES: Signatures = {
     "twl_abi": (c_int, ()),
@@ -62,6 +65,13 @@ _SIGNATURES: Signatures = {
             POINTER(c_int64), c_int,
         ),
     ),
+    "twl_run_timed": (
+        c_int,
+        (
+            c_void_p, POINTER(c_uint8), POINTER(c_int64), c_int64, c_int64, c_int64, POINTER(c_uint8),
+            POINTER(c_int64), c_int, POINTER(c_int64),
+        ),
+    ),
     "twl_run_stage": (
         c_int,
         (c_void_p, c_int, POINTER(POINTER(c_uint8)), c_int64, c_int64, POINTER(c_uint8), c_int),
@@ -86,14 +96,21 @@ def built(folder: Path, stem: str) -> Path | None:
 
 def open_library(path: Path) -> ctypes.CDLL:
     """Load an engine from a file and declare its functions. Calls release the interpreter lock."""
-    return declared(path, _SIGNATURES, "twl_abi", ABI)
+    return declared(path, _SIGNATURES, "twl_abi", ABI, _LATER)
 
 
-def declared(path: Path, signatures: Signatures, abi: str, wanted: int) -> ctypes.CDLL:
-    """A library with the types of its functions; `abi` names the function that must answer `wanted`."""
+def declared(
+    path: Path, signatures: Signatures, abi: str, wanted: int, later: Collection[str] = ()
+) -> ctypes.CDLL:
+    """A library with the types of its functions; `abi` names the function that must answer `wanted`.
+
+    It may lack those of `later`.
+    """
     try:
         library = ctypes.CDLL(str(path))
         for name, (result, arguments) in signatures.items():
+            if name in later and not hasattr(library, name):
+                continue
             function = getattr(library, name)
             function.restype, function.argtypes = result, list(arguments)
     except (OSError, AttributeError) as error:

@@ -176,6 +176,11 @@ const char* twl_describe(const twl_plan* plan, int stage) {
 
 int twl_run(const twl_plan* plan, const uint8_t* image, const int64_t* image_strides, int64_t count, int64_t rows,
             int64_t columns, uint8_t* out, const int64_t* out_strides, int threads) {
+    return twl_run_timed(plan, image, image_strides, count, rows, columns, out, out_strides, threads, nullptr);
+}
+
+int twl_run_timed(const twl_plan* plan, const uint8_t* image, const int64_t* image_strides, int64_t count, int64_t rows,
+                  int64_t columns, uint8_t* out, const int64_t* out_strides, int threads, int64_t* spent) {
     return guarded([&] {
         ready(plan, 0);
         if (image == nullptr || out == nullptr || image_strides == nullptr || out_strides == nullptr) throw Error("no image");
@@ -183,7 +188,7 @@ int twl_run(const twl_plan* plan, const uint8_t* image, const int64_t* image_str
         const int channels = plan->stages.back().channels;
         const View from{image, image_strides[0], 0, image_strides[1], image_strides[2]};
         const Target to{out, out_strides[0] * channels, out_strides[0], out_strides[1], out_strides[2]};
-        run_plan(*plan, from, count, rows, columns, to, std::max(threads, 1));
+        run_plan(*plan, from, count, rows, columns, to, std::max(threads, 1), spent);
         return 0;
     });
 }

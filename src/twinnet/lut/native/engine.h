@@ -48,6 +48,11 @@ const char* twl_describe(const twl_plan*, int stage);
 int twl_run(const twl_plan*, const uint8_t* image, const int64_t* image_strides, int64_t count, int64_t rows,
             int64_t columns, uint8_t* out, const int64_t* out_strides, int threads);
 
+// The same, and notes when each stage began and ended: spent[2 * stage] and spent[2 * stage + 1], in nanoseconds since
+// the run began; NULL notes nothing.
+int twl_run_timed(const twl_plan*, const uint8_t* image, const int64_t* image_strides, int64_t count, int64_t rows,
+                  int64_t columns, uint8_t* out, const int64_t* out_strides, int threads, int64_t* spent);
+
 // Runs one stage. registers[i] holds register i as contiguous [channel, rows * scale, columns * scale], or NULL if it
 // is not read; rows and columns are those of the image.
 int twl_run_stage(const twl_plan*, int stage, const uint8_t* const* registers, int64_t rows, int64_t columns,

@@ -167,7 +167,9 @@ struct Target {
     uint8_t* data = nullptr;
     int64_t image = 0, channel = 0, row = 0, column = 1;
 };
-void run_plan(const twl_plan&, const View& image, int64_t count, int64_t rows, int64_t columns, const Target&, int threads);
+// With `spent`, it also notes the nanoseconds from the start to the beginning and to the end of each stage.
+void run_plan(const twl_plan&, const View& image, int64_t count, int64_t rows, int64_t columns, const Target&, int threads,
+              int64_t* spent = nullptr);
 void run_stage(const twl_plan&, const Stage&, const std::vector<View>&, int64_t count, int64_t rows, int64_t columns,
                const Target&, int threads);
 void run_lookup(const twl_plan&, const Stage&, int term, int rotation, const std::vector<View>&, int64_t rows,

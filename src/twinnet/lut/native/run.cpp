@@ -1,6 +1,7 @@
 // Threads over strips of rows. Strips need nothing from each other, stages do.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <mutex>
 #include <system_error>
@@ -110,7 +111,13 @@ void run_stage(const twl_plan& plan, const Stage& stage, const std::vector<View>
 }
 
 void run_plan(const twl_plan& plan, const View& image, int64_t count, int64_t rows, int64_t columns, const Target& out,
-              int threads) {
+              int threads, int64_t* spent) {
+    const auto began = std::chrono::steady_clock::now();
+    const auto note = [&](size_t place) {
+        if (spent == nullptr) return;
+        const auto passed = std::chrono::steady_clock::now() - began;
+        spent[place] = std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count();
+    };
     std::vector<View> registers(plan.stages.size() + 1);
     std::vector<std::unique_ptr<Aligned>> store(plan.stages.size());
     std::vector<size_t> last_use(plan.stages.size() + 1, 0);
@@ -119,6 +126,7 @@ void run_plan(const twl_plan& plan, const View& image, int64_t count, int64_t ro
     registers[0] = image;
     for (size_t i = 0; i < plan.stages.size(); i++) {
         const Stage& stage = plan.stages[i];
+        note(2 * i);
         Target to = out;
         if (i + 1 < plan.stages.size()) {
             const int64_t row = columns * stage.scale, plane = row * rows * stage.scale;
@@ -133,6 +141,7 @@ void run_plan(const twl_plan& plan, const View& image, int64_t count, int64_t ro
             if (store[k]->store.size() <= KEPT_BYTES) plan.planes.give(std::move(store[k]));
             store[k].reset();
         }
+        note(2 * i + 1);
     }
 }
 

@@ -1,50 +1,30 @@
 // Which compiled variant of the kernels this machine runs.
-#include <cstring>
-#include <string>
-#include <vector>
+#include "../../native/variants.hpp"
 
 #include "kernels.hpp"
 
 namespace twl {
 namespace {
 
-const std::vector<Kernels>& variants() {
-    static const std::vector<Kernels> all = [] {
-        std::vector<Kernels> found;
-        auto add = [&](const char* name, void (*fill)(Kernels&)) {
-            Kernels k = {};
-            k.name = name;
-            fill(k);
-            found.push_back(k);
-        };
+const twinnet::Variants<Kernels>& variants() {
 #ifdef TWINNET_X86_VARIANTS
-        const twinnet::Processor has = twinnet::processor();
-        if (has.vnni) add("avx512vnni", fill_vnni);
-        if (has.avx512) add("avx512", fill_avx512);
-        if (has.avx2) add("avx2", fill_avx2);
+    static const twinnet::Processor has = twinnet::processor();
 #endif
-        add("baseline", fill_baseline);
-        return found;
-    }();
+    static const twinnet::Variants<Kernels> all = {
+#ifdef TWINNET_X86_VARIANTS
+        {"avx512vnni", has.vnni, fill_vnni},
+        {"avx512", has.avx512, fill_avx512},
+        {"avx2", has.avx2, fill_avx2},
+#endif
+        {"baseline", true, fill_baseline},
+    };
     return all;
 }
 
 }  // namespace
 
-const Kernels* find_kernels(const char* name) {
-    if (name == nullptr || *name == 0) return &variants().front();
-    for (const Kernels& k : variants())
-        if (std::strcmp(k.name, name) == 0) return &k;
-    return nullptr;
-}
+const Kernels* find_kernels(const char* name) { return variants().find(name); }
 
-const char* kernel_names() {
-    static const std::string names = [] {
-        std::string all;
-        for (const Kernels& k : variants()) all += (all.empty() ? "" : " ") + std::string(k.name);
-        return all;
-    }();
-    return names.c_str();
-}
+const char* kernel_names() { return variants().names(); }
 
 }  // namespace twl

@@ -76,6 +76,59 @@ def _qlinear_leaky_relu(node: Node) -> None:
     _held(node, node.emit("leaky_relu", [_real(node, 0, "x")], [node.temp("y")], alpha=alpha), 3)
 
 
+@op("QLinearSoftmax", domain=_MS)
+def _qlinear_softmax(node: Node) -> None:
+    rank, axis = node.rank(), node.get("axis", -1)
+    if node.get("opset", 13) < 13 and axis != -1 and (rank is None or axis % rank != rank - 1):
+        raise NotImplementedError("a softmax over several axes")
+    _held(node, node.emit("softmax", [_real(node, 0, "x")], [node.temp("y")], axis=axis), 3)
+
+
+@op("QLinearConcat", domain=_MS)
+def _qlinear_concat(node: Node) -> None:
+    """The step of the result comes first, then each part with its own."""
+    parts: list[str | None] = [_real(node, k, f"x{k}") for k in range(2, len(node.inputs), 3)]
+    made = node.emit("concat", parts, [node.temp("y")], axis=node.get("axis", 1))
+    zero = node.input(1)
+    to = None if zero is not None else node.dtype(node.input(2))
+    node.emit("quantize_linear", [made, node.input(0), zero], axis=1, to=to)
+
+
+@op("QLinearGlobalAveragePool", "QLinearAveragePool", domain=_MS)
+def _qlinear_pool(node: Node) -> None:
+    if node.get("channels_last", 0):
+        raise NotImplementedError("channels last")
+    data, made = _real(node, 0, "x"), node.temp("y")
+    if node.op == "QLinearGlobalAveragePool":
+        node.emit("global_average_pool", [data], [made])
+    else:
+        node.emit(
+            "average_pool",
+            [data],
+            [made],
+            kernel=node.get("kernel_shape"),
+            ceil_mode=bool(node.get("ceil_mode", 0)),
+            count_include_pad=bool(node.get("count_include_pad", 0)),
+            **window(node),
+        )
+    _held(node, made, 3)
+
+
+@op("QLinearReduceMean", domain=_MS)
+def _qlinear_mean(node: Node) -> None:
+    attrs = {"axes": node.get("axes"), "keepdims": bool(node.get("keepdims", 1))}
+    _held(node, node.emit("reduce_mean", [_real(node, 0, "x")], [node.temp("y")], **attrs), 3)
+
+
+@op("QLinearWhere", domain=_MS)
+def _qlinear_where(node: Node) -> None:
+    """The step of the result is that of the seventh operand on; its type that of the first number."""
+    made = node.emit("where", [node.inputs[0], _real(node, 1, "a"), _real(node, 4, "b")], [node.temp("y")])
+    zero = node.input(8)
+    to = None if zero is not None else node.dtype(node.input(1))
+    node.emit("quantize_linear", [made, node.input(7), zero], axis=1, to=to)
+
+
 @op("QLinearSigmoid", domain=_MS)
 def _qlinear_sigmoid(node: Node) -> None:
     _held(node, node.emit("sigmoid", [_real(node, 0, "x")], [node.temp("y")]), 3)

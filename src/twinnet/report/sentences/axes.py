@@ -13,6 +13,7 @@ sayings(
         "layout.permuted": "the twin permutes the axes by {twin} where the network permutes by {network}",
         "layout.not_transposed": "the twin leaves the transposition out",
         "layout.read_in_order": "the twin reads the data in the order {twin} where the network reads {network}",
+        "layout.as_stored": "the twin reads an image whose channels come last in memory as if they came first",
         "layout.result_mirrored": "the twin has the result mirrored along axis {axis}",
         "layout.operand_swapped": "the twin reads operand {operand} with its last two axes swapped",
         "layout.data_mirrored": "the twin reads the data mirrored along axis {axis}",

@@ -19,6 +19,8 @@ sayings(
         "coverage.not_judged": "{pairs} pairs could not be judged: {why}",
         "coverage.long_segment": "the longest segment judged as one has {layers} layers: small faults inside it can "
         "hide",
+        "data.doubtful": "in output {output} {count} of {elements} elements differ by more than rounding of their own "
+        "size; only larger ones beside them could explain that, and without the network's layers nobody knows",
         "coverage.far": "output {output} differs by {ratio:.3g} x the network's own rounding, and nothing inside the "
         "{layers} layers before it was compared: a small fault can hide there",
         "outputs.dtype": "output {output} is {twin} in the twin, {network} in the network: code that reads it may not "
@@ -64,6 +66,11 @@ def _(sides: tuple[Fact, ...], more: int) -> str:
 @sentence("outputs.missing")
 def _(outputs: tuple[str, ...], of: int) -> str:
     return f"the twin lacks {len(outputs)} of {of} outputs: {', '.join(outputs)}"
+
+
+@sentence("inputs.overwritten")
+def _(inputs: tuple[str, ...]) -> str:
+    return f"the twin writes over its input{'' if len(inputs) == 1 else 's'} {', '.join(inputs)}"
 
 
 @sentence("outputs.exchanged")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import sayings, sentence, spaced, words
+from twinnet.report.sentences.registry import counted, sayings, sentence, spaced, words
 from twinnet.result import Fact
 from twinnet.signature import dims
 
@@ -24,14 +24,14 @@ sayings(
         "output.unwatched": "off by {error:.3g} from what it gives while it is watched",
         "output.uncaught": "{what}, though no segment could be caught creating it",
         "nonfinite.nan": "{twin} NaN where the network has {network}",
-        "nonfinite.places": "NaN or Inf in other places than in the network ({count} elements)",
         "tolerance.none": "no tolerance is stated for it",
         "tolerance.unused": "the rule '{rule}' fits no site that is compared: it checks nothing",
-        "tolerance.nonfinite": "NaN or Inf in other places ({count} elements)",
         "alone.shows": "the twin's segment alone shows it",
         "alone.context": "only in context: the twin's segment alone does not show it",
         "alone.not_judged": "what its segment gives alone could not be judged: {why}",
         "alone.failed": "its segment could not be run alone: {error}",
+        "evidence.constant": "the twin's result is {value:g} everywhere",
+        "cause.samples": "sample {found} looks as if {first}, but sample {sample} does not",
         "tie.layer": "they share {layer}, whose own tensor is not compared",
         "tie.weight": "they share the weight",
         "born.not_evaluated": "{error}",
@@ -48,6 +48,16 @@ sayings(
         "alone.not_cut": "{error}",
     }
 )
+
+
+@sentence("nonfinite.places")
+def _(count: int) -> str:
+    return f"NaN or Inf in other places than in the network ({counted(count, 'element')})"
+
+
+@sentence("tolerance.nonfinite")
+def _(count: int) -> str:
+    return f"NaN or Inf in other places ({counted(count, 'element')})"
 
 
 Form = tuple[tuple[int, ...], str]
@@ -122,6 +132,32 @@ def _listed(kinds: tuple[str, ...]) -> str:
 
 def _few(positions: tuple[int, ...]) -> str:
     return ", ".join(map(str, positions[:4])) + (" ..." if len(positions) > 4 else "")
+
+
+@sentence("recording.channels_last")
+def _(count: int, name: str) -> str:
+    if count == 1:
+        return f"the recording holds {name} with channels last; it is compared with channels first"
+    return f"the recording holds {count} tensors with channels last ({name} ...); they are compared with channels first"
+
+
+@sentence("recording.no_outputs")
+def _(names: tuple[str, ...]) -> str:
+    return (
+        f"the recording holds no array for the network's output {_first(names)}; --names says which one it is"
+    )
+
+
+@sentence("recording.unpaired")
+def _(names: tuple[str, ...]) -> str:
+    count = "1 array" if len(names) == 1 else f"{len(names)} arrays"
+    return (
+        f"{count} of the recording without a partner: {_first(names)} (--names-out FILE writes a map to edit)"
+    )
+
+
+def _first(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:4]) + (" ..." if len(names) > 4 else "")
 
 
 @sentence("names.unknown")

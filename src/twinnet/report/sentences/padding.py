@@ -8,6 +8,8 @@ sayings(
     {
         "padding.pads": "the twin pads {twin} where the network pads {network}",
         "padding.of_axis": "the twin pads axis {axis} by {twin} where the network pads {network}",
+        "padding.clipped": "the twin pads with {twin:.4g} where the network pads with {network:g}: the range of the "
+        "tensor that it pads ends there",
         "padding.value": "the twin pads with {twin} where the network pads with {network}",
     }
 )

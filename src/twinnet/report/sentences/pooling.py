@@ -7,8 +7,12 @@ from twinnet.report.sentences.registry import sayings, sentence, spaced
 sayings(
     {
         "pooling.window": "a window of {twin} where the network has {network}",
+        "pooling.counts_beyond": "the twin divides by the whole window at the edge, where a size rounded up reaches "
+        "beyond the padding; the network counts what is there",
         "pooling.sum": "the twin sums where the network averages",
         "resize.sampled": "the twin samples with {attribute} {twin} where the network has {network}",
+        "resize.unchecked": "places more than a pixel outside the picture are read from the {twin}, where the network "
+        "has {network}: the twin's engine checks them against one side only",
         "resize.cubic": "cubic coefficient {twin} where the network has {network}",
     }
 )

@@ -15,12 +15,13 @@ sayings(
         "quantisation.scale": "a scale {twin}x that of the network",
         "quantisation.read_zero_point": "the twin reads the values with zero point {twin} instead of {network}",
         "quantisation.read_scale": "the twin reads the values with a scale {twin}x that of the network",
-        "quantisation.weights": "the weights are rounded to {bits} bits per {per}",
         "quantisation.grid": "the result is rounded to steps of {twin} ({bits} bits)",
         "steps.read_scale": "the twin reads its data with a scale {twin}x the one they were written with",
         "steps.read_zero_point": "the twin reads its data with zero point {twin} where they were written with "
         "{network}",
         "steps.read_otherwise": "the twin reads its data in other steps than they were written in",
+        "quantisation.weights": "the weights are rounded to {bits} bits per {per}",
+        "steps.by_engine": "the engine rounds the weights to {bits} bits per {per}, though the file holds them whole",
         "steps.pairs": "the engine adds up products of 8-bit numbers in pairs of 16 bits, which saturate: so do "
         "processors without VNNI; quantise with reduce_range=1, or run it on another processor",
         "precision.overflow": "the twin overflows {format}, which ends at {end:.6g}: the network has "

@@ -130,9 +130,8 @@
 
   // ---- chart
   const chart = document.getElementById("chart");
-  if (chart) {
-    const svg = chart.querySelector("svg");
-    const tip = chart.querySelector(".tip");
+  const tip = chart && chart.querySelector(".tip");
+  for (const svg of chart ? chart.querySelectorAll("svg") : []) {
     const cursor = svg.querySelector(".cursor");
     const { left, right, number, width } = svg.dataset;
     const at = (event) => {

@@ -279,6 +279,7 @@ class FinetuneSection(_Loop):
         default="finetune",
         description="Round the running sum (as published), or only the result (as deployed).",
     )
+    flat: bool = Field(default=False, description="Keep flat areas of every grey exactly as they are.")
     samplers: bool = Field(default=True, description="auto-*: also tune samplers and residual weights.")
     kernel: Literal["auto", "torch", "native"] = Field(default="auto", description="What computes a step.")
     log_every: int = Field(default=50, ge=1, description="Iterations between lines of the log.")

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from twinnet.errors import UsageError
-from twinnet.lut.dfc import band_cells, band_index
+from twinnet.lut.band import band_cells, band_index
 from twinnet.lut.grid import Grid
 from twinnet.lut.patterns import Offsets
 from twinnet.lut.plan import Table

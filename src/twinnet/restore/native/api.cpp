@@ -1,6 +1,5 @@
 // The C interface: checks, threads, sums over threads.
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <stdexcept>
@@ -8,45 +7,32 @@
 #include <thread>
 #include <vector>
 
+#include "../../native/variants.hpp"
 #include "passes.hpp"
 
 namespace twf {
 
-const std::vector<Passes>& variants() {
-    static const std::vector<Passes> all = [] {
-        std::vector<Passes> found;
-        auto add = [&](const char* name, void (*fill)(Passes&)) {
-            Passes passes = {};
-            passes.name = name;
-            fill(passes);
-            found.push_back(passes);
-        };
+namespace {
+
+const twinnet::Variants<Passes>& variants() {
 #ifdef TWINNET_X86_VARIANTS
-        const twinnet::Processor has = twinnet::processor();
-        if (has.avx512) add("avx512", fill_avx512);
-        if (has.avx2) add("avx2", fill_avx2);
+    static const twinnet::Processor has = twinnet::processor();
 #endif
-        add("baseline", fill_baseline);
-        return found;
-    }();
+    static const twinnet::Variants<Passes> all = {
+#ifdef TWINNET_X86_VARIANTS
+        {"avx512", has.avx512, fill_avx512},
+        {"avx2", has.avx2, fill_avx2},
+#endif
+        {"baseline", true, fill_baseline},
+    };
     return all;
 }
 
-const Passes* find_passes(const char* name) {
-    if (name == nullptr || *name == 0) return &variants().front();
-    for (const Passes& passes : variants())
-        if (std::strcmp(passes.name, name) == 0) return &passes;
-    return nullptr;
-}
+}  // namespace
 
-const char* pass_names() {
-    static const std::string names = [] {
-        std::string all;
-        for (const Passes& passes : variants()) all += (all.empty() ? "" : " ") + std::string(passes.name);
-        return all;
-    }();
-    return names.c_str();
-}
+const Passes* find_passes(const char* name) { return variants().find(name); }
+
+const char* pass_names() { return variants().names(); }
 
 int64_t scratch_bytes(const twf_problem& p) {
     return int64_t(p.lookup_count) * int64_t(AXES + 1) * TILE * int64_t(sizeof(int32_t) + sizeof(float));

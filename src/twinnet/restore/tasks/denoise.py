@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from twinnet.restore.metrics import psnr, ssim_y
+from twinnet.restore.metrics import luma_full, psnr, ssim_y
 from twinnet.restore.tasks.base import Image, Metric, Random, Task
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Denoise(Task):
             return image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2)
         if image.ndim == 2:
             return image
-        return np.rint(image @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)
+        return luma_full(image)
 
     def low(self, good: Image, random: Random) -> Image:
         return (good + random.normal(0, self.sigma, good.shape)).astype(np.float32)

@@ -20,11 +20,11 @@ __all__ = ["SuperResolution"]
 
 @dataclass(frozen=True)
 class SuperResolution(Task):
-    """x2, x3 or x4. Gray images are judged as colour ones, on their luma, as published.
+    """x2, x3 or x4. Colour images are judged on their luma in 16..235, gray ones as they are.
 
     >>> low, good = SuperResolution(3).degrade(np.zeros((10, 11), np.uint8))
     >>> low.shape, good.shape
-    ((3, 3, 3), (9, 9, 3))
+    ((3, 3), (9, 9))
     """
 
     scale: int = 4
@@ -45,10 +45,6 @@ class SuperResolution(Task):
 
     def trained(self, image: Image) -> Image:
         return modcrop(image, self.scale)
-
-    def target(self, image: Image) -> Image:
-        colour = image if image.ndim == 3 else np.repeat(image[..., None], 3, axis=2)
-        return modcrop(colour, self.scale)
 
     def low(self, good: Image, random: Random) -> Image:
         return shrink(good, self.scale, self.recipe)

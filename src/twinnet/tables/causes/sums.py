@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,7 @@ def _requant(problem: Problem, i: int, step: Requantise) -> Iterator[Candidate]:
 
 def _constants(problem: Problem, i: int, step: Requantise) -> Iterator[Candidate]:
     steps = step.requant.steps
+    seen = {_formula(steps)}
     for k, (kind, *values) in enumerate(steps):
         if kind not in ("div", "mul", "add"):
             continue
@@ -195,6 +197,7 @@ def _constants(problem: Problem, i: int, step: Requantise) -> Iterator[Candidate
                 continue
             said = fact("table.requant_step", step=kind, network=(own,), twin=(other,))
             requant = Requant(step.requant.name, (*steps[:k], (kind, other), *steps[k + 1 :]))
+            seen.add(_formula(requant.steps))
             change = lambda s, q=requant: replace(s, requant=q)  # noqa: E731
             yield candidate(problem, "requant", said, (i,), change, cost=1.3)
     for kind, extra in (
@@ -205,5 +208,28 @@ def _constants(problem: Problem, i: int, step: Requantise) -> Iterator[Candidate
         for value in extra:
             said = fact("table.requant_added", step=kind, network=None, twin=value)
             requant = Requant(step.requant.name, ((kind, value), *steps))
+            if _formula(requant.steps) in seen:
+                continue  # another constant in other words
             change = lambda s, q=requant: replace(s, requant=q)  # noqa: E731
             yield candidate(problem, "requant", said, (i,), change, cost=1.5)
+
+
+def _formula(steps: tuple[tuple[Any, ...], ...]) -> tuple[tuple[Any, ...], ...]:
+    """What the steps compute, whichever way it is written: factors and offsets in a row are one of each.
+
+    >>> _formula((("add", 1.0), ("add", 127), ("clip", 0, 255))) == _formula((("add", 128), ("clip", 0, 255)))
+    True
+    """
+    found: list[tuple[Any, ...]] = []
+    factor, offset = Fraction(1), Fraction(0)
+    for kind, *values in (*steps, ("end",)):
+        match kind:
+            case "add":
+                offset += Fraction(values[0])
+            case "mul" | "div":
+                by = Fraction(values[0]) if kind == "mul" else 1 / Fraction(values[0])
+                factor, offset = factor * by, offset * by
+            case _:
+                found += [("linear", factor, offset), (kind, *values)]
+                factor, offset = Fraction(1), Fraction(0)
+    return tuple(found)

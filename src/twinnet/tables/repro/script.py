@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from twinnet.lut.band import band_index
 from twinnet.lut.plan import Requant, Table
 from twinnet.lut.reference import lookup_term, place_block
 from twinnet.lut.serial import term_from_dict
@@ -100,9 +101,11 @@ def from_file(path: str, steps: list[dict[str, Any]]) -> tuple[list[dict[str, An
                     kept[f"{number}.{part}"] = array(name, np.int8)
                     rows[part] = len(kept[f"{number}.{part}"])
                     kept[f"{number}.{part}_rows"] = np.arange(rows[part])
+            facts = {**plan["tables"][term["table"]], "rows": rows}
             if f"{term['table']}.index" in header:
                 kept[f"{number}.index"] = array(f"{term['table']}.index", np.int32)
-            facts = {**plan["tables"][term["table"]], "rows": rows}
+            elif facts["near"]:
+                kept[f"{number}.index"] = band_index(facts["nodes"], facts["near"], facts["width"])
             step = {**step, "term": term, "table": facts, "cell": stage["cell"]}
         made.append(step)
     return made, kept

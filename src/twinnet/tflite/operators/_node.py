@@ -12,6 +12,7 @@ import torch
 from twinnet.layers.graph import Layer, fresh_name
 from twinnet.network.arrays import to_tensor
 from twinnet.tflite.model import Operator, Steps, Subgraph, Tensor
+from twinnet.tflite.operators._fixed_point import fixed_point
 from twinnet.tflite.schema import ACTIVATIONS
 from twinnet.tflite.view import View, first_to_last, last_to_first
 
@@ -44,13 +45,14 @@ def rule_of(name: str) -> Rule | None:
 class Scope:
     """The state of reading a graph.
 
-    `folded` holds tensors computed from constants alone, as arrays; `source` the stored tensors that others merely
-    convert to real numbers.
+    `kernels` is the set that runs it, "" for any. `folded` holds tensors computed from constants alone, as arrays;
+    `source` the stored tensors that others merely convert to real numbers.
     """
 
     graph: Subgraph
     view: View
     modules: frozenset[str] = frozenset()
+    kernels: str = ""
     layers: list[Layer] = field(default_factory=list)
     constants: dict[str, Any] = field(default_factory=dict)
     folded: dict[int, np.ndarray] = field(default_factory=dict)
@@ -296,14 +298,6 @@ class Node:
             return outputs[0]
         return self.finish(lambda name: self.layer(kind, inputs, [name], **attrs))
 
-    def _slack(self) -> dict[str, float]:
-        if not any(self.counted(i) for i in range(len(self.operator.inputs))):
-            return {}
-        if self.made().dtype != "int16":
-            return {"slack": _SLACK.get(self.op, 0.02)}
-        # Multipliers of 16-bit kernels have 15 bits themselves; their softmax reads a table of 513 entries.
-        return {"slack": 8.0 if self.op == "SOFTMAX" else 1.0}
-
     def finish(self, make: Callable[[str], None], place: int = 0, *, first: bool | None = None) -> str:
         """Let `make` add the layer of a result under a name, and whatever follows it."""
         tensor = self.made(place)
@@ -326,7 +320,7 @@ class Node:
             axis = tensor.steps.axis
             named = self.step_names(end, tensor.steps, tensor.dtype)
             attrs = {"axis": first_to_last(4)[axis] if first else axis, "to": getattr(torch, tensor.dtype)}
-            steps.append(("quantize_linear", {**attrs, **self._slack()}, named))
+            steps.append(("quantize_linear", {**attrs, **fixed_point(self, self.scope.kernels)}, named))
         if first != shown:
             rank = len(tensor.shape or ())
             perm = first_to_last(rank) if first else last_to_first(rank)
@@ -337,9 +331,6 @@ class Node:
             self.layer(kind, [before, *more], [after], **attrs)
         return end
 
-
-_SLACK = {"QUANTIZE": 0.3, "MEAN": 0.5, "SUM": 0.5, "AVERAGE_POOL_2D": 0.5}
-"""How many steps counting in fixed point may be off, beside rounding; as measured with all kernels."""
 
 _ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "RELU": ("relu", {}),

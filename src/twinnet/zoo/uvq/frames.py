@@ -16,6 +16,8 @@ from twinnet.inputs.images import is_image_name, read_image
 __all__ = ["HEIGHT", "WIDTH", "Frame", "count_frames", "read_frames"]
 
 WIDTH, HEIGHT = 1920, 1080
+_LONGEST = 600.0
+"""Seconds that a frame may last: they are filled with copies of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,8 @@ def _video(source: Path, fps: float) -> Iterator[Frame]:
         with av.open(str(source)) as reader:
             if not reader.streams.video:
                 raise UsageError(f"{source} has no video stream")
+            if reader.streams.video[0].codec_context is None:
+                raise UsageError(f"{source} is in a format that FFmpeg does not know")
             yield from _filtered(av, reader, reader.streams.video[0], fps)
     except (av.FFmpegError, ValueError) as error:
         raise UsageError(f"cannot read {source}: {error}") from error
@@ -97,11 +101,15 @@ def _filtered(av: Any, reader: Any, stream: Any, fps: float) -> Iterator[Frame]:
     filters += [("scale", f"{WIDTH}:{HEIGHT}:flags=bicubic"), ("format", "rgb24"), ("buffersink", "")]
     start = graph.add_buffer(template=stream)
     graph.link_nodes(start, *(graph.add(name, words or None) for name, words in filters)).configure()
-    number = 0
+    number, before = 0, None
+    endless = UsageError(f"the video is damaged: one frame of it lasts more than {_LONGEST:g} s")
 
     def pulled() -> Iterator[Frame]:
         nonlocal number
+        most = number + _LONGEST * fps + 1
         while True:
+            if number > most:
+                raise endless
             try:
                 frame = graph.vpull()
             except (av.BlockingIOError, av.EOFError):
@@ -110,6 +118,10 @@ def _filtered(av: Any, reader: Any, stream: Any, fps: float) -> Iterator[Frame]:
             number += 1
 
     for frame in reader.decode(stream):
+        # The filter would fill the time between two frames with copies: said before they are made.
+        if before is not None and frame.time is not None and frame.time - before > _LONGEST:
+            raise endless
+        before = frame.time
         graph.vpush(frame)
         yield from pulled()
     graph.vpush(None)

@@ -1,0 +1,62 @@
+"""`twinnet sessions`: the sessions of a dashboard, in the terminal."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from twinnet.cli._screen import say
+from twinnet.cli.upload import ServerUrl, needed_server
+
+__all__ = ["command", "table"]
+
+
+def command(
+    search: Annotated[
+        str, typer.Argument(metavar="[WORDS]", help="Part of a branch, commit, engine, or who.")
+    ] = "",
+    branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="Only this branch.")] = "",
+    bad: Annotated[bool, typer.Option("--bad", help="Only sessions with failures nobody expected.")] = False,
+    limit: Annotated[
+        int, typer.Option("-n", metavar="N", min=1, max=200, help="How many; the newest come first.")
+    ] = 20,
+    to: ServerUrl = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what the API answers.")] = False,
+) -> None:
+    """List the sessions of the dashboard.
+
+    Example: twinnet sessions --branch main -n 5
+    """
+    import json
+
+    found = needed_server(to).get("sessions", q=search, branch=branch, bad="true" if bad else "", limit=limit)
+    if as_json:
+        say(json.dumps(found, indent=1))
+        return
+    rows = [
+        (
+            str(one["id"]),
+            "PASS" if one["failed"] + one["errors"] <= one["known"] else "FAIL" if one["failed"] else "ERROR",
+            f"{one['passed']} pass, {one['failed']} fail, {one['errors']} error",
+            one["branch"] or "-",
+            one["commit"][:8] or "-",
+            one["who"] or "-",
+            one["engines"],
+        )
+        for one in found["items"]
+    ]
+    for line in table(rows):
+        say(line)
+    if not rows:
+        say("no session fits")
+
+
+def table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Columns as wide as their widest cell.
+
+    >>> table([("a", "bb"), ("ccc", "d")])
+    ['a    bb', 'ccc  d']
+    """
+    widths = [max(len(cell) for cell in column) for column in zip(*rows)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]

@@ -1,0 +1,174 @@
+"""The first page, with how things stand and all sessions; and the page of one session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from twinnet.dashboard import charts
+from twinnet.dashboard.desk import Desk
+from twinnet.dashboard.pages.base import number, shown, text
+from twinnet.dashboard.queries import changes as c
+from twinnet.dashboard.queries import runs as r
+from twinnet.dashboard.queries import sessions as s
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+    from starlette.requests import Request
+
+__all__ = ["Standing", "routes", "standing"]
+
+_PAGE, _HISTORY, _SHOWN = 40, 40, 50
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A session against another in one word and one sentence, with what to look at first."""
+
+    word: str
+    verdict: str
+    sentence: str
+    changes: c.Changes | None
+    top: tuple[c.Change, ...]
+
+
+def standing(session: s.SessionRow, base: s.SessionRow | None, found: c.Changes | None) -> Standing:
+    """Whether a session is worse than the one before."""
+    if base is None or found is None:
+        verdict = session.verdict
+        bad = f"{session.bad} of {session.total} cases fail" if session.bad else "every case is as expected"
+        return Standing(verdict, verdict, f"{bad}; there is no earlier session to compare with", None, ())
+    counts = found.counts
+    told = [
+        f"{counts[kind]} {_plural(kind, counts[kind])}"
+        for kind in ("new failure", "less accurate", "slower", "fixed", "more accurate", "faster")
+        if kind in counts
+    ]
+    against = f"against session {base.id}"
+    top = tuple(found.of("new failure", "less accurate", "slower")[:4])
+    if "new failure" in counts or "less accurate" in counts:
+        return Standing("WORSE", "FAIL", f"{', '.join(told)} {against}", found, top)
+    if "slower" in counts:
+        return Standing("SLOWER", "ERROR", f"{', '.join(told)} {against}", found, top)
+    if told:
+        return Standing("BETTER", "PASS", f"{', '.join(told)} {against}", found, ())
+    fails = "fails" if session.bad == 1 else "fail"
+    still = f"; {session.bad} still {fails}" if session.bad else ""
+    return Standing("SAME", "FAIL" if session.bad else "PASS", f"nothing changed {against}{still}", found, ())
+
+
+def _plural(kind: str, count: int) -> str:
+    return "new failures" if kind == "new failure" and count > 1 else kind
+
+
+def routes(desk: Desk) -> list[Route]:
+    """The addresses of sessions."""
+    return [
+        Route("/", shown(desk, "home.html.j2", _home)),
+        Route("/sessions/{session:int}", shown(desk, "session.html.j2", _session)),
+        Route("/sessions/{session:int}/cases", shown(desk, "cases.html.j2", _cases)),
+        Route("/s/{key:str}", shown(desk, "", _by_key)),
+        Route("/s/{key:str}/{case:path}", shown(desk, "", _by_key)),
+    ]
+
+
+def _home(request: Request, connection: Connection) -> dict[str, Any]:
+    wanted = s.Filter(
+        text(request, "q"),
+        text(request, "branch"),
+        text(request, "engine"),
+        text(request, "who"),
+        text(request, "made_by"),
+        text(request, "bad") == "1",
+    )
+    found = s.sessions(connection, wanted, _PAGE, number(request, "before"))
+    now = s.latest(connection)
+    told, recent = None, []
+    if now is not None:
+        base = s.baseline_of(connection, now)
+        between = c.between_sessions(connection, now.id, base.id) if base is not None else None
+        told = standing(now, base, between)
+        same = s.Filter(branch=now.branch, made_by=now.made_by)
+        recent = s.sessions(connection, same, _HISTORY)[::-1]
+    return {
+        "wanted": wanted,
+        "sessions": found,
+        "more": found[-1].id if len(found) == _PAGE else None,
+        "now": now,
+        "told": told,
+        "history": charts.history(recent, now.id) if now is not None and len(recent) > 1 else None,
+        "branches": s.branches(connection),
+        "first": number(request, "before") is None,
+    }
+
+
+def _session(request: Request, connection: Connection) -> dict[str, Any] | None:
+    session = s.find_session(connection, number(request, "session") or 0)
+    if session is None:
+        return None
+    chosen = number(request, "against")
+    base = s.find_session(connection, chosen) if chosen else s.baseline_of(connection, session)
+    between = c.between_sessions(connection, session.id, base.id) if base is not None else None
+    cells = r.matrix(connection, session.id)
+    models = list(dict.fromkeys(cell.model for cell in cells))
+    others = s.sessions(connection, s.Filter(made_by=session.made_by), 60, session.id)
+    if base is not None and all(one.id != base.id for one in others):
+        others = [base, *others]
+    same = s.Filter(branch=session.branch, made_by=session.made_by)
+    recent = [session, *s.sessions(connection, same, _HISTORY - 1, session.id)][::-1]
+    return {
+        "session": session,
+        "base": base,
+        "told": standing(session, base, between),
+        "changes": between,
+        "most": _SHOWN,
+        "engines": sorted({cell.engine for cell in cells}),
+        "models": models[:300],
+        "left_out": max(len(models) - 300, 0),
+        "cells": {(cell.model, cell.engine): cell for cell in cells},
+        "groups": r.groups(connection, session.id, 40),
+        "others": others,
+        "history": charts.history(recent, session.id) if len(recent) > 1 else None,
+        **s.summary(connection, session.id),
+    }
+
+
+def _cases(request: Request, connection: Connection) -> dict[str, Any] | None:
+    session = s.find_session(connection, number(request, "session") or 0)
+    if session is None:
+        return None
+    verdict = text(request, "verdict")
+    found = r.runs(
+        connection,
+        200,
+        before=number(request, "before"),
+        session_id=session.id,
+        verdict=verdict if verdict in ("PASS", "FAIL", "ERROR", "SKIP") else "",
+        complaint_id=number(request, "group"),
+        model=text(request, "model"),
+        engine=text(request, "engine"),
+    )
+    return {
+        "session": session,
+        "runs": found,
+        "verdict": verdict,
+        "group": number(request, "group"),
+        "model": text(request, "model"),
+        "engine": text(request, "engine"),
+        "more": found[-1].id if len(found) == 200 else None,
+    }
+
+
+def _by_key(request: Request, connection: Connection) -> Response | None:
+    """The address that a client knows before the server has numbered anything."""
+    session = s.find_session(connection, text(request, "key"))
+    if session is None:
+        return None
+    case = text(request, "case")
+    if not case:
+        return RedirectResponse(f"/sessions/{session.id}", 303)
+    run = r.run_named(connection, session.id, case)
+    return None if run is None else RedirectResponse(f"/cases/{run.id}", 303)

@@ -1,0 +1,171 @@
+"""Two sessions, or two engines of one, side by side: what became worse, what better."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.orm import aliased
+
+from twinnet.dashboard.models import Run, Series
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+__all__ = ["Change", "Changes", "Kind", "between_engines", "between_sessions"]
+
+Kind = Literal[
+    "new failure", "fixed", "still failing", "less accurate", "more accurate", "slower", "faster", "same"
+]
+
+_WORSE: tuple[Kind, ...] = ("new failure", "less accurate", "slower")
+_ORDER: tuple[Kind, ...] = (
+    *("new failure", "less accurate", "slower", "still failing", "fixed", "more accurate", "faster", "same"),
+)
+_RATIO, _TIME = 4.0, 1.25
+"""Accuracy counts as changed from this factor on, and times from this one: below is noise."""
+_FLOOR = 1.0
+"""Errors below one unit of the noise floor are all alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A case on both sides; a side without it has no verdict."""
+
+    model: str
+    layer: str
+    engine: str
+    now: int
+    verdict: str
+    expected: str
+    ratio: float | None
+    time: float | None
+    born: str
+    cause: str
+    message: str
+    before: int | None
+    verdict_before: str
+    expected_before: str
+    ratio_before: float | None
+    time_before: float | None
+
+    @property
+    def kind(self) -> Kind:
+        """What became of it."""
+        bad, was_bad = _bad(self.verdict, self.expected), _bad(self.verdict_before, self.expected_before)
+        if bad:
+            return "still failing" if was_bad else "new failure"
+        if was_bad and self.verdict == "PASS":
+            return "fixed"
+        accuracy = self.accuracy
+        if accuracy is not None and not 1 / _RATIO < accuracy < _RATIO:
+            return "less accurate" if accuracy > 1 else "more accurate"
+        speed = self.speed
+        if speed is not None and not 1 / _TIME < speed < _TIME:
+            return "slower" if speed > 1 else "faster"
+        return "same"
+
+    @property
+    def accuracy(self) -> float | None:
+        """How many times larger the error is than before."""
+        if self.ratio is None or self.ratio_before is None:
+            return None
+        return max(self.ratio, _FLOOR) / max(self.ratio_before, _FLOOR)
+
+    @property
+    def speed(self) -> float | None:
+        """How many times longer it takes than before."""
+        if not self.time or not self.time_before:
+            return None
+        return self.time / self.time_before
+
+    @property
+    def worse(self) -> bool:
+        """Whether it became worse."""
+        return self.kind in _WORSE
+
+    @property
+    def size(self) -> float:
+        """How much changed, for sorting."""
+        return abs(math.log(self.accuracy or 1.0)) + abs(math.log(self.speed or 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """All changes, the worst first."""
+
+    rows: tuple[Change, ...]
+
+    def of(self, *kinds: Kind) -> list[Change]:
+        """The changes of some kinds."""
+        return [row for row in self.rows if row.kind in kinds]
+
+    @property
+    def counts(self) -> dict[Kind, int]:
+        """How many there are of each kind."""
+        found: dict[Kind, int] = {}
+        for row in self.rows:
+            found[row.kind] = found.get(row.kind, 0) + 1
+        return {kind: found[kind] for kind in _ORDER if kind in found}
+
+
+def between_sessions(connection: Connection, now: int, before: int) -> Changes:
+    """Every case of a session beside the same case of another."""
+    one, other = aliased(Run), aliased(Run)
+    query = _columns(one, other, Series).join(Series, one.series_id == Series.id)
+    query = query.outerjoin(other, sa.and_(other.session_id == before, other.series_id == one.series_id))
+    return _sorted(connection, query.where(one.session_id == now))
+
+
+def between_engines(connection: Connection, session_id: int, engine: str, other_engine: str) -> Changes:
+    """Every model and layer on one engine beside another of the same session; `before` is the other engine."""
+    one, other, mine, theirs = aliased(Run), aliased(Run), aliased(Series), aliased(Series)
+    query = (
+        _columns(one, other, mine)
+        .join(mine, one.series_id == mine.id)
+        .join(
+            theirs,
+            sa.and_(
+                theirs.model == mine.model,
+                theirs.layer == mine.layer,
+                theirs.random == mine.random,
+                theirs.engine == other_engine,
+            ),
+        )
+        .join(other, sa.and_(other.session_id == session_id, other.series_id == theirs.id))
+    )
+    return _sorted(connection, query.where(one.session_id == session_id, mine.engine == engine))
+
+
+def _columns(one: Any, other: Any, series: Any) -> Any:
+    return sa.select(
+        series.model,
+        series.layer,
+        series.engine,
+        one.id,
+        one.verdict,
+        one.expected,
+        one.ratio,
+        one.time,
+        one.born,
+        one.cause,
+        one.message,
+        other.id,
+        sa.func.coalesce(other.verdict, ""),
+        sa.func.coalesce(other.expected, ""),
+        other.ratio,
+        other.time,
+    ).select_from(one)
+
+
+def _sorted(connection: Connection, query: Any) -> Changes:
+    rows = [Change(*row) for row in connection.execute(query)]
+    # The whole model before its layers: it is what people ship.
+    rows.sort(key=lambda row: (_ORDER.index(row.kind), row.layer != "", -row.size, row.model, row.engine))
+    return Changes(tuple(rows))
+
+
+def _bad(verdict: str, expected: str) -> bool:
+    return verdict in ("FAIL", "ERROR") and expected != "yes"

@@ -1,0 +1,125 @@
+"""What building a twin costs, and what each layer should take before anything has run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from twinnet.layers.graph import Graph, Layer
+from twinnet.profile.cost import Shapes, flops, moved_bytes
+from twinnet.profile.model import Limit
+from twinnet.profile.target import Target
+from twinnet.signature import dims
+
+if TYPE_CHECKING:
+    from twinnet.engines.base import Session
+
+__all__ = ["CompileProfile", "Estimate", "built", "estimates"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """One layer of the network: what it computes and moves, and how long that should take on the target.
+
+    `by` says who estimates: "shapes", or "compiler" where the engine's compiler reported a time.
+    """
+
+    name: str
+    op: str
+    module: str
+    source: str
+    shape: str
+    flops: int | None
+    bytes: int | None
+    seconds: float
+    limit: Limit
+    by: str = "shapes"
+
+
+@dataclass(frozen=True)
+class CompileProfile:
+    """How a twin is built: seconds of each step, and of the compiler's passes where it reports them; sizes of what came
+    out; an estimate of each layer."""
+
+    network: str
+    spec: str
+    engine: str
+    version: str
+    steps: tuple[tuple[str, float], ...]
+    passes: tuple[tuple[str, float], ...]
+    size: int | None
+    target: Target
+    estimates: tuple[Estimate, ...]
+    schema: int = 1
+
+    @property
+    def seconds(self) -> float:
+        """The estimate of a whole run."""
+        return sum(one.seconds for one in self.estimates)
+
+    def to_json(self) -> str:
+        """The text of compile.json."""
+        return json.dumps(asdict(self), indent=1, allow_nan=False)
+
+
+def estimates(
+    graph: Graph | None,
+    shapes: Shapes,
+    target: Target,
+    width: int = 4,
+    told: Mapping[str, float] | None = None,
+) -> tuple[Estimate, ...]:
+    """Every layer that depends on an input, by its shapes; `told` are times that a compiler reported, by name."""
+    found = []
+    static = set(graph.constants) if graph is not None else set()
+    for layer in graph or ():
+        if all(n is None or n in static for n in layer.inputs):
+            static.update(layer.outputs)
+            continue
+        assert graph is not None
+        found.append(_estimate(graph, layer, shapes, target, width, told or {}))
+    return tuple(found)
+
+
+def _estimate(
+    graph: Graph, layer: Layer, shapes: Shapes, target: Target, width: int, told: Mapping[str, float]
+) -> Estimate:
+    work, moved = flops(layer, shapes), moved_bytes(graph, (layer,), shapes, width)
+    seconds = target.seconds(work or 0, moved or 0)
+    limit: Limit = ""
+    if work is not None and moved is not None:
+        limit = "compute" if work / target.peak > moved / target.bandwidth else "memory"
+        if target.overhead > 0.5 * seconds:
+            limit = "overhead"
+    name = layer.outputs[0]
+    known = next((told[n] for n in (layer.node, *layer.outputs) if n in told), None)
+    return Estimate(
+        name,
+        layer.op or layer.kind,
+        layer.module,
+        layer.source,
+        dims(shapes[name]) if name in shapes else "",
+        work,
+        moved,
+        seconds if known is None else known,
+        limit if known is None else "",
+        "shapes" if known is None else "compiler",
+    )
+
+
+def built(
+    session: Session,
+    timings: Mapping[str, float],
+    network: tuple[str, str],
+    graph: Graph | None,
+    shapes: Shapes,
+    target: Target,
+) -> CompileProfile:
+    """The compile profile of a session that was just built; `network` is its name and the twin's spec."""
+    steps = tuple((name, seconds) for name, seconds in timings.items() if name not in ("run", "judge"))
+    rows = estimates(graph, shapes, target, told=session.estimates())
+    return CompileProfile(
+        *network, session.engine, session.version, steps, session.passes(), session.size, target, rows
+    )

@@ -1,0 +1,41 @@
+"""How much memory a network needs at least: its weights, and the values that are alive at the same time."""
+
+from __future__ import annotations
+
+import math
+
+from twinnet.layers.graph import Graph
+from twinnet.profile.cost import Shapes
+
+__all__ = ["alive_bytes", "least_memory"]
+
+
+def alive_bytes(graph: Graph, shapes: Shapes, width: int) -> list[int]:
+    """Bytes of values alive while each layer runs, inputs of the network among them.
+
+    >>> from twinnet.layers.graph import Layer
+    >>> graph = Graph((Layer("relu", ("x",), ("y",)), Layer("neg", ("y",), ("z",))), ("x",), ("z",))
+    >>> alive_bytes(graph, {"x": (2,), "y": (2,), "z": (4,)}, 4)
+    [16, 24]
+    """
+    sizes = {name: math.prod(shape) * width for name, shape in shapes.items()}
+    ends = {name: users[-1] for name, users in graph.consumers.items() if users}
+    ends.update(dict.fromkeys(graph.outputs, len(graph.layers)))
+    alive = {name for name in graph.inputs if name in ends}
+    found = []
+    for index, layer in enumerate(graph.layers):
+        alive.update(name for name in layer.outputs if name)
+        found.append(sum(sizes.get(name, 0) for name in alive))
+        alive -= {name for name in alive if ends.get(name, index) <= index}
+    return found
+
+
+def least_memory(graph: Graph | None, shapes: Shapes, width: int) -> int | None:
+    """Weights and the most that is alive at once; None without layers or shapes."""
+    if graph is None or not shapes:
+        return None
+    weights = sum(
+        held.numel() * (width if held.is_floating_point() else held.element_size())
+        for held in graph.constants.values()
+    )
+    return weights + max(alive_bytes(graph, shapes, width), default=0)

@@ -1,0 +1,124 @@
+"""What a machine can do at best: measured for this one, read from a TOML file for another."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+from twinnet.errors import UsageError
+from twinnet.files import atomic_write, checked, read_toml
+
+__all__ = ["Target", "machine", "read_target", "write_target"]
+
+_SIDE = 384
+_BYTES = 1 << 25
+_SECONDS = 0.25
+"""How long each of them is tried: short pieces of work fit between whatever else runs."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine: `peak` floating-point operations per second, `bandwidth` in bytes per second, and the `overhead` of a
+    step in seconds.
+
+    >>> board = Target("board", 8e9, 2e9, 5e-6)
+    >>> board.ridge, board.seconds(8_000_000, 1000)
+    (4.0, 0.001005)
+    """
+
+    name: str
+    peak: float
+    bandwidth: float
+    overhead: float = 0.0
+
+    @property
+    def ridge(self) -> float:
+        """Operations per byte from which on arithmetic is what limits."""
+        return self.peak / self.bandwidth
+
+    def seconds(self, flops: int, moved: int) -> float:
+        """An estimate for one step: it computes and moves data at the same time, and costs its overhead."""
+        return max(flops / self.peak, moved / self.bandwidth) + self.overhead
+
+
+def read_target(path: str | Path) -> Target:
+    """A target from a TOML file with `name`, `peak`, `bandwidth` and, optionally, `overhead`."""
+    path = Path(path)
+    data = read_toml(path, "target")
+    made = checked(Target, {"name": path.stem, **data}, str(path))
+    if min(made.peak, made.bandwidth) <= 0 or made.overhead < 0:
+        raise UsageError(f"{path}: peak and bandwidth must be positive, overhead not negative")
+    return made
+
+
+def write_target(target: Target, path: str | Path) -> None:
+    """Write a target as a TOML file."""
+    import tomlkit
+
+    notes = {
+        "peak": "floating-point operations per second",
+        "bandwidth": "bytes per second",
+        "overhead": "seconds per step",
+    }
+    table = tomlkit.document()
+    for name, value in asdict(target).items():
+        item = tomlkit.item(value if isinstance(value, str) else float(f"{value:.4g}"))
+        table.add(name, item.comment(notes[name]) if name in notes else item)
+    atomic_write(path, tomlkit.dumps(table).encode())
+
+
+@cache
+def machine(threads: int | None = None) -> Target:
+    """This machine, measured: the best of a few products and copies that are too large for the caches.
+
+    The best, because whatever else runs here can only make them slower.
+    """
+    import torch
+
+    with _threads(threads), torch.no_grad():
+        a, b = torch.rand(_SIDE, _SIDE), torch.rand(_SIDE, _SIDE)
+        c = torch.empty(_SIDE, _SIDE)
+        x, y = torch.rand(_BYTES // 4), torch.empty(_BYTES // 4)
+        one = torch.ones(1)
+        product = _best(lambda: torch.mm(a, b, out=c))
+        copy = _best(lambda: y.copy_(x))
+        small = _best(lambda: [torch.add(one, one, out=one) for _ in range(100)]) / 100
+    count = threads or len(os.sched_getaffinity(0))
+    name = f"{_processor()}, {count} thread{'s' if count != 1 else ''}"
+    return Target(name, 2 * _SIDE**3 / product, 2 * _BYTES / copy, small)
+
+
+def _best(work: Callable[[], object]) -> float:
+    work()
+    best, end = float("inf"), time.perf_counter() + _SECONDS
+    while (start := time.perf_counter()) < end:
+        work()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or len(os.sched_getaffinity(0)))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()

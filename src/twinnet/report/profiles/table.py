@@ -1,0 +1,174 @@
+"""A profile, and two of them compared, as one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from twinnet.profile.building import CompileProfile
+from twinnet.profile.compare import Change, Comparison
+from twinnet.profile.model import Profile, Row
+from twinnet.report.figures import clean, count, percent
+from twinnet.report.profiles import words
+
+__all__ = ["columns", "comparison_text", "compile_text", "profile_text"]
+
+_ROWS = 12
+_WIDEST = 44
+
+
+def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Rows as lines with columns; those of `right` are flush right.
+
+    >>> columns([("a", "time"), ("bb", "3")], right=[1])
+    ['a   time', 'bb     3']
+    """
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def profile_text(profile: Profile, folder: str = "", rows: int = _ROWS) -> str:
+    """One screen: the whole, the three dearest places and what limits them, the dearest rows, what to do next."""
+    spread = f"{words.seconds(profile.bare.p10)} to {words.seconds(profile.bare.p90)}"
+    lines = [
+        f"network  {clean(profile.network)}     twin  {clean(profile.spec)} ({profile.engine} {profile.version})",
+        f"machine  {clean(words.bound(profile))}",
+        f"whole    {words.seconds(profile.bare.p50)} (8 of 10 runs: {spread}; {profile.repeats} runs)",
+        *([f"busy     {words.busy(profile)}"] if words.busy(profile) else []),
+        f"looking  costs {words.looking(profile)}; {words.gap(profile)}",
+        f"joined   {_percent(profile.joined)} of the steps' time belongs to layers of the network{_rest(profile)}",
+        "",
+    ]
+    for number, row in enumerate(profile.dearest(), start=1):
+        why = words.limited(row)
+        place = clean(row.label) + (f"  {clean(row.source)}" if row.source else "")
+        lines.append(f"{number}.  {_percent(row.share):>5}  {place}{f': {why}' if why else ''}")
+    lines += ["", *_table(profile, rows)]
+    if folder:
+        there = (Path(folder) / "trace.pftrace").is_file()
+        trace = "trace.pftrace (Perfetto)" if there else "trace.json"
+        lines += ["", f"files    {folder}/profile.html, profile.csv, {trace}"]
+        lines.append(f"next     twinnet profile compare {folder} OTHER")
+    return "\n".join(lines)
+
+
+def compile_text(profile: CompileProfile, rows: int = 8) -> str:
+    """What building took, and the layers that should take most time."""
+    steps = ", ".join(f"{clean(name)} {words.seconds(spent)}" for name, spent in profile.steps)
+    passes = ", ".join(f"{clean(name)} {words.seconds(spent)}" for name, spent in profile.passes[:5])
+    whole = f"estimate {words.seconds(profile.seconds)} a run on {clean(profile.target.name)}"
+    lines = [f"built    {steps}", f"size     {words.much(profile.size)}"]
+    lines += [f"passes   {passes}"] if passes else []
+    shown = sorted(profile.estimates, key=lambda one: -one.seconds)[:rows]
+    cells = [
+        (
+            _short(clean(f"{one.module or one.name} {one.op}")),
+            clean(one.source),
+            words.seconds(one.seconds),
+            words.much(one.flops, "FLOP"),
+            words.much(one.bytes),
+            one.limit or one.by,
+        )
+        for one in shown
+    ]
+    head = ("place", "line", "estimate", "FLOP", "bytes", "limit")
+    return "\n".join([*lines, whole, "", *columns([head, *cells], right=(2, 3, 4))])
+
+
+def _percent(share: float) -> str:
+    digits = 0 if abs(share) >= 0.095 or share == 0 else 1
+    return ("-" if share < 0 else "") + percent(abs(share), digits).replace("\u00a0", " ")
+
+
+def _rest(profile: Profile) -> str:
+    if not profile.rest:
+        return ""
+    named = ", ".join(clean(name) for name in profile.rest[:4])
+    more = f" and {len(profile.rest) - 4} more" if len(profile.rest) > 4 else ""
+    return f"; not: {named}{more}"
+
+
+def _table(profile: Profile, most: int) -> list[str]:
+    head = ("place", "step", "time", "p10", "p90", "share", "calls", "FLOP/s", "bytes", "limit")
+    shown = profile.dearest(most)
+    rows = [head, *(_cells(row) for row in shown)]
+    if profile.between:
+        time, share = words.seconds(profile.between), _percent(profile.gap)
+        rows.append((words.BETWEEN, profile.engine, time, "", "", share, "", "", "", ""))
+    lines = columns(rows, right=(2, 3, 4, 5, 6, 7, 8))
+    left = len(profile.rows) - len(shown)
+    if left > 0:
+        rest = sum(row.share for row in profile.rows) - sum(row.share for row in shown)
+        lines.append(f"... and {left} more with {_percent(max(rest, 0.0))} of the time")
+    return lines
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        _short(clean(row.label)),
+        _short(clean(row.op), 20),
+        words.seconds(row.p50),
+        words.seconds(row.p10),
+        words.seconds(row.p90),
+        _percent(row.share),
+        str(row.calls),
+        words.rate(row).removesuffix("FLOP/s"),
+        words.much(row.bytes),
+        row.limit or ("helps" if row.helps else ""),
+    )
+
+
+def _short(text: str, most: int = _WIDEST) -> str:
+    return text if len(text) <= most else f"{text[: most - 12]}...{text[-9:]}"
+
+
+def comparison_text(made: Comparison, limit: float | None = None) -> str:
+    """What got slower or faster beyond noise; the rest is counted."""
+    how = "measured in turns" if made.in_turns else "measured apart"
+    lines = [f"before   {clean(made.before)}", f"after    {clean(made.after)}     ({how})"]
+    if abs(made.pace - 1) > 0.05:
+        lines.append(
+            f"pace     everything took {made.pace:.2f} x as long: the machine, or all of the twin; taken out below"
+        )
+    whole = made.whole
+    lines += [f"whole    {_ratio(whole)}", ""]
+    changed = [*made.slower, *made.faster]
+    if changed:
+        rows = [("", "place", "line", "before", "after", "ratio", "share"), *(_change(c) for c in changed)]
+        lines += columns(rows, right=(3, 4, 5, 6))
+    else:
+        lines.append("no place got slower or faster beyond noise")
+    for verdict, text in (("new", "only after"), ("gone", "only before")):
+        found = [c for c in made.changes if c.verdict == verdict and c.share >= 0.01]
+        lines += [f"{text}: {_short(clean(c.label))} {words.seconds(max(c.before, c.after))}" for c in found]
+    same = sum(c.verdict == "same" for c in made.changes)
+    small = sum(c.verdict == "small" for c in made.changes)
+    places, short = count(same, "place"), f"{small} {'is' if small == 1 else 'are'} too short to judge"
+    lines += ["", f"{places} did not change, {short}".replace("\u00a0", " ")]
+    if limit is not None:
+        past = made.past(limit)
+        said = f"{len(past)} slower than {limit:g} x" if past else f"nothing is slower than {limit:g} x"
+        lines.append(f"{'FAIL' if past else 'PASS'}     {said}")
+    return "\n".join(lines)
+
+
+def _change(change: Change) -> tuple[str, ...]:
+    return (
+        change.verdict,
+        _short(clean(change.label)),
+        clean(change.source),
+        words.seconds(change.before),
+        words.seconds(change.after),
+        f"{change.ratio:.2f} x",
+        _percent(change.share),
+    )
+
+
+def _ratio(whole: Change) -> str:
+    said = "no change beyond noise" if whole.verdict in ("same", "small") else whole.verdict
+    return f"{words.seconds(whole.before)}, then {words.seconds(whole.after)}: {whole.ratio:.2f} x, {said}"

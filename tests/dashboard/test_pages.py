@@ -1,0 +1,160 @@
+"""The pages: what they say about sessions that became worse, and who may see them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.dashboard.bundles import bundle, case, result_json
+from tests.dashboard.places import Running
+from tests.report import examples
+from twinnet.dashboard.queries.trends import band_of
+
+_DAY = 86400.0
+_START = 1_790_000_000.0
+
+
+@pytest.fixture(scope="module")
+def week(dashboard: Running) -> list[int]:
+    """Ten nightly sessions; in the last, one model fails in a layer and another is slower. Their numbers."""
+    numbers = []
+    for day in range(10):
+        last = day == 9
+        bad = case("detector", "FAIL" if last else "PASS", figures={"ratio": 1.1 + day / 100})
+        others = [
+            case(
+                "speech", "ERROR", step="compile", message=f"no kernel for 'Op{day}'", expected="yes", run=""
+            ),
+            case("detector", engine="openvino", run=""),
+        ]
+        at = {"started": _START + day * _DAY, "finished": _START + day * _DAY + 100, "commit": f"{day:040x}"}
+        files = {"result.json": result_json()} if last else None
+        status, told = dashboard.post(bundle(f"night{day}", [bad], files, **at))
+        assert status == 201
+        assert dashboard.post(bundle(f"night{day}", others, **at))[0] == 201
+        took = 1e-3 * (3 if last else 1 + day / 500)
+        slow = {"schema": 1, "engine": "x", "spec": "", "whole": {"p50": took}, "rows": []}
+        profile = {"profile/profile.json": json.dumps(slow).encode()}
+        assert dashboard.post(bundle(f"night{day}", [case("segmenter")], profile, **at))[0] == 201
+        numbers.append(told["session"])
+    return numbers
+
+
+def test_the_first_page_says_what_became_worse_and_where(dashboard: Running, week: list[int]) -> None:
+    page = dashboard.page("/")
+    assert ">WORSE<" in page
+    assert "1 new failure" in page and "1 slower" in page
+    assert f"against session {week[-2]}" in page
+    assert "features.4." in page and "the twin pads" in page
+
+
+def test_a_session_with_its_changes_matrix_and_groups(dashboard: Running, week: list[int]) -> None:
+    page = dashboard.page(f"/sessions/{week[-1]}")
+    assert "new failure" in page and "slower" in page
+    assert "no kernel for *" in page
+    assert "openvino-default" in page
+    chosen = dashboard.page(f"/sessions/{week[-1]}?against={week[0]}")
+    assert f"session {week[0]} on main" in chosen
+    calm = dashboard.page(f"/sessions/{week[5]}")
+    assert ">SAME<" in calm
+    assert "there is no earlier session" in dashboard.page(f"/sessions/{week[0]}")
+    changes = dashboard.json(f"/compare?session={week[-1]}")
+    assert changes["baseline"] == week[-2]
+    assert [c["kind"] for c in changes["items"]][:2] == ["new failure", "slower"]
+
+
+def test_a_case_a_model_a_trend_and_a_comparison(dashboard: Running, week: list[int]) -> None:
+    runs = dashboard.json(f"/sessions/{week[-1]}/runs")["items"]
+    bad = next(r for r in runs if r["verdict"] == "FAIL")
+    page = dashboard.page(f"/cases/{bad['id']}")
+    for words in (
+        "the twin pads",
+        "Where it is born",
+        "Along the network",
+        "result.json",
+        "twinnet show",
+        "Over sessions",
+    ):
+        assert words in page, words
+    model = dashboard.page(f"/models/detector?session={week[-1]}&with=openvino-default")
+    assert "features.4." in model and "openvino-default" in model
+    trend = dashboard.page("/trends?model=segmenter")
+    assert "left its band" in trend and "3 ms" in trend.replace("\u00a0", " ")
+    layer = dashboard.json(f"/runs/{bad['id']}/layers")["items"][5]
+    assert layer["label"] in dashboard.page(f"/trends?run={bad['id']}")
+    engines = {"a": week[-1], "engine": "onnxruntime-default", "other": "openvino-default"}
+    engines = {"a": week[-1], "engine": "onnxruntime-default", "other": "openvino-default"}
+    both = dashboard.page(f"/compare?{urlencode(engines)}")
+    assert "new failure" in both
+    assert "1 fixed" in dashboard.page(f"/compare?a={week[0]}&b={week[-1]}")
+    trends = dashboard.json("/trends?model=segmenter")["items"]
+    assert trends[0]["left_time"] == [week[-1]]
+
+
+def test_search_and_filters(dashboard: Running, week: list[int]) -> None:
+    assert len(dashboard.json("/sessions?q=anna+main")["items"]) >= 10
+    assert dashboard.json("/sessions?q=nobody")["items"] == []
+    assert dashboard.json("/sessions?q=%25")["items"] == [], "a percent sign is no pattern"
+    found = dashboard.json("/sessions?bad=true&branch=main")["items"]
+    assert week[-1] in [s["id"] for s in found] and week[3] not in [s["id"] for s in found]
+    seen, before = [], ""
+    while True:
+        page = dashboard.json(f"/sessions?limit=3{before}")
+        seen += [s["id"] for s in page["items"]]
+        if page["next"] is None:
+            break
+        before = f"&before={page['next']}"
+    assert len(seen) == len(set(seen)) >= 10
+    assert "No session fits" in dashboard.page("/?q=nobody")
+
+
+def test_addresses_by_name_lead_to_the_page(dashboard: Running, week: list[int]) -> None:
+    status, _, headers = dashboard.ask("/s/night3")
+    assert (status, headers["location"]) == (303, f"/sessions/{week[3]}")
+    status, _, headers = dashboard.ask("/s/night3/segmenter_full_model-onnxruntime-default")
+    assert status == 303 and headers["location"].startswith("/cases/")
+    assert dashboard.ask("/s/nobody")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/sessions/0", "/sessions/99999999999999999999", "/cases/123456", "/cases/5/files/../../etc/passwd",
+     "/models/none", "/static/../app.py", "/s/x/y/z", "/cases/1/run.zipp", "/sessions/x"],
+)  # fmt: skip
+def test_what_is_not_there(dashboard: Running, path: str) -> None:
+    assert dashboard.ask(path)[0] == 404
+
+
+ODD = ["a=9999999", "a=x&b=y", "a=1&engine=a&other=b", "start=99999", "session=-1&place=1e9"]
+
+
+@pytest.mark.parametrize("query", ODD)
+def test_odd_questions_have_answers(dashboard: Running, week: list[int], query: str) -> None:
+    for page in ("/compare", "/trends", "/models", "/"):
+        assert dashboard.ask(f"{page}?{query}")[0] in (200, 404)
+
+
+def test_a_run_that_broke_and_one_without_pairs_have_a_page(dashboard: Running) -> None:
+    failing = examples.failing()
+    broken = replace(failing, verdict="ERROR", error="it broke", stage="compile")
+    bare = replace(failing, pairs=(), outputs=(), findings=())
+    for name, result in (("broken", broken), ("bare", bare)):
+        files = {"result.json": result_json(result)}
+        told = dashboard.post(bundle(f"odd-{name}", [case(name, "ERROR")], files))[1]
+        dashboard.page(f"/cases/{told['cases'][0]['id']}")
+
+
+def test_the_band_of_a_trend() -> None:
+    steady = [1.0, 1.05, 0.98, 1.02, 1.0, 1.01]
+    assert band_of(steady, "time").marks == ()
+    left = band_of([*steady, 1.6, 1.0], "time")
+    assert left.marks == (6,)
+    assert left.low[0] is None and left.high[6] is not None and left.high[6] < 1.6
+    # A new level is marked once, and the way back as better.
+    moved = band_of([*steady, 2.0, 2.0, 2.0, 2.0, 1.0], "time")
+    assert (moved.marks, moved.better) == ((6,), (10,))
+    assert band_of([None, 1.0, None], "ratio").marks == ()
+    assert band_of([0.1, 0.9, 0.3, 0.2, 0.5, 1.5, 3.0], "ratio").marks == (), "below the floor nothing counts"

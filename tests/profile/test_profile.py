@@ -1,0 +1,146 @@
+"""A twin measured: rows are the user's layers, shares add up, the dearest layer is on top."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.profile.nets import steps
+from twinnet.checking.options import Limits, Options
+from twinnet.errors import UsageError
+from twinnet.profile import Measured, compare_profiles, load_profile
+from twinnet.profile.noise import low
+from twinnet.profile.target import Target
+from twinnet.profiling import Plan, profile_with
+from twinnet.report.profiles import comparison_text, profile_text, write_profile
+from twinnet.report.profiles.csv_file import COLUMNS, render_csv
+
+MACHINE = Target("test", 50e9, 10e9, 1e-6)
+
+
+def measured(twin: str, wide: dict[int, int] | None = None, repeats: int = 8) -> list[Measured]:
+    net, image = steps(wide)
+    options = Options(limits=Limits(threads=1))
+    return profile_with(options, net, image, twin, Plan(repeats, 2, MACHINE))
+
+
+@pytest.fixture(scope="module")
+def onnx() -> Measured:
+    return measured("onnxruntime", {3: 160})[0]
+
+
+@pytest.fixture(scope="module")
+def torch_() -> Measured:
+    return measured("torch", {3: 160})[0]
+
+
+@pytest.mark.parametrize("engine", ["onnx", "torch_"])
+def test_a_layer_ten_times_dearer_is_the_top_row(engine: str, request: pytest.FixtureRequest) -> None:
+    profile = request.getfixturevalue(engine).profile
+    # Other work on the machine lengthens runs now and then: the least disturbed ones are compared.
+    top = max(profile.rows, key=lambda row: low(row.seconds))
+    assert top.module == "blocks.3.0" and "conv2d" in top.network_ops
+    assert top.source.startswith("nets.py:") or "nets.py:" in top.source
+    assert top.flops == 2 * 48 * 48 * 160 * 16 * 9 + 48 * 48 * 160 + (
+        48 * 48 * 160 if "relu" in top.network_ops else 0
+    )
+
+
+def test_fused_steps_list_all_their_operators(onnx: Measured) -> None:
+    convs = [row for row in onnx.profile.rows if "relu" in row.network_ops]
+    assert convs and all("conv2d" in row.network_ops for row in convs)
+
+
+@pytest.mark.parametrize("engine", ["onnx", "torch_"])
+def test_figures_hold_together(engine: str, request: pytest.FixtureRequest) -> None:
+    profile = request.getfixturevalue(engine).profile
+    assert sum(row.share for row in profile.rows) + max(profile.gap, 0.0) == pytest.approx(1)
+    between = profile.total * profile.gap / (1 - profile.gap) if profile.gap > 0 else 0.0
+    assert profile.between == pytest.approx(between) and profile.timer >= 0
+    assert profile.joined >= 0.95
+    assert all(row.p10 <= row.p50 <= row.p90 for row in profile.rows)
+    assert len(profile.runs) == len(profile.bare_runs) == profile.repeats == 8
+    assert all(len(row.seconds) == 8 for row in profile.rows)
+    assert profile.memory and profile.size and profile.memory > profile.size / 2
+
+
+def test_the_file_says_the_same(onnx: Measured, tmp_path: Path) -> None:
+    write_profile(onnx, tmp_path / "profile")
+    assert load_profile(tmp_path) == onnx.profile
+    assert load_profile(tmp_path / "profile") == onnx.profile
+    (tmp_path / "profile" / "profile.json").write_text('{"schema": 99}')
+    with pytest.raises(UsageError, match="not a profile of version 1"):
+        load_profile(tmp_path)
+    with pytest.raises(UsageError, match="no profile in"):
+        load_profile(tmp_path / "elsewhere")
+
+
+def test_csv_has_a_line_for_each_step(onnx: Measured) -> None:
+    adds_up = replace(onnx.profile, gap=0.2)
+    *lines, between = csv.DictReader(io.StringIO(render_csv(adds_up)))
+    assert between["name"] == "between the steps" and float(between["share"]) == 0.2
+    assert float(between["p50"]) == pytest.approx(onnx.profile.total / 4)
+    assert len(lines) == len(onnx.profile.rows) and tuple(lines[0]) == COLUMNS
+    assert [float(line["p50"]) for line in lines] == pytest.approx([r.p50 for r in onnx.profile.rows])
+
+
+def test_the_columns_are_documented() -> None:
+    from tests.test_docs import first_cells, section
+    from twinnet.profile.model import Profile
+
+    assert first_cells(section("profile.md", "profile.csv")) >= set(COLUMNS)
+    fields = set(Profile.__dataclass_fields__) - {"rows"}
+    assert first_cells(section("profile.md", "profile.json")) == fields
+
+
+def test_the_screen_names_three_places_and_their_limits(onnx: Measured) -> None:
+    text = profile_text(onnx.profile, "out")
+    assert onnx.profile.dearest(1)[0].label in text.split("\n1. ")[1].split("\n")[0]
+    assert "\n3. " in text and "compute" in text and "costs" in text
+    assert text.splitlines()[-1] == "next     twinnet profile compare out OTHER"
+
+
+def test_trace_events_and_perfetto_say_the_same(onnx: Measured, tmp_path: Path) -> None:
+    pb = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    write_profile(onnx, tmp_path)
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    slices = [e for e in events if e["ph"] == "X"]
+    trace = pb.Trace()
+    trace.ParseFromString((tmp_path / "trace.pftrace").read_bytes())
+    begins = [p for p in trace.packet if p.track_event.type == pb.TrackEvent.TYPE_SLICE_BEGIN]
+    ends = [p for p in trace.packet if p.track_event.type == pb.TrackEvent.TYPE_SLICE_END]
+    assert len(begins) == len(ends) == len(slices) == len(onnx.timeline.slices)
+    assert [p.track_event.name for p in begins] == [e["name"] for e in slices]
+    for begin, end in zip(begins, ends):
+        assert begin.track_event.track_uuid == end.track_event.track_uuid and begin.timestamp <= end.timestamp
+    tracks = {
+        p.track_descriptor.uuid: p.track_descriptor for p in trace.packet if p.HasField("track_descriptor")
+    }
+    names = {d.thread.thread_name or d.name for d in tracks.values()}
+    assert {"thread 0", "modules, level 1", "modules, level 2", "memory in use"} <= names
+    notes = {n.name: n.string_value or n.int_value for p in begins for n in p.track_event.debug_annotations}
+    assert {"shape", "source", "network_ops", "flops"} <= set(notes)
+    counted = [p for p in trace.packet if p.track_event.type == pb.TrackEvent.TYPE_COUNTER]
+    assert counted and all(p.track_event.counter_value > 0 for p in counted)
+
+
+def test_slices_of_a_track_do_not_overlap(onnx: Measured) -> None:
+    for track in onnx.timeline.tracks:
+        ends = 0
+        for one in sorted((s for s in onnx.timeline.slices if s.track == track), key=lambda s: s.start):
+            assert one.start >= ends - 1000, (track, one.name)  # its timer counts microseconds
+            ends = one.start + one.length
+
+
+def test_engines_are_compared_layer_by_layer_although_they_fuse_differently() -> None:
+    first, second = (one.profile for one in measured("torch,onnxruntime"))
+    made = compare_profiles(first, second)
+    assert made.in_turns and made.pace == 1.0
+    assert {c.module for c in made.changes} >= {f"blocks.{i}.0" for i in range(6)}
+    assert not [c for c in made.changes if c.verdict in ("new", "gone") and c.share > 0.05]
+    assert "measured in turns" in comparison_text(made, 1.5)
