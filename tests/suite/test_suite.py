@@ -76,8 +76,13 @@ def test_everything_passes_identical_layers_run_once_and_nothing_is_done_twice(
     assert not outcomes(folder)["a_full_model-onnxruntime-default"]["reused"]
 
 
-def test_a_wrong_layer_fails_alone_and_says_what_to_do(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("in_ci", [True, False])
+def test_a_wrong_layer_fails_alone_and_says_what_to_do(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, in_ci: bool
+) -> None:
     folder = project(pytester, 'engines = ["planted?at=flat"]')
+    monkeypatch.delenv("BUILD_NUMBER", raising=False)
+    monkeypatch.setenv("CI", "true") if in_ci else monkeypatch.delenv("CI", raising=False)
     done = _run(pytester, "--junitxml=j.xml", "--twin-bundle=all.zip")
     done.assert_outcomes(passed=3, skipped=1, failed=2)
     found = outcomes(folder)
@@ -92,6 +97,7 @@ def test_a_wrong_layer_fails_alone_and_says_what_to_do(pytester: pytest.Pytester
     )
     assert "born in" in done.stdout.str()
     assert done.stdout.str().count(f"twinnet repro {run}") == 1, "a command is said once"
+    done.stdout.fnmatch_lines([f"FAILED models/net.onnx::{bad[1]} - FAIL*"])
     cut = [folder / run / name for name in ("layer.onnx", "inputs.safetensors")]
     assert all(path.exists() for path in cut)
     for file in ("j.xml", "runs/suite/junit.xml"):

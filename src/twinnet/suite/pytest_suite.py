@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
 from twinnet.errors import TwinnetError
 from twinnet.progress import TRACES, quiet
@@ -134,7 +135,7 @@ class SuitePlugin:
     ) -> Generator[None, Any, Any]:
         report: Any = yield
         if call.excinfo is not None and isinstance(call.excinfo.value, _NotAsWanted):
-            report.longrepr = _told(call.excinfo.value.outcome)
+            report.longrepr = _told(call.excinfo.value, item.path)
         if isinstance(item, CaseItem) and item.outcome is None and report.failed:
             # A bug in twinnet, or a plugin that stopped the test; the trace is in the output.
             what = str(call.excinfo.value if call.excinfo else "").partition("\n")[0]
@@ -271,11 +272,17 @@ def _unset(name: str) -> None:
     os.environ.pop(name, None)
 
 
-def _told(outcome: Outcome) -> str:
+def _told(error: _NotAsWanted, model: Path) -> ReprExceptionInfo:
+    """The whole answer where pytest shows failures, one sentence in its summary and its junit.xml.
+
+    A plain text would be repeated whole in the summary wherever `CI` is set.
+    """
     from twinnet.report.quoting import screen
     from twinnet.suite.summary import answer_words
 
-    return screen(answer_words(outcome))
+    answer = ReprEntryNative([f"{screen(answer_words(error.outcome))}\n"])
+    where = ReprFileLocation(str(model), 0, screen(str(error)))
+    return ReprExceptionInfo(ReprTraceback([answer], None, "native"), where)
 
 
 def _settings(config: pytest.Config, root: Path) -> Config:
