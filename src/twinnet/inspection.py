@@ -11,6 +11,7 @@ from typing import Any
 
 from twinnet.report.figures import grouped
 from twinnet.report.quoting import screen
+from twinnet.report.sentences import counted
 from twinnet.signature import dims
 from twinnet.site import Site
 
@@ -120,10 +121,8 @@ def _tflite(network: Any, ops: bool) -> Inspection:
             notes.append(f"delegates are not known: {error.what.splitlines()[0]}")
         else:
             delegated = Counter(graph.operators[i].op for i in found.delegated)
-            parts = f"{found.pieces} piece{'' if found.pieces == 1 else 's'}"
-            notes.append(
-                f"XNNPACK runs {len(found.delegated)} of {len(graph.operators)} operators, in {parts}"
-            )
+            count = f"{len(found.delegated)} of {len(graph.operators)}"
+            notes.append(f"XNNPACK runs {count} operators, in {counted(found.pieces, 'piece')}")
     return Inspection(
         network.name,
         network.format,

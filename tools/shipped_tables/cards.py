@@ -113,7 +113,7 @@ def _finishing(steps: dict[str, str]) -> list[str]:
     if "range" in steps:
         words.append(
             "Fitted to luma of 16..235; then read at other places and scaled, so that they work on 0..255 "
-            "(`twinnet.lut.ranges`)."
+            "(`tools.shipped_tables.ranges`)."
         )
     words.append(
         "Diagonals corrected so that flat areas stay flat"

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from tools.shipped_tables.docs_page import PAGE
+from tools.shipped_tables.ranges import full_range
 from tools.shipped_tables.recipes import RECIPES, finishing, settings
 from tools.shipped_tables.refresh import SCORES, refresh
 from twinnet import models
 from twinnet.errors import TwinnetError, UsageError
 from twinnet.lut.file import LutFile, read, write
 from twinnet.lut.flat import flattened
-from twinnet.lut.ranges import full_range
 
 __all__ = ["build", "finished", "is_made", "main"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -22,8 +23,9 @@ from twinnet.dashboard.retention import remove_session
 from twinnet.dashboard.tokens import Bearer, Scope, TokenExists
 from twinnet.errors import TwinnetError, UsageError
 
-__all__ = ["make_api"]
+__all__ = ["make_api", "no_database"]
 
+_log = logging.getLogger("twinnet.dashboard")
 _NO_NUL = r"^[^\x00]*$"
 Id = Annotated[int, Path(ge=1, le=1 << 53)]
 Text = Annotated[str, Query(max_length=300, pattern=_NO_NUL)]
@@ -122,18 +124,17 @@ def _problems(api: fastapi.FastAPI) -> None:
     @api.exception_handler(OSError)
     async def _(request: Request, error: OSError) -> Response:
         """The disk is full, or may not be written: nothing of the bundle stays, and it can be sent again."""
-        import logging
-
-        logging.getLogger("twinnet.dashboard").error("storage", extra={"error": str(error)[:500]})
+        _log.error("storage", extra={"error": str(error)[:500]})
         await drained(request)
         return JSONResponse({"detail": f"the server cannot store this: {error.strerror or error}"}, 507)
 
-    @api.exception_handler(SQLAlchemyError)
-    def _(request: Request, error: SQLAlchemyError) -> Response:
-        import logging
+    api.add_exception_handler(SQLAlchemyError, no_database)
 
-        logging.getLogger("twinnet.dashboard").error("database", extra={"error": str(error)[:500]})
-        return JSONResponse({"detail": "the database did not answer; try again"}, 503)
+
+def no_database(request: Request, error: Exception) -> Response:
+    """The answer of every address while the database does not answer."""
+    _log.error("database", extra={"error": str(error)[:500]})
+    return JSONResponse({"detail": "the database did not answer; try again"}, 503)
 
 
 def _missing(what: str) -> HTTPException:

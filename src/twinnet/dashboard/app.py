@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from twinnet.dashboard.access import Guard
-from twinnet.dashboard.api import make_api
+from twinnet.dashboard.api import make_api, no_database
 from twinnet.dashboard.database import Database
 from twinnet.dashboard.desk import Desk
 from twinnet.dashboard.pages import about, cases, compare, enter, models, sessions, trends
@@ -50,13 +50,7 @@ def make_app(database: Database, store: Store, settings: Settings, tokens: Token
     def missing(request: Request, error: Exception) -> Response:
         return not_found(request)
 
-    def away(request: Request, error: Exception) -> Response:
-        import logging
-
-        logging.getLogger("twinnet.dashboard").error("database", extra={"error": str(error)[:500]})
-        return JSONResponse({"detail": "the database did not answer; try again"}, 503)
-
-    app = Starlette(routes=routes, exception_handlers={404: missing, SQLAlchemyError: away})
+    app = Starlette(routes=routes, exception_handlers={404: missing, SQLAlchemyError: no_database})
     return Guard(app, settings)
 
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from twinnet.precision import dtype_class
@@ -19,7 +18,6 @@ from twinnet.result import Difference, Fact, fact
 __all__ = ["bit_equal", "compare", "hull_of", "same_bits", "ulp_distance", "why_not"]
 
 _BLOCK = 1 << 15
-_FLOATS = {np.dtype(t) for t in (np.float16, np.float32, np.float64, ml_dtypes.bfloat16)}
 _MANY = 256
 """From this many points on, dropping most of them first is faster than taking them one by one."""
 _SWEEPS = 3

@@ -8,11 +8,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from twinnet.errors import UsageError
 
-__all__ = ["FORM", "LOCAL", "Address", "read_address"]
+__all__ = ["FORM", "Address", "read_address"]
 
 FORM = "ssh://[user@]host[:port][/folder][?python=PATH&lease=SECONDS&wait=SECONDS&store=MEGABYTES]"
-LOCAL = "local"
-"""What `--on` takes for this machine."""
 
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _HOST = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]*")

@@ -7,13 +7,14 @@ from typing import Any
 
 from twinnet.engines import standalone_of
 from twinnet.report.quoting import code_block, prose
+from twinnet.report.sentences import counted
 from twinnet.shrink import script
 from twinnet.shrink.folder import Contents
 from twinnet.shrink.issue import networks, write_issue
 from twinnet.shrink.refusal import hidden_refusal, names_of, smallest_refusal
 from twinnet.shrink.script import normalised
 from twinnet.shrink.seed import Seed
-from twinnet.shrink.words import counted, hidden_words, side_spec
+from twinnet.shrink.words import hidden_words, side_spec
 
 __all__ = ["refused_network"]
 

@@ -14,6 +14,7 @@ from twinnet.errors import EngineError
 from twinnet.judge.verdicts import Born
 from twinnet.onnx.read import read_onnx
 from twinnet.report.quoting import prose
+from twinnet.report.sentences import counted
 from twinnet.shrink import script
 from twinnet.shrink.confidential import anonymous, hide
 from twinnet.shrink.folder import Contents
@@ -23,7 +24,7 @@ from twinnet.shrink.nodes import fewer_nodes
 from twinnet.shrink.repair import Repair
 from twinnet.shrink.seed import Link, Seed
 from twinnet.shrink.trial import Bench, Candidate, exact_values, run
-from twinnet.shrink.words import counted, form_of, hidden_words, origin_words, side_spec
+from twinnet.shrink.words import form_of, hidden_words, origin_words, side_spec
 
 __all__ = ["smallest_live"]
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from twinnet.errors import UsageError
 from twinnet.report.quoting import prose
+from twinnet.report.sentences import counted
 from twinnet.shrink import script
 from twinnet.shrink.folder import Contents
 from twinnet.shrink.issue import networks, numbers, write_issue
 from twinnet.shrink.seed import Seed
-from twinnet.shrink.words import counted, form_of, origin_words, side_spec
+from twinnet.shrink.words import form_of, origin_words, side_spec
 
 __all__ = ["stored_values"]
 

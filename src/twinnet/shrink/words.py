@@ -11,7 +11,7 @@ from twinnet.pairing import Transform
 from twinnet.report.quoting import code_span, prose
 from twinnet.shrink.seed import Runner, Seed
 
-__all__ = ["counted", "form_of", "hidden_words", "origin_words", "side_spec"]
+__all__ = ["form_of", "hidden_words", "origin_words", "side_spec"]
 
 
 def side_spec(
@@ -67,12 +67,3 @@ def hidden_words(kept: tuple[str, ...], *sides: Runner) -> str:
     if any({"python", "description"} & set(side.options) for side in sides):
         said += " The way each side is started was kept: look at the paths and commands in `repro.py`."
     return said
-
-
-def counted(n: int, word: str) -> str:
-    """A number and its noun.
-
-    >>> counted(1, "node"), counted(3, "node")
-    ('1 node', '3 nodes')
-    """
-    return f"{n} {word}" + ("" if n == 1 else "s")

@@ -128,7 +128,6 @@ class Config:
     compile_profile: Path | None = None
     place: str | None = None
     store: str | None = None
-    rebuild: bool = False
 
     @property
     def board(self) -> str | None:

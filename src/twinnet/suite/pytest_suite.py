@@ -303,7 +303,6 @@ def _settings(config: pytest.Config, root: Path) -> Config:
     changes: dict[str, Any] = {
         "report": _from_here(shown),
         "random": bool(given("with_random")),
-        "rebuild": bool(given("recompute_cache")),
     }
     address = given("twin_addr")
     if address is not None:

@@ -28,6 +28,7 @@ __all__ = [
     "mag",
     "no_error",
     "operand",
+    "per_channel",
     "register",
     "scaled",
     "to_shape",
@@ -170,6 +171,11 @@ def along(values: torch.Tensor, axis: int, rank: int) -> torch.Tensor:
     torch.Size([1, 3, 1, 1])
     """
     return values.reshape([-1 if i == axis % rank else 1 for i in range(rank)])
+
+
+def per_channel(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """One value per channel, shaped to broadcast against `like`."""
+    return along(values, 1, like.dim())
 
 
 def operand(attrs: Attrs, name: str, inputs: Tensors, place: int, default: Any = None) -> Any:

@@ -24,6 +24,7 @@ from twinnet.layers.kinds._base import (
     along,
     growth,
     mag,
+    per_channel,
     register,
 )
 from twinnet.layers.kinds._conv64 import convolve, pad_data
@@ -77,20 +78,16 @@ def _conv(attrs: Attrs, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return convolve(x, w, strides, pads, dilations, int(attrs.get("group", 1)))
 
 
-def _channels(b: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return b.reshape((-1,) + (1,) * (y.dim() - 2))
-
-
 def _conv_evaluate(attrs: Attrs, x: torch.Tensor, w: torch.Tensor, b: Any = None) -> tuple[torch.Tensor]:
     y = _conv(attrs, x, w)
-    return (y if b is None else y.add_(_channels(b, y)),)
+    return (y if b is None else y.add_(per_channel(b, y)),)
 
 
 def _bias(inputs: Tensors, errors: Errors, y: torch.Tensor, n: int, u: float) -> Error:
     if len(inputs) < 3 or inputs[2] is None:
         return None
-    own = mag(_channels(inputs[2], y)).mul_(growth(n) * u) if u else None
-    inherited = None if errors[2] is None else _channels(errors[2], y)
+    own = mag(per_channel(inputs[2], y)).mul_(growth(n) * u) if u else None
+    inherited = None if errors[2] is None else per_channel(errors[2], y)
     return inherited if own is None else own if inherited is None else own + inherited
 
 
@@ -147,7 +144,7 @@ def _transposed_evaluate(
     attrs: Attrs, x: torch.Tensor, w: torch.Tensor, b: Any = None
 ) -> tuple[torch.Tensor]:
     y = _transposed(attrs, x, w)
-    return (y if b is None else y + _channels(b, y),)
+    return (y if b is None else y + per_channel(b, y),)
 
 
 def _transposed_error(

@@ -17,15 +17,12 @@ from twinnet.layers.kinds._base import (
     add_up,
     growth,
     mag,
+    per_channel,
     register,
     scaled,
 )
 
 # ---- batch_norm: u((|x| + |mean|) 4|r| + |b| + |y|), r = scale / sqrt(var + eps) -----------------
-
-
-def _per_channel(t: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    return t.reshape((-1,) + (1,) * (x.dim() - 2))
 
 
 def _rate(attrs: Attrs, inputs: Tensors) -> torch.Tensor:
@@ -37,7 +34,7 @@ def _batch_norm(attrs: Attrs, *inputs: Any) -> tuple[torch.Tensor]:
     x, _, bias, mean, _ = inputs[:5]
     rate = _rate(attrs, inputs)
     offset = -mean * rate if bias is None else bias - mean * rate
-    return (torch.addcmul(_per_channel(offset, x), x, _per_channel(rate, x)),)
+    return (torch.addcmul(per_channel(offset, x), x, per_channel(rate, x)),)
 
 
 def _batch_norm_error(
@@ -45,25 +42,25 @@ def _batch_norm_error(
 ) -> tuple[Error]:
     x, scale, bias, mean, var = inputs[:5]
     y, rate = outputs[0], _rate(attrs, inputs)
-    size = _per_channel(mag(rate), x)
+    size = per_channel(mag(rate), x)
     own = None
     if u:
         fixed = 4 * mag(mean) * mag(rate) if bias is None else 4 * mag(mean) * mag(rate) + mag(bias)
-        own = mag(x).mul_(4 * u * size).add_(u * _per_channel(fixed, x)).add_(mag(y), alpha=u)
+        own = mag(x).mul_(4 * u * size).add_(u * per_channel(fixed, x)).add_(mag(y), alpha=u)
     if all(e is None for e in errors):
         return (own,)
     e, e_scale, e_bias, e_mean, e_var = [*errors, None, None, None, None][:5]
-    gap = None if e_scale is None and e_var is None else mag(x - _per_channel(mean, x))
+    gap = None if e_scale is None and e_var is None else mag(x - per_channel(mean, x))
     terms: list[Error] = [None if e is None else e * size]
     if e_mean is not None:
-        terms.append(_per_channel(e_mean, x) * size)
+        terms.append(per_channel(e_mean, x) * size)
     if e_bias is not None:
-        terms.append(_per_channel(e_bias, x))
+        terms.append(per_channel(e_bias, x))
     if e_scale is not None and gap is not None:
-        terms.append(gap * _per_channel(e_scale * mag(rate / scale), x))
+        terms.append(gap * per_channel(e_scale * mag(rate / scale), x))
     if e_var is not None and gap is not None:
         half = e_var / (2 * mag(var + attrs.get("eps", 1e-5)))
-        terms.append(gap * size * _per_channel(half, x))
+        terms.append(gap * size * per_channel(half, x))
     return (add_up(y, own, *terms),)
 
 
@@ -192,7 +189,7 @@ def _channel_vector(t: Any, x: torch.Tensor, groups: int) -> Any:
         return None
     if t.numel() == groups and t.numel() != x.shape[1]:
         t = t.repeat_interleave(x.shape[1] // groups)
-    return _per_channel(t, x)
+    return per_channel(t, x)
 
 
 def _group_norm(attrs: Attrs, *inputs: Any) -> tuple[torch.Tensor]:

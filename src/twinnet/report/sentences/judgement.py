@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.report.sentences.registry import counted, sayings, sentence, spaced, words
+from twinnet.report.sentences.registry import counted, few, sayings, sentence, spaced, words
 from twinnet.result import Fact
 from twinnet.signature import dims
 
@@ -113,10 +113,10 @@ def _(count: int, elements: int, sign: str | None, channels: Any, places: tuple[
     parts += [f"all {sign}"] if sign is not None else []
     if channels is not None:
         which, of = channels
-        parts.append(f"only in channel{'' if len(which) == 1 else 's'} {_few(which)} of {of}")
+        parts.append(f"only in channel{'' if len(which) == 1 else 's'} {few(which)} of {of}")
     for positions, size, axis, border in places:
         edge = " (the border)" if border else ""
-        parts.append(f"only at {_few(positions)} of {size} along axis {axis}{edge}")
+        parts.append(f"only at {few(positions)} of {size} along axis {axis}{edge}")
     return ", ".join(parts)
 
 
@@ -128,10 +128,6 @@ def _(network: tuple[str, ...], twin: tuple[str, ...]) -> str:
 
 def _listed(kinds: tuple[str, ...]) -> str:
     return ", ".join(spaced(kind) for kind in kinds[:6]) + (" ..." if len(kinds) > 6 else "")
-
-
-def _few(positions: tuple[int, ...]) -> str:
-    return ", ".join(map(str, positions[:4])) + (" ..." if len(positions) > 4 else "")
 
 
 @sentence("recording.channels_last")

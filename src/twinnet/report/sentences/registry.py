@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from string import Formatter
@@ -13,7 +13,7 @@ from typing import Any
 from twinnet.result import Fact
 from twinnet.signature import dims
 
-__all__ = ["SENTENCES", "Saying", "counted", "plain", "sayings", "sentence", "spaced", "words"]
+__all__ = ["SENTENCES", "Saying", "counted", "few", "plain", "sayings", "sentence", "spaced", "words"]
 
 Sentence = Callable[..., str]
 SENTENCES: dict[str, Sentence] = {}
@@ -127,6 +127,15 @@ def counted(number: int, noun: str) -> str:
     ('1 layer', '3 layers')
     """
     return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def few(positions: Sequence[int], most: int = 4) -> str:
+    """The first of some numbers, and dots for the rest.
+
+    >>> few((3, 5)), few(range(9))
+    ('3, 5', '0, 1, 2, 3 ...')
+    """
+    return ", ".join(map(str, positions[:most])) + (" ..." if len(positions) > most else "")
 
 
 def _bare(fact: Fact) -> str:

@@ -7,9 +7,6 @@ from typing import Any
 from twinnet.report.sentences.registry import counted, sayings, sentence, words
 from twinnet.result import Fact
 
-Shape = tuple[int | str, ...]
-
-
 sayings(
     {
         "structure.only": "{place} {op} is only in {side}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twinnet.report.sentences.registry import Saying, plain, sayings, sentence
+from twinnet.report.sentences.registry import Saying, few, plain, sayings, sentence
 from twinnet.result import Fact
 
 Offsets = tuple[tuple[int, int], ...]
@@ -288,9 +288,6 @@ def _(it: str, network: str, twin: str) -> str:
 
 @sentence("table.cells")
 def _(taps: tuple[tuple[int, tuple[int, ...]], ...]) -> str:
-    def few(bins: tuple[int, ...]) -> str:
-        return ", ".join(map(str, bins[:4])) + (" ..." if len(bins) > 4 else "")
-
     return ", ".join(f"only where tap {_TAPS[axis]} is in bin {few(bins)}" for axis, bins in taps)
 
 

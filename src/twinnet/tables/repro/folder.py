@@ -11,11 +11,12 @@ from twinnet.errors import UsageError
 from twinnet.lut.plan import INPUT
 from twinnet.lut.standalone import SOURCES
 from twinnet.report.quoting import code_span, prose
+from twinnet.report.sentences import counted
 from twinnet.shrink import script as comparison
 from twinnet.shrink.folder import Contents
 from twinnet.shrink.issue import numbers, write_issue
 from twinnet.shrink.seed import Seed
-from twinnet.shrink.words import counted, origin_words
+from twinnet.shrink.words import origin_words
 from twinnet.tables.repro import script
 
 __all__ = ["table_repro"]

@@ -265,11 +265,6 @@ class Node:
         axis = perm.index(tensor.steps.axis)
         return self.dequantised(name, tensor.steps, axis, tensor.dtype)
 
-    def bias(self, place: int) -> str | None:
-        """A bias of one number for each channel."""
-        tensor = self.tensor(place)
-        return None if tensor is None else self.real(tensor, first=False)
-
     def temp(self, word: str) -> str:
         """A name for a value that the file does not show."""
         return self.scope.fresh(f"{self.made().name}/{word}")

@@ -96,7 +96,7 @@ def _convolution(node: Node, order: tuple[int, ...], group: int) -> None:
     _, height, width, _ = node.shape(1)
     dilations = (node.options["dilation_h"], node.options["dilation_w"])
     around = _padded(node)
-    operands = [_dynamic(node, 0, 1), node.kernel(1, order), node.bias(2)]
+    operands = [_dynamic(node, 0, 1), node.kernel(1, order), node.stored(2)]
     node.emit("conv", operands, group=group, **_window(node, 0, (height, width), dilations, around))
 
 
@@ -115,7 +115,7 @@ def _transpose_conv(node: Node) -> None:
         extra.append(out - (whole - total))
     if any(n < 0 for n in extra):
         raise ValueError("the declared size does not fit the window")
-    operands = [_dynamic(node, 2, 1), node.kernel(1, (3, 0, 1, 2)), node.bias(3)]
+    operands = [_dynamic(node, 2, 1), node.kernel(1, (3, 0, 1, 2)), node.stored(3)]
     node.emit("conv_transpose", operands, strides=strides, pads=(*begins, *ends), output_padding=tuple(extra))
 
 
@@ -157,7 +157,7 @@ def _fully_connected(node: Node) -> None:
         weight = node.stored(1)
     else:
         weight = node.kernel(1, (0, 1))
-    node.emit("linear", [data, weight, node.bias(2)])
+    node.emit("linear", [data, weight, node.stored(2)])
 
 
 @op("BATCH_MATMUL")
