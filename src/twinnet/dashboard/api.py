@@ -234,7 +234,7 @@ def _sessions(api: fastapi.FastAPI, desk: Desk, read: Any, admin: Any) -> None:
         with desk.database.reading() as connection:
             if sessions.find_session(connection, session_id) is None:
                 raise _missing("session")
-            found = runs.runs(connection, limit, before=before, session_id=session_id)
+            found = runs.runs(connection, runs.RunFilter(session_id), limit, before)
         return s.Runs.of(found, limit)
 
 
@@ -250,17 +250,9 @@ def _runs(api: fastapi.FastAPI, desk: Desk, read: Any) -> None:
         before: Before = None,
     ) -> s.Runs:
         """Runs of all sessions, the last stored first. An empty `layer` means whole models only."""
+        wanted = runs.RunFilter(session, model, engine, layer, verdict)
         with desk.database.reading() as connection:
-            found = runs.runs(
-                connection,
-                limit,
-                before=before,
-                session_id=session,
-                model=model,
-                engine=engine,
-                layer=layer,
-                verdict=verdict,
-            )
+            found = runs.runs(connection, wanted, limit, before)
         return s.Runs.of(found, limit)
 
     @api.get("/runs/{run_id}", dependencies=[Depends(read)])

@@ -97,31 +97,29 @@ def fill(database: Database, store: Store, progress: Report = silent, seed: int 
     now = time.time() - 5 * 3600
     with database.writing() as connection:
         writer = Writer(connection)
+
+        def write(session: SessionIn, day: int) -> None:
+            number = writer.session(session)
+            writer.runs(number, list(_runs(store, chance, day, day == _DAYS and session.branch == "main")))
+
         for day in range(_DAYS + 1):
             started = now - (_DAYS - day) * 86400 + chance.uniform(0, 600)
             commit = f"{chance.getrandbits(160):040x}"
-            _session(writer, store, chance, day, started, "main", commit, "nightly")
+            write(_session(day, started, chance, "main", commit, "nightly"), day)
             if day % 4 == 2:
                 commit = f"{chance.getrandbits(160):040x}"
                 who, branch = (
                     chance.choice(_PEOPLE[1:]),
                     f"faster-{chance.choice(('resize', 'matmul', 'export'))}",
                 )
-                _session(writer, store, chance, day, started + 9000, branch, commit, who)
+                write(_session(day, started + 9000, chance, branch, commit, who), day)
             progress("made-up sessions", (day + 1) / (_DAYS + 1))
 
 
 def _session(
-    writer: Writer,
-    store: Store,
-    chance: random.Random,
-    day: int,
-    started: float,
-    branch: str,
-    commit: str,
-    who: str,
-) -> None:
-    told = SessionIn(
+    day: int, started: float, chance: random.Random, branch: str, commit: str, who: str
+) -> SessionIn:
+    return SessionIn(
         key_of("demo", day, branch)[:32],
         "suite",
         started,
@@ -133,8 +131,6 @@ def _session(
         ("twinnet", "suite", "--models", "models"),
         {"python": "3.11.9", "processor": "made up"},
     )
-    number = writer.session(told)
-    writer.runs(number, list(_runs(store, chance, day, day == _DAYS and branch == "main")))
 
 
 def _runs(store: Store, chance: random.Random, day: int, newest: bool) -> Iterator[RunIn]:

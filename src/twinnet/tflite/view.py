@@ -12,7 +12,8 @@ read in the form of its network.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 from twinnet.tflite.model import Operator, Subgraph
@@ -65,17 +66,18 @@ def first_to_last(rank: int) -> tuple[int, ...]:
 class View:
     """The form in which the tensors of a graph are seen.
 
-    `last` are those that hold channels last; `turned` are inputs and outputs among them that are seen with channels
-    first all the same; `real` are integer inputs and outputs that are seen as the real numbers they stand for.
+    `turned` are inputs and outputs that hold channels last and are seen with channels first all the same; `real` are
+    integer inputs and outputs that are seen as the real numbers they stand for.
     """
 
     graph: Subgraph
     turned: frozenset[int] = frozenset()
     real: frozenset[int] = frozenset()
-    last: frozenset[int] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "last", frozenset(_channels_last(self.graph)))
+    @cached_property
+    def last(self) -> frozenset[int]:
+        """Tensors that hold channels last."""
+        return frozenset(_channels_last(self.graph))
 
     def seen_first(self, tensor: int) -> bool:
         """Whether a tensor's value is shown with its channels first, unlike in the file."""

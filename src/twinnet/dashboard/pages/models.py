@@ -89,8 +89,8 @@ def _worst_engine(connection: Connection, session: int, model: str) -> str:
 
 
 def _run(connection: Connection, session: int, model: str, engine: str) -> RunRow | None:
-    """The whole model on an engine in a session; else any run of it."""
-    found = r.runs(connection, 1, session_id=session, model=model, engine=engine, layer="")
+    """The whole model on an engine in a session."""
+    found = r.runs(connection, r.RunFilter(session, model, engine, layer=""), 1)
     return found[0] if found else None
 
 

@@ -141,23 +141,21 @@ def _cases(request: Request, connection: Connection) -> dict[str, Any] | None:
     if session is None:
         return None
     verdict = text(request, "verdict")
-    found = r.runs(
-        connection,
-        200,
-        before=number(request, "before"),
-        session_id=session.id,
+    wanted = r.RunFilter(
+        session.id,
+        text(request, "model"),
+        text(request, "engine"),
         verdict=verdict if verdict in ("PASS", "FAIL", "ERROR", "SKIP") else "",
         complaint_id=number(request, "group"),
-        model=text(request, "model"),
-        engine=text(request, "engine"),
     )
+    found = r.runs(connection, wanted, 200, number(request, "before"))
     return {
         "session": session,
         "runs": found,
         "verdict": verdict,
-        "group": number(request, "group"),
-        "model": text(request, "model"),
-        "engine": text(request, "engine"),
+        "group": wanted.complaint_id,
+        "model": wanted.model,
+        "engine": wanted.engine,
         "more": found[-1].id if len(found) == 200 else None,
     }
 

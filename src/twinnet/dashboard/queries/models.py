@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from twinnet.dashboard.models import Run, Series, Session
-from twinnet.dashboard.queries.runs import RunRow, runs
+from twinnet.dashboard.queries.runs import RunFilter, RunRow, runs
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -32,12 +32,12 @@ def last_runs(connection: Connection, names: list[str]) -> list[RunRow]:
         .group_by(Run.series_id)
     )
     ids = list(connection.execute(newest).scalars())
-    return sorted(runs(connection, len(ids) or 1, ids=ids), key=lambda r: (r.model, r.engine))
+    return sorted(runs(connection, RunFilter(ids=ids), len(ids) or 1), key=lambda r: (r.model, r.engine))
 
 
 def runs_in(connection: Connection, session_id: int, model: str) -> list[RunRow]:
     """The runs of a model in a session: the whole model and its layers."""
-    return runs(connection, 5000, session_id=session_id, model=model)
+    return runs(connection, RunFilter(session_id, model), 5000)
 
 
 def engines_in(connection: Connection, session_id: int, model: str = "") -> list[str]:

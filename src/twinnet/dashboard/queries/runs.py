@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ __all__ = [
     "Cell",
     "Group",
     "LayerRow",
+    "RunFilter",
     "RunRow",
     "answer_of",
     "files_of",
@@ -106,6 +108,19 @@ class LayerRow:
     time: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs. An empty `layer` means whole models; `complaint_id` is a group of failures."""
+
+    session_id: int | None = None
+    model: str = ""
+    engine: str = ""
+    layer: str | None = None
+    verdict: str = ""
+    complaint_id: int | None = None
+    ids: Sequence[int] | None = None
+
+
 _SERIES = ("model", "layer", "engine")
 _COLUMNS = [getattr(Series if n in _SERIES else Run, n) for n in RunRow.__dataclass_fields__]
 
@@ -114,38 +129,26 @@ def _select() -> Any:
     return sa.select(*_COLUMNS).join(Series, Run.series_id == Series.id)
 
 
-def runs(
-    connection: Connection,
-    limit: int,
-    *,
-    before: int | None = None,
-    session_id: int | None = None,
-    model: str = "",
-    engine: str = "",
-    layer: str | None = None,
-    verdict: str = "",
-    complaint_id: int | None = None,
-    ids: list[int] | None = None,
-) -> list[RunRow]:
+def runs(connection: Connection, wanted: RunFilter, limit: int, before: int | None = None) -> list[RunRow]:
     """Runs, the last stored first; `before` is the id of the last one of the page before."""
     query = _select().order_by(Run.id.desc()).limit(limit)
-    if session_id is not None:
-        query = query.where(Run.session_id == session_id)
-    if model or engine or layer is not None:
+    if wanted.session_id is not None:
+        query = query.where(Run.session_id == wanted.session_id)
+    if wanted.model or wanted.engine or wanted.layer is not None:
         which = sa.select(Series.id)
-        if model:
-            which = which.where(Series.model == model)
-        if engine:
-            which = which.where(Series.engine == engine)
-        if layer is not None:
-            which = which.where(Series.layer == layer)
+        if wanted.model:
+            which = which.where(Series.model == wanted.model)
+        if wanted.engine:
+            which = which.where(Series.engine == wanted.engine)
+        if wanted.layer is not None:
+            which = which.where(Series.layer == wanted.layer)
         query = query.where(Run.series_id.in_(which))
-    if verdict:
-        query = query.where(Run.verdict == verdict)
-    if complaint_id is not None:
-        query = query.where(Run.complaint_id == complaint_id)
-    if ids is not None:
-        query = query.where(Run.id.in_(ids))
+    if wanted.verdict:
+        query = query.where(Run.verdict == wanted.verdict)
+    if wanted.complaint_id is not None:
+        query = query.where(Run.complaint_id == wanted.complaint_id)
+    if wanted.ids is not None:
+        query = query.where(Run.id.in_(wanted.ids))
     if before is not None:
         query = query.where(Run.id < before)
     return [RunRow(*row) for row in connection.execute(query)]

@@ -67,46 +67,43 @@ def flame_of_rows(name: str, rows: Sequence[Row], between: float = 0.0) -> Flame
     if between:
         root.children[words.BETWEEN] = _Module(f"({words.BETWEEN})", between)
         root.seconds += between
-    boxes: list[Box] = []
+    drawing = _Drawing(root.seconds)
     if root.seconds > 0:
-        _place(root, 0.0, 0, WIDTH / root.seconds, root.seconds, "", boxes)
-    deepest = max((box.y for box in boxes), default=0.0)
-    return Flame(tuple(boxes), WIDTH, deepest + _LINE)
+        drawing.place(root, 0.0, 0)
+    deepest = max((box.y for box in drawing.boxes), default=0.0)
+    return Flame(tuple(drawing.boxes), WIDTH, deepest + _LINE)
 
 
-def _place(
-    here: _Module, x: float, level: int, scale: float, total: float, above: str, boxes: list[Box]
-) -> None:
-    path = f"{above}.{here.name}" if level > 1 else here.name
-    _add(boxes, x, level, here.seconds * scale, here.name, path, here.seconds, total)
-    for number, row in here.rows:
-        name = "+".join(dict.fromkeys(row.network_ops)) or row.op
-        why = words.limited(row)
-        title = f"{row.label}, step {row.name}" + (f", {why}" if why else "")
-        _add(boxes, x, level + 1, row.p50 * scale, name, title, row.p50, total, number)
-        x += row.p50 * scale
-    for child in here.children.values():
-        _place(child, x, level + 1, scale, total, path if level else "", boxes)
-        x += child.seconds * scale
+@dataclass
+class _Drawing:
+    """The boxes so far, of a whole that takes `total` seconds."""
 
+    total: float
+    boxes: list[Box] = field(default_factory=list)
 
-def _add(
-    boxes: list[Box],
-    x: float,
-    level: int,
-    width: float,
-    name: str,
-    title: str,
-    seconds: float,
-    total: float,
-    row: int | None = None,
-) -> None:
-    if width < _LEAST:
-        return
-    share = seconds / total
-    room = int((width - 6) / _LETTER)
-    text = clean(name)
-    text = text if len(text) <= room else f"{text[: room - 1]}…" if room >= 3 else ""
-    told = f"{clean(title)}: {words.seconds(seconds)}, {percent(share, 1)}"
-    tone = min(5, int(share * 12))
-    boxes.append(Box(round(x, 2), level * _LINE, round(width, 2), text, told, tone, row))
+    def place(self, here: _Module, x: float, level: int, above: str = "") -> float:
+        """Draw a module with everything in it from `x` on, and return where it ends."""
+        path = f"{above}.{here.name}" if level > 1 else here.name
+        end = self._add(x, level, here.seconds, here.name, path)
+        for number, row in here.rows:
+            name = "+".join(dict.fromkeys(row.network_ops)) or row.op
+            why = words.limited(row)
+            title = f"{row.label}, step {row.name}" + (f", {why}" if why else "")
+            x = self._add(x, level + 1, row.p50, name, title, number)
+        for child in here.children.values():
+            x = self.place(child, x, level + 1, path if level else "")
+        return end
+
+    def _add(
+        self, x: float, level: int, seconds: float, name: str, title: str, row: int | None = None
+    ) -> float:
+        share = seconds / self.total
+        width = share * WIDTH
+        if width >= _LEAST:
+            room = int((width - 6) / _LETTER)
+            text = clean(name)
+            text = text if len(text) <= room else f"{text[: room - 1]}…" if room >= 3 else ""
+            told = f"{clean(title)}: {words.seconds(seconds)}, {percent(share, 1)}"
+            tone = min(5, int(share * 12))
+            self.boxes.append(Box(round(x, 2), level * _LINE, round(width, 2), text, told, tone, row))
+        return x + width
