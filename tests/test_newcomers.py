@@ -125,9 +125,9 @@ def test_a_result_can_be_saved_afterwards(tmp_path: Path) -> None:
 def test_mistakes_in_python_are_named(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="Detector is a class, not a network"):
         twinnet.check(Detector, X)
-    with pytest.raises(UsageError, match="level='inner' is unknown"):
+    with pytest.raises(UsageError, match="unknown value 'inner' for level"):
         twinnet.check(Detector(), X, "torch", level="inner")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="keep='some' is unknown"):
+    with pytest.raises(UsageError, match="unknown value 'some' for keep"):
         twinnet.check(Detector(), X, "torch", keep="some")  # type: ignore[arg-type]
     wrong = _checked(Detector(), X[:, :1], "torch", keep="none")
     assert wrong.verdict == "ERROR" and "Traceback" not in capfd.readouterr().err

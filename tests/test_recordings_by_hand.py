@@ -115,7 +115,7 @@ def test_a_transposed_matrix_is_wrong(tmp_path: Path) -> None:
 
 def test_the_inputs_may_stand_elsewhere(phone: Path, tmp_path: Path) -> None:
     bare = _copy(phone, tmp_path / "bare", lambda n, a: ("" if n == "image" else n, a))
-    with pytest.raises(UsageError, match="does not hold the inputs that it was made on") as refused:
+    with pytest.raises(UsageError, match="does not hold the inputs it was recorded on") as refused:
         _check(bare)
     assert "image.npy" in str(refused.value.hint)
     image = np.load(phone / "0000" / "image.npy")

@@ -93,7 +93,7 @@ def check_picture_size(path: Path, width: int, height: int) -> None:
     """Refuse a picture whose header promises more pixels than its bytes can hold, before they take memory."""
     if width * height > max(1 << 24, _PIXELS_PER_BYTE * path.stat().st_size):
         raise UsageError(
-            f"{path} is damaged: it promises {width}x{height} pixels in {path.stat().st_size} bytes"
+            f"{path} is damaged: it claims to hold {width}x{height} pixels in {path.stat().st_size} bytes"
         )
 
 

@@ -105,7 +105,7 @@ def recorded_inputs(twins: Iterable[Any], network: Network) -> Recorded | None:
     ]
     if not all(samples):
         raise UsageError(
-            f"{place} does not hold the inputs that it was made on",
+            f"{place} does not hold the inputs it was recorded on",
             hint=f"give them with --inputs, or put them beside the arrays: {names[0] if names else 'input'}.npy",
         )
     return Recorded(place, samples, tuple(notes))

@@ -16,7 +16,10 @@ def command(
     token: Annotated[
         str | None,
         typer.Option(
-            "--token", envvar="TWINNET_TOKEN", help="Its token (default: asked for, or from the file)."
+            "--token",
+            metavar="TOKEN",
+            envvar="TWINNET_TOKEN",
+            help="Its token (default: read from the file, or asked for).",
         ),
     ] = None,
     execute: Annotated[

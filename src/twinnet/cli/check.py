@@ -29,7 +29,7 @@ def command(
         typer.Option(
             "--watch",
             metavar="PATTERN",
-            help="Only inner sites whose tensor, module or op matches; may be repeated.",
+            help="Compare only inner sites whose tensor, module or op matches; may be repeated.",
         ),
     ] = None,
     skip: Annotated[
@@ -50,7 +50,7 @@ def command(
         typer.Option(
             "--names",
             metavar="FILE",
-            help="Which tensor of the twin is which of the network (.json, .toml, or lines a = b).",
+            help="Map from tensors of the network to those of the twin (.json, .toml, or lines a = b).",
         ),
     ] = None,
     names_out: o.NamesOut = None,
@@ -81,7 +81,7 @@ def command(
         typer.Option(
             "--debug-ir",
             metavar="DIR",
-            help="Where compiling engines write their intermediate representation, a folder for each case.",
+            help="Folder for the intermediate representation of engines that compile.",
         ),
     ] = None,
     profile: Annotated[
@@ -93,7 +93,7 @@ def command(
     ] = False,
     advise: Annotated[
         bool,
-        typer.Option("--advise", help="Find which segments to keep in float, by running the twin that way."),
+        typer.Option("--advise", help="Find out which segments to keep in float, by trying."),
     ] = False,
     advise_target: Annotated[
         float | None, typer.Option("--advise-target", metavar="DB", help="Target SNR in dB.")
@@ -107,7 +107,7 @@ def command(
     repro: Annotated[
         bool,
         typer.Option(
-            "--repro", help="After FAIL or ERROR also write the repro, as `twinnet repro RUN` would."
+            "--repro", help="After FAIL or ERROR, also write the repro, as `twinnet repro RUN` would."
         ),
     ] = False,
     out: o.Out = None,

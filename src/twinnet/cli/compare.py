@@ -35,7 +35,9 @@ def command(
     names: Annotated[
         str | None,
         typer.Option(
-            "--names", metavar="FILE", help="Which tensor of B is which of A (.json, .toml, or lines a = b)."
+            "--names",
+            metavar="FILE",
+            help="Map from tensors of A to those of B (.json, .toml, or lines a = b).",
         ),
     ] = None,
     names_out: o.NamesOut = None,

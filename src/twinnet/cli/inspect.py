@@ -17,7 +17,7 @@ def command(
     ops: Annotated[
         bool,
         typer.Option(
-            "--ops", help="Count the operators of each kind; of TFLite files, also those that XNNPACK runs."
+            "--ops", help="Count the operators of each kind; for TFLite files, also those that XNNPACK runs."
         ),
     ] = False,
     sites: Annotated[

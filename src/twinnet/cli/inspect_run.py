@@ -22,7 +22,9 @@ def command(
     etrecord: Annotated[
         Path | None, typer.Option("--etrecord", metavar="FILE", help="The ETRecord of the program that ran.")
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write it as an HTML page.")
+    ] = None,
 ) -> None:
     """List the events of a recording: operators, modules, source lines, times and tensors."""
     from twinnet.inspector import Inspector

@@ -27,8 +27,8 @@ def command(
         typer.Option(
             "--at",
             metavar="PATTERN",
-            help="Cut where modules (or nodes) with such names end; may be repeated. Default: stages, then what is in "
-            "them.",
+            help="Cut after modules (or nodes) whose name matches; may be repeated. Default: stages, then the "
+            "modules in them.",
         ),
     ] = None,
     size: Annotated[
@@ -44,7 +44,7 @@ def command(
         typer.Option("--until-bad", help="Climb from the bottom, and stop at the first rung that breaks."),
     ] = False,
     every: Annotated[
-        bool, typer.Option("--every", help="Check every rung, and every block alone, whatever breaks.")
+        bool, typer.Option("--every", help="Check every rung, and every block alone, even after one breaks.")
     ] = False,
     level: o.Level = "intermediates",
     stated: o.Stated,
@@ -52,9 +52,9 @@ def command(
     quiet: o.Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print ladder.json instead of the table.")] = False,
 ) -> None:
-    """Convert and check ever larger cuts of a network, and find the first that breaks and the smallest block that does.
+    """Convert and check larger and larger parts of a network; find the first that breaks, and the block to blame.
 
-    The bad rung is looked for by halves. An interrupted climb goes on from its folder.
+    The bad rung is found by bisection. An interrupted climb is resumed from its folder.
 
     Example: twinnet ladder model.py:build --twin iree
     """

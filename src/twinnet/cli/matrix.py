@@ -21,7 +21,7 @@ def command(
         str,
         o.twins(
             "Engines whose settings are compared: litert (kernels, quantisations), onnxruntime (optimisation "
-            "levels) and others. Options that a spec states stay as they are."
+            "levels) and others. Options given in a spec stay fixed."
         ),
     ] = "litert",
     running: o.Running,
@@ -30,7 +30,7 @@ def command(
     out: o.Out = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
 ) -> None:
-    """Check a network under every setting of an engine, side by side with how far another input would move it.
+    """Check a network under every setting of an engine, beside how far a different input would move its output.
 
     Example: twinnet matrix model.py:build --twin litert
     """

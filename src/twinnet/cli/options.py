@@ -52,7 +52,7 @@ Trust = Annotated[
     typer.Option(
         "--trust",
         callback=_trust,
-        help="Allow code in a .pt2 file to run, and programs that a run folder from elsewhere names.",
+        help="Let code in a .pt2 file run, and programs named by a run folder that somebody else made.",
     ),
 ]
 
@@ -80,7 +80,7 @@ Shape = Annotated[
 Level = Annotated[
     Literal["outputs", "intermediates"],
     typer.Option(
-        "--level", metavar="outputs|intermediates", help="Compare every tensor, or the outputs only."
+        "--level", metavar="outputs|intermediates", help="Look at every tensor, or at the outputs only."
     ),
 ]
 Baseline = Annotated[
@@ -106,7 +106,9 @@ TimeLimit = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict only.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also timings, versions and the command.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also print timings, versions and the command.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print result.json instead of the screen.")]
 
 
@@ -121,7 +123,7 @@ class Running:
             "-i",
             metavar="SOURCE",
             help="Folder of images, image, .npy, .npz, .safetensors, or file.py:samples; for several inputs "
-            "NAME=FILE, repeated. Without it inputs are synthetic.",
+            "NAME=FILE, repeated. Without this option, inputs are synthetic.",
         ),
     ] = None
     shape: Shape = None
@@ -134,9 +136,10 @@ class Running:
         ),
     ] = None
     samples: Annotated[
-        int | None, typer.Option("--samples", min=1, help="Number of samples to read or to make (2).")
+        int | None,
+        typer.Option("--samples", metavar="N", min=1, help="Number of samples to read or generate (2)."),
     ] = None
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of synthetic inputs.")] = 0
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of synthetic inputs.")] = 0
     as_spec: Annotated[
         str | None,
         typer.Option(
@@ -147,14 +150,20 @@ class Running:
     ] = None
     threads: Annotated[
         int | None,
-        typer.Option("--threads", min=1, max=4096, help="Threads of both engines (default: their own)."),
+        typer.Option(
+            "--threads",
+            metavar="N",
+            min=1,
+            max=4096,
+            help="Threads for each engine (default: as many as it likes).",
+        ),
     ] = None
     max_memory: Annotated[
         str | None,
         typer.Option(
             "--max-memory",
             metavar="512M",
-            help="Memory for the tensors of one run; more goes to disk (256M).",
+            help="Memory for the tensors of one run; the rest goes to disk (256M).",
         ),
     ] = None
     time_limit: TimeLimit = None
@@ -164,7 +173,7 @@ class Running:
         typer.Option(
             "--on",
             metavar="PLACE",
-            help="Where the twin runs (record: the network): local, or a board, ssh://[user@]host[:port].",
+            help="Where the twin runs (for record, the network): local, or a board, ssh://[user@]host[:port].",
         ),
     ] = None
 
@@ -203,22 +212,28 @@ class Stated:
     """Stated tolerances; without any the noise floor decides."""
 
     rtol: Annotated[
-        float | None, typer.Option("--rtol", min=0, help="At most atol + rtol x |network| apart.")
+        float | None,
+        typer.Option("--rtol", metavar="X", min=0, help="At most atol + rtol x |network| apart."),
     ] = None
     atol: Annotated[
-        float | None, typer.Option("--atol", min=0, help="At most atol + rtol x |network| apart.")
+        float | None,
+        typer.Option("--atol", metavar="X", min=0, help="At most atol + rtol x |network| apart."),
     ] = None
     ulp: Annotated[
-        float | None, typer.Option("--ulp", min=0, help="At most this many units in the last place apart.")
+        float | None,
+        typer.Option("--ulp", metavar="N", min=0, help="At most this many units in the last place apart."),
     ] = None
     snr: Annotated[
-        float | None, typer.Option("--snr", help="Signal-to-noise ratio of at least this many dB.")
+        float | None,
+        typer.Option("--snr", metavar="DB", help="Signal-to-noise ratio of at least this many dB."),
     ] = None
     psnr: Annotated[
-        float | None, typer.Option("--psnr", help="Peak signal-to-noise ratio of at least this many dB.")
+        float | None,
+        typer.Option("--psnr", metavar="DB", help="Peak signal-to-noise ratio of at least this many dB."),
     ] = None
     cosine: Annotated[
-        float | None, typer.Option("--cosine", max=1, help="Cosine similarity of at least this value.")
+        float | None,
+        typer.Option("--cosine", metavar="X", max=1, help="Cosine similarity of at least this value."),
     ] = None
     tolerance: Annotated[
         str | None,
@@ -240,7 +255,8 @@ class Answer:
     """How a result is printed, and its exit code."""
 
     strict: Annotated[
-        bool, typer.Option("--strict", help="A PASS on data that could not show a fault exits with 1.")
+        bool,
+        typer.Option("--strict", help="Exit with 1 after a PASS on data that could not have shown a fault."),
     ] = False
     quiet: Quiet = False
     verbose: Verbose = False
@@ -285,6 +301,7 @@ class Door:
         str,
         typer.Option(
             "--host",
+            metavar="ADDRESS",
             help="Address to listen on; one that other machines can reach needs a certificate or --insecure.",
         ),
     ] = "127.0.0.1"
@@ -292,6 +309,7 @@ class Door:
         int | None,
         typer.Option(
             "--port",
+            metavar="PORT",
             min=0,
             max=65535,
             envvar="TWINNET_DEBUG_PORT",

@@ -51,12 +51,16 @@ def measure(
         int | None,
         typer.Option(
             "--repeats",
+            metavar="N",
             min=1,
             help="Runs that count, in all rounds together (30, fewer if they take long).",
         ),
     ] = None,
     rounds: Annotated[
-        int, typer.Option("--rounds", min=1, help="How often the twin is loaded again, which shows noise.")
+        int,
+        typer.Option(
+            "--rounds", min=1, metavar="N", help="How often the twin is loaded anew, which shows noise."
+        ),
     ] = 3,
     target: Annotated[
         Path | None,
@@ -70,10 +74,10 @@ def measure(
         bool,
         typer.Option(
             "--compile",
-            help="Also build the twin from scratch, time each step of that, and estimate every layer before it runs.",
+            help="Also build the twin from scratch, time each step of that, and estimate every layer in advance.",
         ),
     ] = False,
-    rows: Annotated[int, typer.Option("--rows", min=1, help="Rows of the table.")] = 12,
+    rows: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="Rows of the table.")] = 12,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -87,7 +91,7 @@ def measure(
     quiet: o.Quiet = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print profile.json instead of the screen; of several twins, a list."),
+        typer.Option("--json", help="Print profile.json instead of the screen; for several twins, a list."),
     ] = False,
 ) -> None:
     """Measure where the time of a twin goes: each step of its engine, tied to layers of the network.
@@ -151,7 +155,7 @@ def compare(
             metavar="RATIO",
             min=1.0,
             max=1e6,
-            help="Exit with 1 if a place, or the whole, is slower by more than this, beyond noise.",
+            help="Exit with 1 if a layer, or the whole, got slower by more than this factor, beyond noise.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
@@ -180,7 +184,9 @@ def target(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE.toml", help="Where to write it.")
     ] = None,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Threads to measure with.")] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", metavar="N", min=1, help="Threads to measure with.")
+    ] = None,
 ) -> None:
     """Measure what this machine can do, as a file to change for another one."""
     from twinnet.profile.target import machine, write_target

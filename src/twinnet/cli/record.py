@@ -19,7 +19,9 @@ __all__ = ["command"]
 def command(
     network: o.Network,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the recording.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write the recording to.")
+    ],
     running: o.Running,
     level: o.Level = "intermediates",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing.")] = False,

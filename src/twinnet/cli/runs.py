@@ -14,7 +14,7 @@ __all__ = ["command"]
 
 def command(
     session: Annotated[
-        int | None, typer.Argument(metavar="[SESSION]", help="Number of a session; without it, all.")
+        int | None, typer.Argument(metavar="SESSION", help="Number of a session (default: all).")
     ] = None,
     model: Annotated[str, typer.Option("--model", metavar="NAME", help="Only this model.")] = "",
     engine: Annotated[str, typer.Option("--engine", metavar="NAME", help="Only this engine.")] = "",
@@ -22,12 +22,12 @@ def command(
         str, typer.Option("--verdict", metavar="PASS|FAIL|ERROR|SKIP", help="Only this verdict.")
     ] = "",
     limit: Annotated[
-        int, typer.Option("-n", metavar="N", min=1, max=200, help="How many; the newest come first.")
+        int, typer.Option("-n", metavar="N", min=1, max=200, help="How many, newest first.")
     ] = 50,
     to: ServerUrl = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what the API answers.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer of the API.")] = False,
 ) -> None:
-    """List runs of the dashboard: verdict, error over floor, where it is born.
+    """List runs on the dashboard: verdict, error relative to the noise floor, and the layer where it is born.
 
     Example: twinnet runs 812 --verdict FAIL
     """
@@ -55,4 +55,4 @@ def command(
     for line in table(rows):
         say(line)
     if not rows:
-        say("no run fits")
+        say("no runs match")

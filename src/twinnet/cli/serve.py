@@ -32,12 +32,15 @@ Files = Annotated[
 ]
 KeepDays = Annotated[
     float | None,
-    typer.Option("--keep", metavar="DAYS", min=0, help="Remove sessions that are older; pinned ones stay."),
+    typer.Option("--keep", metavar="DAYS", min=0, help="Remove sessions older than this; pinned ones stay."),
 ]
 KeepFiles = Annotated[
     float | None,
     typer.Option(
-        "--keep-files", metavar="DAYS", min=0, help="Remove large files of older sessions; verdicts stay."
+        "--keep-files",
+        metavar="DAYS",
+        min=0,
+        help="Remove large files of sessions older than this; verdicts stay.",
     ),
 ]
 
@@ -46,29 +49,31 @@ KeepFiles = Annotated[
 def serve(
     context: typer.Context,
     *,
-    port: Annotated[int, typer.Option("--port", metavar="PORT", help="Port; 0 is any.")] = 8080,
+    port: Annotated[int, typer.Option("--port", metavar="PORT", help="Port; 0 for any free one.")] = 8080,
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")
     ] = "127.0.0.1",
     database: Database = None,
     files: Files = "",
-    demo: Annotated[bool, typer.Option("--demo", help="Show made-up sessions of a month.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Show a month of made-up sessions.")] = False,
     keep: KeepDays = None,
     keep_files: KeepFiles = None,
     name: Annotated[
         list[str] | None,
-        typer.Option("--name", metavar="HOST", help="Host name by which browsers call it; may be repeated."),
+        typer.Option(
+            "--name", metavar="HOST", help="Host name under which browsers reach it; may be repeated."
+        ),
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate.")] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key.")] = None,
     behind_proxy: Annotated[
-        bool, typer.Option("--behind-proxy", help="A proxy in front speaks https to browsers.")
+        bool, typer.Option("--behind-proxy", help="A proxy in front of it speaks HTTPS to browsers.")
     ] = False,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen for other machines without encryption.")
     ] = False,
     max_upload: Annotated[
-        float, typer.Option("--max-upload", metavar="MIB", min=1, help="Largest bundle that is taken.")
+        float, typer.Option("--max-upload", metavar="MIB", min=1, help="Largest bundle to accept.")
     ] = 2048,
 ) -> None:
     """Start the dashboard: every suite, check and profile of a team, accuracy and speed over time.
@@ -131,7 +136,7 @@ def _greet(service: object) -> None:
 
 @app.command("token")
 def token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="For whom it is: ci, anna.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whom it is for: ci, anna.")],
     scope: Annotated[
         str, typer.Option("--scope", metavar="read|upload|admin", help="What it allows.")
     ] = "upload",

@@ -14,17 +14,17 @@ __all__ = ["command", "table"]
 
 def command(
     search: Annotated[
-        str, typer.Argument(metavar="[WORDS]", help="Part of a branch, commit, engine, or who.")
+        str, typer.Argument(metavar="WORDS", help="Part of a branch, a commit, an engine or a name.")
     ] = "",
     branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="Only this branch.")] = "",
-    bad: Annotated[bool, typer.Option("--bad", help="Only sessions with failures nobody expected.")] = False,
+    bad: Annotated[bool, typer.Option("--bad", help="Only sessions with unexpected failures.")] = False,
     limit: Annotated[
-        int, typer.Option("-n", metavar="N", min=1, max=200, help="How many; the newest come first.")
+        int, typer.Option("-n", metavar="N", min=1, max=200, help="How many, newest first.")
     ] = 20,
     to: ServerUrl = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what the API answers.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer of the API.")] = False,
 ) -> None:
-    """List the sessions of the dashboard.
+    """List the sessions on the dashboard.
 
     Example: twinnet sessions --branch main -n 5
     """
@@ -49,7 +49,7 @@ def command(
     for line in table(rows):
         say(line)
     if not rows:
-        say("no session fits")
+        say("no sessions match")
 
 
 def table(rows: list[tuple[str, ...]]) -> list[str]:

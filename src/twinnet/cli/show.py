@@ -15,11 +15,11 @@ __all__ = ["command"]
 def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Run folder of a check.")],
     site: Annotated[
-        str | None, typer.Argument(metavar="[SITE]", help="Tensor, module path, or part of one.")
+        str | None, typer.Argument(metavar="SITE", help="Tensor, module path, or part of one.")
     ] = None,
     browser: Annotated[bool, typer.Option("--open", help="Open report.html in the browser.")] = False,
     ascii_only: Annotated[
-        bool, typer.Option("--ascii", help="Draw with plain ASCII characters, as without a terminal.")
+        bool, typer.Option("--ascii", help="Draw with plain ASCII characters, as when there is no terminal.")
     ] = False,
     unmatched: Annotated[bool, typer.Option("--unmatched", help="List sites without a partner.")] = False,
     verbose: o.Verbose = False,

@@ -62,7 +62,7 @@ def run(
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option("-k", metavar="WORDS", help="Only cases whose name fits: words with and, or, not."),
+        typer.Option("-k", metavar="WORDS", help="Only cases whose name matches: words with and, or, not."),
     ] = None,
     tolerance: Annotated[
         Path | None,
@@ -73,26 +73,26 @@ def run(
     ] = None,
     time_limit: TimeLimit = None,
     with_random: Annotated[
-        bool, typer.Option("--with-random", help="Run each layer also on random activations.")
+        bool, typer.Option("--with-random", help="Also run each layer on random activations.")
     ] = False,
     debug_ir: Annotated[
         Path | None,
         typer.Option(
             "--debug-ir",
             metavar="DIR",
-            help="Where compiling engines write their IR, a folder for each case.",
+            help="Write the IR of engines that compile, in one folder per case.",
         ),
     ] = None,
     runtime_profile: Annotated[
         Path | None,
         typer.Option(
-            "--runtime-profile", metavar="DIR", help="Where the times of layers go, a folder for each case."
+            "--runtime-profile", metavar="DIR", help="Write the times of layers, in one folder per case."
         ),
     ] = None,
     compile_profile: Annotated[
         Path | None,
         typer.Option(
-            "--compile-profile", metavar="DIR", help="Where the times of building go, a folder for each case."
+            "--compile-profile", metavar="DIR", help="Write the times of building, in one folder per case."
         ),
     ] = None,
     report: Annotated[
@@ -108,15 +108,13 @@ def run(
     workers: Annotated[
         int | None, typer.Option("-n", metavar="N", min=1, help="Run in this many processes.")
     ] = None,
-    first: Annotated[bool, typer.Option("-x", help="Stop at the first case that is not as wanted.")] = False,
-    last_failed: Annotated[
-        bool, typer.Option("--lf", help="Only the cases that failed the last time.")
-    ] = False,
+    first: Annotated[bool, typer.Option("-x", help="Stop at the first unexpected outcome.")] = False,
+    last_failed: Annotated[bool, typer.Option("--lf", help="Only the cases that failed last time.")] = False,
     live: Annotated[
         bool, typer.Option("-s", help="Show what the engines' programs print, as they print it.")
     ] = False,
     listing: Annotated[
-        bool, typer.Option("--list", help="Print the names of the cases and run none.")
+        bool, typer.Option("--list", help="Print the names of the cases; run nothing.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the summary only.")] = False,
 ) -> None:
@@ -167,7 +165,7 @@ def run(
 def accept(
     report: Annotated[
         Path | None,
-        typer.Argument(metavar="[REPORT]", help="Report folder of a session (default: runs/suite)."),
+        typer.Argument(metavar="REPORT", help="Report folder of a session (default: runs/suite)."),
     ] = None,
     expected: Annotated[
         Path | None, typer.Option("--expected", metavar="FILE", help="File of expected failures.")

@@ -20,7 +20,7 @@ def command(
     what: Annotated[
         list[Path],
         typer.Argument(
-            metavar="BUNDLE...", help="Bundles (.zip), report folders of suites, run folders of checks."
+            metavar="BUNDLE", help="Bundles (.zip), report folders of suites, run folders of checks."
         ),
     ],
     to: ServerUrl = None,
@@ -47,7 +47,7 @@ def needed_server(to: str | None):
     found = server(to)
     if found is None:
         raise UsageError(
-            "no dashboard is named",
+            "no dashboard given",
             hint="export TWINNET_SERVER=http://localhost:8080, or --server URL; `twinnet serve` starts one",
         )
     return found

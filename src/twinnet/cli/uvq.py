@@ -23,11 +23,18 @@ def command(
         ),
     ],
     fps: Annotated[
-        float, typer.Option("--fps", min=0.001, max=1000, help="Frames of each second to score.")
+        float,
+        typer.Option("--fps", metavar="N", min=0.001, max=1000, help="Frames to score per second of video."),
     ] = 1.0,
     batch: Annotated[
         int,
-        typer.Option("--batch", min=1, max=9, help="Patches that go through DistortionNet at once, of 9."),
+        typer.Option(
+            "--batch",
+            metavar="N",
+            min=1,
+            max=9,
+            help="How many of the 9 patches go through DistortionNet at once.",
+        ),
     ] = 1,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the mean score only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -82,7 +82,7 @@ def _allowed(desk: Desk, scope: Scope) -> Callable[..., Bearer]:
         if found is None:
             raise HTTPException(401, "a token is needed", {"WWW-Authenticate": "Bearer"})
         if not found.may(scope):
-            raise HTTPException(403, f"the token {found.name} does not allow to {scope}")
+            raise HTTPException(403, f"the token {found.name} does not have the scope {scope}")
         return found
 
     return check

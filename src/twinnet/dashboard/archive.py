@@ -64,7 +64,7 @@ class Opened:
             elif found := _RUN.fullmatch(name):
                 self.runs.setdefault(found[1], {})[found[2]] = member
             else:
-                raise BadBundle(f"{name!r} does not belong into a bundle")
+                raise BadBundle(f"{name!r} does not belong in a bundle")
         if session is None:
             raise BadBundle("it has no session.json")
         self.session = self._session(session)
@@ -131,10 +131,10 @@ def _checked_name(member: zipfile.ZipInfo, seen: set[str]) -> str:
         or any(part in ("", ".", "..") for part in parts)
         or any(ord(char) < 32 or ord(char) == 127 or 0xD800 <= ord(char) < 0xE000 for char in name)
     ):
-        raise BadBundle(f"{raw[:200]!r} is not a name that a member may have")
+        raise BadBundle(f"{raw[:200]!r} is not an allowed file name")
     key = name.rstrip("/").casefold()
     if key in seen:
-        raise BadBundle(f"{name!r} is there twice")
+        raise BadBundle(f"{name!r} appears twice")
     seen.add(key)
     kind = stat.S_IFMT(member.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
@@ -148,4 +148,4 @@ def _check_size(member: zipfile.ZipInfo, limits: Limits) -> None:
     if member.file_size > limits.member:
         raise BadBundle(f"{member.filename!r} is larger than {limits.member} bytes")
     if member.file_size > max(_SMALL, member.compress_size * limits.ratio):
-        raise BadBundle(f"{member.filename!r} swells {limits.ratio} times and more when it is unpacked")
+        raise BadBundle(f"{member.filename!r} unpacks to more than {limits.ratio} times its size")

@@ -108,7 +108,7 @@ def _case(data: Any) -> tuple[RunIn, str]:
         raise BadBundle("a case of session.json has no name")
     verdict = data.get("verdict")
     if verdict not in _VERDICTS:
-        raise BadBundle(f"case {name!r} has no verdict that is known")
+        raise BadBundle(f"case {name!r} has no known verdict")
     about, figures = _table(data, "case"), _table(data, "figures")
     options = _text(about, "options", 120)
     engine = _text(about, "engine", 170)
@@ -133,7 +133,7 @@ def _case(data: Any) -> tuple[RunIn, str]:
     if not isinstance(folder, str) or not folder:
         return run, ""
     if not folder.startswith("runs/"):
-        raise BadBundle(f"case {name!r} names a run folder outside of runs/")
+        raise BadBundle(f"case {name!r} names a run folder outside runs/")
     return run, folder.removeprefix("runs/").rstrip("/")
 
 

@@ -57,7 +57,7 @@ class Tokens:
         if scope not in SCOPES:
             raise UsageError(f"{scope} is not a scope", hint=f"one of {', '.join(SCOPES)}")
         if not name or len(name) > 100 or not name.isprintable():
-            raise UsageError("a token needs a name of at most 100 letters")
+            raise UsageError("a token needs a name of at most 100 characters")
         token = f"tw_{secrets.token_urlsafe(32)}"
         with self._database.writing() as connection:
             if connection.execute(sa.select(Token.id).where(Token.name == name)).first():

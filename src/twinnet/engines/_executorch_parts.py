@@ -43,7 +43,7 @@ def lower_part(
 
     parts = ProgramParts(program)
     if tensor not in parts.nodes:
-        raise EngineError(f"{tensor} is no value of the program that was lowered", stage="cut")
+        raise EngineError(f"{tensor} is not a value of the lowered program", stage="cut")
     part = parts.part([tensor], lambda node: node.name in known and node.name in values)
     missing = [name for name in part.reads if name not in values]
     if missing or not part.reads:

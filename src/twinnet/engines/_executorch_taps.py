@@ -97,7 +97,7 @@ class TappedSession(ProgramSession):
         names = (*self.output_tensors, *taps)
         if len(found) != len(names):
             raise EngineError(
-                "the program with more outputs gave another number of them", stage="run the network"
+                "the program with added outputs returned a different number of them", stage="run the network"
             )
         # An output that is also a tap comes twice.
         given = {

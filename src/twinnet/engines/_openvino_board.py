@@ -56,7 +56,7 @@ class OpenVinoOnBoard(TappedSession):
             session = self._home.load(data, settings)
         if session.said["outputs"] != names:
             raise EngineError(
-                f"openvino made other outputs than the network's {len(names)}", stage="load the network"
+                f"openvino did not keep the network's {len(names)} outputs", stage="load the network"
             )
         return _Loaded(session, self._job)
 

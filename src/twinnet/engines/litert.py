@@ -75,7 +75,7 @@ class LiteRtEngine(Engine):
         )
         way = Quantise.of(chosen)
         if job.place.name and "delegate" in chosen:
-            raise UsageError("delegate= is a library of this machine", hint="leave it out with --on")
+            raise UsageError("delegate= names a library on this machine", hint="leave it out with --on")
         installed = self.version_at(job)
         from twinnet.engines._litert_session import LiteRtSession, Settings
 

@@ -106,7 +106,7 @@ class OnnxRuntimeEngine(Engine):
         )
         python, elsewhere = chosen.get("python"), bool(job.place.name)
         if elsewhere and python is not None:
-            raise UsageError("python= is an interpreter of this machine", hint="ssh://host?python=PATH")
+            raise UsageError("python= names an interpreter on this machine", hint="ssh://host?python=PATH")
         version = self.version_at(job)
         from twinnet.onnx.export import onnx_artefact
 
@@ -176,7 +176,7 @@ def _for_board(artefact: OnnxArtefact) -> OnnxArtefact:
     from twinnet.onnx.network import OnnxNetwork
 
     if _narrow(artefact):
-        raise EngineError("bfloat16 values do not travel to a board", stage="load the network")
+        raise EngineError("bfloat16 values cannot be sent to a board", stage="load the network")
     network = artefact.network
     if not network.external:
         return artefact

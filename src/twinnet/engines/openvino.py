@@ -319,7 +319,7 @@ class _Compiled:
         self._job = job
         if len(compiled.outputs) != len(self.outputs):
             raise EngineError(
-                f"openvino made {len(compiled.outputs)} outputs of the network's {len(self.outputs)}",
+                f"openvino made {len(compiled.outputs)} outputs where the network has {len(self.outputs)}",
                 stage="load the network",
             )
 

@@ -44,7 +44,7 @@ class RecordingEngine(Engine):
         if recording.by_hand and len(recording.samples) != len(job.samples):
             raise UsageError(
                 f"{file} holds {len(recording.samples)} samples, the inputs are {len(job.samples)}",
-                hint="give the inputs that it was made on, in its order (--inputs; --samples limits their number)",
+                hint="give the inputs it was recorded on, in its order (--inputs; --samples limits their number)",
             )
         return RecordedSession(recording, samples=job.samples)
 

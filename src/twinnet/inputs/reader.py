@@ -138,7 +138,7 @@ class Reader:
         arrays = paths[0].suffix.lower() in ARRAY_SUFFIXES
         if not arrays and paths[0].suffix == ".py":
             raise UsageError(
-                f"{paths[0]} is Python code: say which function gives samples", hint=f"{paths[0]}:NAME"
+                f"{paths[0]} is Python code: name the function that gives samples", hint=f"{paths[0]}:NAME"
             )
         if self.function is not None:
             items = [(str(p), _opener(p, arrays)) for p in paths]

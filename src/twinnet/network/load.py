@@ -133,7 +133,7 @@ def _from_path(path: Path, name: str) -> Network:
         )
     if path.suffix == ".py":
         raise UsageError(
-            f"{path} is Python code: say which factory makes the network", hint=f"write {path}:NAME"
+            f"{path} is Python code: name the factory that makes the network", hint=f"write {path}:NAME"
         )
     seems = describe_file(path) or "no known network format"
     raise UsageError(f"{path} is not a network that can be read: it looks like {seems}")

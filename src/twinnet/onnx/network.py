@@ -206,7 +206,7 @@ def _check_expansion(model: onnx.ModelProto, where: str) -> None:
 
     total = size(model.graph.node, ()) if made else 0
     if total > _MOST_NODES:
-        raise UsageError(f"{where}: its functions become {total} nodes where they are called")
+        raise UsageError(f"{where}: its functions expand to {total} nodes")
 
 
 def _supported() -> dict[str, int]:

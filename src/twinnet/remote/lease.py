@@ -72,7 +72,7 @@ class Lease:
                 raise EngineError(
                     f"{self._board} is in use by {held}",
                     stage="connect",
-                    hint=f"waited {wait} s; to wait longer give the address ?wait=SECONDS",
+                    hint=f"waited {wait} s; to wait longer, add ?wait=SECONDS to the address",
                     accident="connection",
                 )
             report(f"waiting for {self._board}: in use by {held}", None)

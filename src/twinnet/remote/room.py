@@ -65,7 +65,7 @@ class BoardRoom(Room):
             lines.append(f"PATH={shlex.quote(home)}:$PATH export PATH")
         for key, value in environment.items():
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
-                raise EngineError(f"{key!r} cannot be a variable of the environment", stage="run")
+                raise EngineError(f"{key!r} is not a valid name of an environment variable", stage="run")
             lines.append(f"{key}={shlex.quote(value)} export {key}")
         lines.append(" ".join(["exec", *(shlex.quote(a) for a in arguments)]))
         return "\n".join([*lines, ""]).encode()

@@ -297,7 +297,7 @@ class Forge:
 
         network = load_network(path, name=self.network.name)
         if network.format != form:
-            raise UsageError(f"{path} is not of the format {form}", hint=f"the stage {stage} is")
+            raise UsageError(f"{path} is not a file of format {form}", hint=f"the stage {stage} needs one")
         names = inputs or _by_position(self.sample, [s.name for s in network.signature.inputs])
         twin = str(replace(reference_spec(network), file=str(path)))
         return Form(stage, what, network, twin, str(path), origin or {}, keeps_names, names)

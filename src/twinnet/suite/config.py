@@ -229,7 +229,7 @@ def _with_chips(engine: _Engine, chips: list[str], hw_type: str) -> list[EngineS
     if "{chip}" in engine.spec and not chips:
         raise UsageError(f"the engine {engine.spec} needs a chip", hint="chips = [...], or --twin-chips")
     if "{hw_type}" in engine.spec and not hw_type:
-        raise UsageError(f"the engine {engine.spec} needs a kind of hardware", hint="--twin-hw-type")
+        raise UsageError(f"the engine {engine.spec} needs a hardware type", hint="--twin-hw-type")
     used = chips if "{chip}" in engine.spec else [""]
     kind = hw_type if "{hw_type}" in engine.spec else ""
     return [

@@ -69,7 +69,7 @@ def _told_by_the_rest(
         return found
     wrong = (problem.got.double() - problem.expected.double()).abs() > problem.floor
     if 2 * int((wrong & known).sum()) < int(wrong.sum()):
-        raise NotApplicable("most of what differs was read from memory that nobody knows")
+        raise NotApplicable("most of what differs was read from unknown memory")
     return torch.where(known, found, problem.got.to(found.dtype))
 
 
