@@ -59,7 +59,7 @@ def run_attack(name: str, seed: int) -> Told:
     said = " | ".join(g.message for g in result.guards if g.name in ("coverage", "degenerate data"))
     hidden = result.verdict == "PASS" and result.evidence == "strong"
     # What the data did not exercise and twinnet names is no silence.
-    named = any(g.fact.code == "exercise.missing" for g in result.guards)
+    named = any(g.fact.code in ("exercise.missing", "exercise.twin") for g in result.guards)
     return Told(name, f"{verdict} {said}".strip(), hidden and not named)
 
 

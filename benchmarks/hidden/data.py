@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from benchmarks.hidden.attack import attack, checked, function
-from benchmarks.hidden.nets import Branches, Classifier, Clipped, Features, Lookup, picture
+from benchmarks.hidden.nets import Bounded, Branches, Classifier, Clipped, Features, Lookup, picture
 
 _SHAPE = {"x": (1, 3, 16, 16)}
 
@@ -40,6 +40,31 @@ def _register(bound: str) -> None:
 
 for _bound in ("clip", "relu", "abs"):
     _register(_bound)
+
+
+def _register_bounded(where: str, at: int) -> None:
+    @attack(f"a clip at 6 that only the twin has, {where}, its layers unknown")
+    def opaque(rng: np.random.Generator) -> Any:
+        return checked(*_bounded(None, at, function), shapes=_SHAPE)
+
+    @attack(f"a clip at 6 that only the twin has, {where}, its layers known")
+    def known(rng: np.random.Generator) -> Any:
+        return checked(*_bounded(None, at, copy.deepcopy), shapes=_SHAPE)
+
+    @attack(f"a clip at 6 that only the twin has, {where}, given data")
+    def given(rng: np.random.Generator) -> Any:
+        return checked(*_bounded(picture(int(rng.integers(99)), 1, 3, 16, 16), at, copy.deepcopy))
+
+
+def _bounded(data: Any, at: int, made: Callable[[torch.nn.Module], Any]) -> tuple[Any, Any, Any]:
+    net = Bounded().eval()
+    twin = copy.deepcopy(net)
+    twin.at = at
+    return net, data, made(twin)
+
+
+for _at, _where in enumerate(("on the input", "between layers", "on the output")):
+    _register_bounded(_where, _at)
 
 
 class Written(torch.nn.Module):

@@ -5,7 +5,18 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-__all__ = ["Branches", "Classes", "Classifier", "Clipped", "Features", "Head", "Lookup", "Two", "picture"]
+__all__ = [
+    "Bounded",
+    "Branches",
+    "Classes",
+    "Classifier",
+    "Clipped",
+    "Features",
+    "Head",
+    "Lookup",
+    "Two",
+    "picture",
+]
 
 
 def picture(seed: int, *shape: int) -> torch.Tensor:
@@ -71,6 +82,19 @@ class Clipped(nn.Module):
         if not self.lost:
             x = {"clip": lambda: x.clamp(0, 1), "relu": x.relu, "abs": x.abs}[self.bound]()
         return self.conv(x)
+
+
+class Bounded(nn.Module):
+    """Two layers; a bound before, between or behind them, which usual data stays far from."""
+
+    def __init__(self, at: int | None = None) -> None:
+        super().__init__()
+        self.layers, self.at = nn.ModuleList([nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 3)]), at
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for number, layer in enumerate(self.layers):
+            x = layer(x.clamp(-6, 6) if self.at == number else x)
+        return x.clamp(-6, 6) if self.at == len(self.layers) else x
 
 
 class Features(nn.Module):

@@ -151,3 +151,30 @@ def test_a_cause_that_another_sample_refutes_is_not_named(net: Net, turned: bool
     assert finding.cause is None, finding.cause
     assert finding.reason is not None and finding.reason.code == "cause.samples"
     assert "but sample" in str(finding.reason)
+
+
+class _Tanhs(nn.Module):
+    """As many places for a fault as there are layers."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.layers, self.factor = nn.ModuleList(nn.Linear(8, 8) for _ in range(12)), factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.tanh(layer(x) * self.factor)
+        return x
+
+
+@pytest.mark.parametrize(("seconds", "named"), [(600.0, 12), (0.0, 8)])
+def test_causes_are_looked_for_while_there_is_time_and_the_rest_is_said(
+    seconds: float, named: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twinnet.blame.collect._LOOKING", seconds)
+    net, twin = _Tanhs(1.0).eval(), _Tanhs(1.01).eval()
+    twin.load_state_dict(net.state_dict())
+    found = twinnet.check(net, torch.randn(2, 8), twin)
+    assert [f.cause is not None for f in found.findings] == [True] * named + [False] * (12 - named)
+    notes = [g.message for g in found.guards if g.fact.code == "note.unsought"]
+    assert notes == ([] if named == 12 else ["causes were looked for in 8 findings, not in 4 more"])
+    assert [f.reason.code for f in found.findings if f.cause is None] == ["cause.unsought"] * (12 - named)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -107,3 +109,48 @@ def test_far_from_rounding_behind_layers_that_nobody_saw() -> None:
     assert any(g.fact.code == "coverage.far" for g in found.guards)
     near = twinnet.check(net, x, lambda x: net(torch.from_numpy(x)).detach().numpy())
     assert (near.verdict, near.evidence) == ("PASS", "strong")
+
+
+class _Swish(nn.Module):
+    """A hard swish in one operator, or written out: the same bounds in other words."""
+
+    def __init__(self, written: bool) -> None:
+        super().__init__()
+        self.conv, self.written = nn.Conv2d(3, 4, 3), written
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        return y * (y + 3).clamp(0, 6) / 6 if self.written else nn.functional.hardswish(y)
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_bounds_in_other_words_are_the_networks_own(twin: bool) -> None:
+    net, other = _Swish(not twin).eval(), _Swish(twin).eval()
+    other.load_state_dict(net.state_dict())
+    found = checked(net, None, other, shapes={"x": (1, 3, 8, 8)})
+    assert (found.verdict, found.evidence) == ("PASS", "strong")
+    assert not [g for g in found.guards if g.fact.code.startswith("exercise.")]
+
+
+def test_a_bound_of_the_twin_is_seen_where_its_engine_fuses_it_with_what_it_reads(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Hardswish(), nn.Conv2d(4, 4, 3)).eval()
+    torch.onnx.export(net, (picture(1),), tmp_path / "net.onnx", dynamo=False, opset_version=17)
+    found = checked(net, None, f"openvino:{tmp_path / 'net.onnx'}", shapes={"input": (1, 3, 12, 12)})
+    assert (found.verdict, found.evidence) == ("PASS", "strong")
+    assert not [g for g in found.guards if g.fact.code == "exercise.twin"]
+
+
+def test_a_mask_is_not_stretched() -> None:
+    """A twin may read a mask as yes and no."""
+
+    class Masked(nn.Module):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return x.relu() * mask
+
+    found = checked(
+        Masked(),
+        None,
+        lambda x, m: np.maximum(x, 0) * (m > 0),
+        shapes={"x": (1, 3, 8, 8), "mask": (1, 1, 8, 8)},
+    )
+    assert found.verdict == "PASS"

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["Blamed", "Blamer", "context_of"]
 
 _BLAMED = 8
+"""Findings whose cause is looked for whatever it takes."""
+_LOOKING = 10.0
+"""Seconds after which the cause of no further finding is looked for."""
 _RANKED = 16
 _RANKING = 30.0
 """Seconds after which no further sample is ranked."""
@@ -39,10 +42,12 @@ class Blamed:
     """What blame found, by network tensor.
 
     `causes` belong to findings, `ranked` to contributors. `tied` are groups of findings with one fault, `together` the
-    segments that only together explain the output error, `notes` what was skipped.
+    segments that only together explain the output error, `notes` what was skipped. `unsought` are findings whose cause
+    nobody looked for.
     """
 
     causes: Mapping[str, Blame] = field(default_factory=dict)
+    unsought: frozenset[str] = frozenset()
     ranked: Mapping[str, Blame] = field(default_factory=dict)
     tied: Sequence[Tied] = ()
     together: Group | None = None
@@ -54,13 +59,23 @@ class Blamed:
         findings = [
             self.causes[f.site.tensor].on(f) if f.site.tensor in self.causes else f for f in result.findings
         ]
+        findings = [
+            replace(f, reason=fact("cause.unsought", looked=len(self.causes)))
+            if f.site.tensor in self.unsought and coded(f.reason, "born.too_large")
+            else f
+            for f in findings
+        ]
+        unsought = sum(f.site.tensor in self.unsought for f in findings)
+        notes = self.notes
+        if unsought:
+            notes = (*notes, fact("note.unsought", findings=unsought, looked=len(self.causes)))
         findings = _with_merged(_with_tied(findings, self.tied), self.together, result.pairs)
         return replace(
             result,
             findings=tuple(findings),
             contributors=(*result.contributors, *self._contributors(result.pairs)),
             advice=self.advice,
-            guards=(*result.guards, *(Guard("note", n) for n in self.notes)),
+            guards=(*result.guards, *(Guard("note", n) for n in notes)),
         )
 
     def _contributors(self, pairs: Sequence[PairResult]) -> tuple[Finding, ...]:
@@ -140,6 +155,7 @@ class Blamer:
         self._merged = False
         self._confirmer: Confirmer | None = None
         self._rank_samples, self._rank_seconds = 0, 0.0
+        self._seconds = 0.0
 
     @property
     def blamed(self) -> Blamed:
@@ -172,21 +188,17 @@ class Blamer:
         worse = [
             p for p in failed if p.site.tensor not in known or (p.ratio or 0.0) > known[p.site.tensor].ratio
         ]
-        worse = [p for p in worse if p.site.tensor in known or len(known) < _BLAMED][:_BLAMED]
         again = [p for p in failed if p.site.tensor in known]
         unclear = hidden and not failed and not narrow and not self._plan.tolerances
         if not (worse or again or unclear) or (context := context_of(self._plan, seen)) is None:
             return
-        from twinnet.blame.context import blame
         from twinnet.blame.groups import merge_until_explained, tied
 
         self._job.progress("looking for the cause")
         by_tensor = {p.site.tensor: p for p in self._plan.pairing.pairs}
         together = self._found.together
+        found = self._sought([(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse], context, seen)
         with self._job.step("blame", ours=True):
-            asked = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in worse]
-            found = blame(asked, context, sample=seen.number)
-            before = {t: known.get(t) for t in found}
             doubts = self._doubts([p.site.tensor for p in again], found, context, seen.number)
             known.update(found)
             for tensor, why in doubts.items():
@@ -199,15 +211,34 @@ class Blamer:
                 within = [p for p in judged if p.status in ("pass", "untested") and p.difference.differing]
                 rest = [(by_tensor[p.site.tensor], p.ratio or 0.0) for p in within]
                 together = merge_until_explained(tensors, rest, context, known)
-        for number, (tensor, earlier) in enumerate(before.items()):
-            with self._job.step("confirm", ours=True):
-                said = f"running the twin's segment alone, {number + 1} of {len(before)}"
-                self._job.progress(said, number / len(before))
-                yes, why = self._confirm(by_tensor[tensor], context, seen)
-            if yes is None and earlier is not None:  # what an earlier sample showed still holds
-                yes, why = earlier.confirmed, earlier.confirmation
-            known[tensor] = replace(known[tensor], confirmed=yes, confirmation=why)
-        self._found = replace(self._found, causes=known, tied=one, together=together)
+        unsought = (self._found.unsought | {p.site.tensor for p in worse}) - known.keys()
+        self._found = replace(self._found, causes=known, unsought=unsought, tied=one, together=together)
+
+    def _sought(self, asked: Sequence[tuple[Pair, float]], context: Context, seen: Seen) -> dict[str, Blame]:
+        """Cause, impact and confirmation of failing pairs: of the first few, and of others while there is time."""
+        from twinnet.blame.context import blame
+
+        begun, before = time.monotonic(), self._found.causes
+        found: dict[str, Blame] = {}
+        for start in range(0, len(asked), _BLAMED):
+            batch = asked[start : start + _BLAMED]
+            if self._seconds + time.monotonic() - begun > _LOOKING:
+                if start:
+                    break
+                batch = [a for a in batch if a[0].site.tensor in before or len(before) < _BLAMED]
+            with self._job.step("blame", ours=True):
+                found |= blame(batch, context, impacts=0 if start else 4, sample=seen.number)
+            for number, (pair, _) in enumerate(batch):
+                with self._job.step("confirm", ours=True):
+                    said = f"running the twin's segment alone, {start + number + 1} of {len(asked)}"
+                    self._job.progress(said, (start + number) / len(asked))
+                    yes, why = self._confirm(pair, context, seen)
+                tensor = pair.site.tensor
+                if yes is None and tensor in before:  # what an earlier sample showed still holds
+                    yes, why = before[tensor].confirmed, before[tensor].confirmation
+                found[tensor] = replace(found[tensor], confirmed=yes, confirmation=why)
+        self._seconds += time.monotonic() - begun
+        return found
 
     def _doubts(
         self, tensors: Sequence[str], found: Mapping[str, Blame], context: Context, number: int

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from twinnet.checking.case import Case
 from twinnet.checking.kept import Kept
 from twinnet.checking.planning import Opened, Traces, open_both, plan_check, trace_both
 from twinnet.checking.profiled import measured_cost
-from twinnet.checking.reach import further_samples, see_rest, signed_pictures
+from twinnet.checking.reach import Reached, further_samples, odd_samples
 from twinnet.checking.sides import Sides
 from twinnet.checking.unknown import unknown_names
 from twinnet.errors import EngineError, UsageError
@@ -28,12 +27,10 @@ from twinnet.judge.again import against_baseline, known_tensors, restated
 from twinnet.judge.aggregate import merge, verdict_of
 from twinnet.judge.conclusion import Outcome, conclude, null_baseline
 from twinnet.judge.deployed import Ends, OutputSeen, judge_ends, worse
-from twinnet.judge.exercise import Exercise
 from twinnet.judge.inputs import OtherInput, input_cause, inputs_differ
 from twinnet.judge.plan import Plan
 from twinnet.judge.sample import Seen, judge_sample
 from twinnet.judge.task import mean_metric, task_metric
-from twinnet.layers.graph import Graph
 from twinnet.profile import Measured
 from twinnet.profile.model import FOLDER
 from twinnet.result import Guard, PairResult, Result, TaskMetric, fact, said
@@ -148,8 +145,7 @@ class _Judging:
         self._inputs: dict[str, OtherInput] = {}
         self._outputs: list[Arrays] = []
         self._first: Ends | None = None
-        graph = None if plan.by_network else plan.graph
-        self.plan, self.exercise = plan, Exercise(graph or Graph(()))
+        self.plan, self.reached = plan, Reached(plan, derived=opened.derived)
 
     def add(self, seen: Seen) -> None:
         """Judge one sample, and let go of its tensors unless a listener takes them."""
@@ -168,7 +164,7 @@ class _Judging:
         for output in outputs:
             past = self._ends.get(output.row.name)
             self._ends[output.row.name] = output if past is None else worse(past, output)
-        self.exercise.see(ChainMap(plan.by_tensor(seen.sample), cast(Any, seen.trace)))
+        self.reached.see(seen)
         self.kept.add(seen, judged)
         self.blamer.add(seen, judged, hidden=any(o.wrong for o in outputs))
         self.seeds.add(seen, judged)
@@ -187,16 +183,17 @@ class _Judging:
         return any(end.form or end.wrong for end in judge_ends(self.plan, ends))
 
     def reach(self) -> None:
-        """Add samples that reach bounds and branches of the network that those before did not."""
+        """Add samples that reach bounds and branches of either side that those before did not."""
         case, plan = self._case, self.plan
-        see_rest(plan, self.exercise, case.first)
-        for sample in further_samples(case, plan, self.exercise) if self.agrees else ():
+        self.reached.see_rest(case.first)
+        for sample in further_samples(case, plan, self.reached) if self.agrees else ():
             self._add_further(sample)
-        signed = signed_pictures(case, plan) if self.agrees and not self.further else None
-        if signed is not None:
-            other = _both(plan, signed)
+        for sample in odd_samples(case, plan):
+            if not self.agrees:
+                return
+            other = _both(plan, sample)
             if other is not None and _finite(other.ours) and self.shows(other):
-                self._add_further(signed)
+                self._add_further(sample)
 
     def _add_further(self, sample: Arrays) -> None:
         self._case.job.progress("a sample that reaches more of the network")
@@ -321,7 +318,7 @@ def _said(case: Case, sides: Sides, judging: _Judging) -> Result:
     found += [*unknown_names(case.options, plan), *plan.observed.guards]
     if getattr(case.network, "was_training", False):
         found.append(Guard("training mode", fact("training_mode")))
-    found += guards.not_reached(judging.exercise.missing)
+    found += guards.not_reached(judging.reached.missing, judging.reached.twins)
     found += guards.overwritten(plan.twin)
     twin, inputs = sides.twin_info(), case.feed.info
     if judging.further:

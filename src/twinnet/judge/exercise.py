@@ -1,4 +1,4 @@
-"""Which sides of the network's bounds and branches the data reaches: a fault beyond the others cannot show.
+"""Which sides of a graph's bounds and branches the data reaches: a fault beyond the others cannot show.
 
 Pictures in [0,1] never reach the lower side of a ReLU or a clip on the input, and a branch that is not taken computes
 nothing.
@@ -6,8 +6,9 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ class _Side:
     bound: float
     reached: Callable[[np.ndarray], bool]
 
+    @property
+    def like(self) -> tuple[str, float]:
+        """What it has in common with the same bound of another graph, whatever operator sets it there."""
+        return self.code, float(np.float32(self.bound))
+
 
 @dataclass(slots=True)
 class _Rows:
@@ -45,17 +51,34 @@ class _Rows:
 
 
 class Exercise:
-    """The sides of all bounds of a graph, and the rows of its tables, crossed off as samples reach them."""
+    """The sides of all bounds of a graph, and the rows of its tables, crossed off as samples reach them.
 
-    def __init__(self, graph: Graph) -> None:
+    `observable` are the tensors that can be seen, if not all: an activation may be fused with what it reads. `widest`
+    is the largest bound that counts; formats have bounds of their own.
+    """
+
+    def __init__(
+        self, graph: Graph, observable: Collection[str] | None = None, *, widest: float = np.inf
+    ) -> None:
         makers = {name: layer for layer in graph for name in layer.outputs}
-        self._missing = [side for layer in graph for side in _sides(layer, graph, makers)]
+        sides = (side for layer in graph for side in _sides(layer, graph, makers))
+        self._missing = [_seen_behind(side, observable) for side in sides if abs(side.bound) < widest]
         self._tables = [table for layer in graph if (table := _table(layer, graph)) is not None]
 
     @property
     def tensors(self) -> frozenset[str]:
         """Tensors of which some side has not been reached yet."""
         return frozenset(side.tensor for side in self._missing)
+
+    def beyond(self, other: Exercise) -> tuple[Fact, ...]:
+        """The sides that no sample has reached, without those that `other` misses as well."""
+        known, found = Counter(side.like for side in other._missing), []
+        for side in self._missing:
+            if known[side.like]:
+                known[side.like] -= 1
+            else:
+                found.append(_told(side))
+        return tuple(found)
 
     @property
     def missing(self) -> tuple[Fact, ...]:
@@ -65,16 +88,7 @@ class Exercise:
             for t in self._tables
             if t.read.any() and not t.read.all()
         )
-        return rows + tuple(
-            fact(
-                "exercise.side",
-                layer=side.layer.label,
-                kind=side.layer.kind,
-                side=side.code,
-                bound=side.bound,
-            )
-            for side in self._missing
-        )
+        return rows + tuple(map(_told, self._missing))
 
     def see(self, values: Mapping[str, np.ndarray]) -> bool:
         """Cross off what these tensors reach; whether a bound was."""
@@ -100,6 +114,23 @@ class Seeing(TraceBuilder):
 
     def add(self, name: str, array: np.ndarray) -> None:
         self.reached |= self._exercise.see({name: array})
+
+
+def _told(side: _Side) -> Fact:
+    layer = side.layer
+    return fact("exercise.side", layer=layer.label, kind=layer.kind, side=side.code, bound=side.bound)
+
+
+def _seen_behind(side: _Side, observable: Collection[str] | None) -> _Side:
+    """The side as the layer's output shows it, where its input cannot be seen: what is bounded lies at the bound."""
+    made, bound = side.layer.outputs[0], side.bound
+    if observable is None or side.tensor in observable or made not in observable:
+        return side
+    if side.layer.kind not in ("clip", "relu", "max", "min"):
+        return side
+    at_bound = side.layer.kind == "clip" or side.code == ("above" if side.layer.kind == "min" else "below")
+    shows = (lambda array: bool((array == bound).any())) if at_bound else side.reached
+    return replace(side, tensor=made, reached=shows)
 
 
 def _table(layer: Layer, graph: Graph) -> _Rows | None:

@@ -176,11 +176,13 @@ def untested_parts(
     return found
 
 
-def not_reached(sides: Sequence[Fact]) -> list[Guard]:
-    """Bounds and branches of the network that no sample reached: a fault beyond them cannot show."""
-    if not sides:
-        return []
-    return [Guard("coverage", fact("exercise.missing", sides=tuple(sides[:3]), more=max(len(sides) - 3, 0)))]
+def not_reached(ours: Sequence[Fact], twins: Sequence[Fact]) -> list[Guard]:
+    """Bounds and branches that no sample reached, those of the twin alone apart: a fault beyond them cannot show."""
+    return [
+        Guard("coverage", fact(code, sides=tuple(sides[:3]), more=max(len(sides) - 3, 0)))
+        for code, sides in (("exercise.missing", ours), ("exercise.twin", twins))
+        if sides
+    ]
 
 
 def overwritten(twin: Session) -> list[Guard]:

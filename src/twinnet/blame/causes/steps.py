@@ -3,6 +3,7 @@ between writing and reading."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import torch
 from twinnet.blame.causes.family import Candidate, NotApplicable, family
 from twinnet.blame.fitting import nice
 from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.layers import kinds
 from twinnet.pairing import Transform
 from twinnet.result import Fact, fact
 
@@ -33,6 +35,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     for name, written, read in kept.read:
         yield _said(_other_steps(written, read), _read_as(name, written, read))
     yield from _data(problem)
+    yield from _softmax(problem)
 
 
 def _said(found: Fact, change: Callable[[Problem], Patch]) -> Candidate:
@@ -162,3 +165,29 @@ def _eight_bits(x: torch.Tensor, block: int) -> torch.Tensor:
     parts = x.reshape(*x.shape[:-1], -1, size)
     scale = (parts.abs().amax(-1, keepdim=True) / 127).clamp_min(1e-300)
     return ((parts / scale).round() * scale).reshape(x.shape)
+
+
+def _softmax(problem: Problem) -> Iterator[Candidate]:
+    """A softmax in whole numbers that counts with the whole part of 1 / step, as QLinearSoftmax does.
+
+    The step 1/255 is a little more than that in float32, so that 254 is left of it. One number alone overflows to 0.
+    """
+    kept, last = problem.kept, len(problem.layers) - 1
+    at = last
+    while at > 0 and kinds.get(problem.layers[at].kind).exact:  # behind it numbers only move
+        at -= 1
+    if kept is None or kept.step is None or problem.layers[at].kind != "softmax":
+        return
+    if len(kept.step.scale or ()) != 1 or not kept.step.dtype.endswith("int8"):
+        return
+    step = float(torch.tensor((kept.step.scale or (1.0,))[0], dtype=torch.float32))
+    alone = problem.out(at).shape[int(problem.layers[at].attrs.get("axis", -1))] == 1
+    count = 0 if alone else math.floor(1 / step)
+    ends = kept.step.range
+
+    def counted(y: torch.Tensor) -> tuple[torch.Tensor]:
+        return (((y * count + 0.5).floor() * step).clamp(*ends),)
+
+    if count != 1 / step:
+        found = fact("steps.softmax", network=1 / step, twin=count)
+        yield _said(found, lambda p: p.then(last, "opaque", run=by_cause(counted)))

@@ -26,6 +26,8 @@ sayings(
         "outputs.dtype": "output {output} is {twin} in the twin, {network} in the network: code that reads it may not "
         "take that",
         "note.no_ir": "{engine} has no intermediate representation to write",
+        "note.unsought": "causes were looked for in {looked} findings, not in {findings} more",
+        "cause.unsought": "no cause was looked for here: {looked} findings before it took the time there is",
         "note.ranked": "contributors are ranked by the first {samples} of {of} samples",
         "data.constant": "is {value:g} everywhere",
         "data.input": "input {input} is {value:g} everywhere: it hardly tests the network",
@@ -61,6 +63,12 @@ def _(layer: str, read: int, rows: int) -> str:
 def _(sides: tuple[Fact, ...], more: int) -> str:
     rest = f"; and {more} more" if more else ""
     return f"not exercised by this data: {'; '.join(words(side) for side in sides)}{rest}"
+
+
+@sentence("exercise.twin")
+def _(sides: tuple[Fact, ...], more: int) -> str:
+    rest = f"; and {more} more" if more else ""
+    return f"not exercised by this data, in the twin alone: {'; '.join(map(words, sides))}{rest}"
 
 
 @sentence("outputs.missing")
