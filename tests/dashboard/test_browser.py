@@ -133,7 +133,7 @@ return btoa(text);
 
 
 def test_every_page_in_light_and_dark_on_a_phone_and_wide(browser: Browser, place: Path) -> None:
-    """No page overflows sideways, complains in the console, or stays blank; the pictures are kept to look at."""
+    """No page overflows sideways, bars anyone, complains in the console, or stays blank; the pictures are kept."""
     SHOTS.mkdir(parents=True, exist_ok=True)
     with running(f"sqlite:///{place}/demo.db", place / "demo-files") as demo:
         service = demo.service
@@ -173,6 +173,7 @@ def test_every_page_in_light_and_dark_on_a_phone_and_wide(browser: Browser, plac
                     "const e = document.documentElement; return [e.scrollWidth, e.scrollHeight]"
                 )
                 assert wide <= width, f"{name} is {wide} wide on {mode}"
+                assert browser.barriers() == [], f"{name} on {mode}"
                 size(browser, width, min(tall, 3000))
                 shoot(browser, f"{name}-{mode}", width)
         assert browser.errors() == []

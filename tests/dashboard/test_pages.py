@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from urllib.parse import urlencode
 
@@ -94,6 +95,52 @@ def test_a_case_a_model_a_trend_and_a_comparison(dashboard: Running, week: list[
     assert trends[0]["left_time"] == [week[-1]]
 
 
+def profiled(**times: float) -> bytes:
+    """The profile of a run with these layers, in seconds."""
+    row = {"op": "conv2d", "kernel": "k", "network_ops": ["conv2d"], "share": 0.5, "sites": []}
+    rows = [{**row, "name": name, "module": name, "sites": [name], "p50": p50} for name, p50 in times.items()]
+    whole = {"p50": sum(times.values())}
+    return json.dumps({"schema": 1, "engine": "x", "spec": "", "whole": whole, "rows": rows}).encode()
+
+
+def test_what_is_slower_names_the_layer_that_made_it_so(dashboard: Running) -> None:
+    numbers = []
+    for day, head in enumerate((1e-3, 9e-3)):
+        files = {"profile/profile.json": profiled(stem=2e-3 + day * 1e-4, head=head)}
+        at = {"started": _START + day * _DAY, "branch": "layers"}
+        made = dashboard.post(bundle(f"layers{day}", [case("lanes")], files, **at))
+        numbers.append(made[1]["session"])
+    page = dashboard.page(f"/sessions/{numbers[1]}")
+    assert ">SLOWER<" in page
+    [first] = re.findall(r'<ul class="top-changes">.*?<b>(.*?)</b>.*?</ul>', page, re.S)
+    assert first.startswith("head")
+    changed = dashboard.json(f"/compare?session={numbers[1]}")["items"]
+    assert [row["place"].split()[0] for row in changed if row["kind"] == "slower"] == ["head"]
+
+
+def test_cases_that_were_not_run_are_no_all_clear(dashboard: Running) -> None:
+    """A suite that lost half of its cases is not "the same as yesterday"."""
+    whole = [case("lost"), case("lost", engine="openvino"), case("kept")]
+    first = dashboard.post(bundle("whole", whole, branch="incomplete"))[1]["session"]
+    skipped = {**case("lost", engine="openvino", run=""), "verdict": "SKIP", "message": "not installed"}
+    made = dashboard.post(
+        bundle("half", [case("kept"), skipped], branch="incomplete", started=_START + _DAY)
+    )[1]["session"]
+    page = dashboard.page(f"/sessions/{made}")
+    assert ">INCOMPLETE<" in page and "2 of its cases have not run<" in page
+    assert "not run; PASS before" in page and "2 not run" in page
+    told = dashboard.json(f"/compare?session={made}")
+    assert told["counts"] == {"not run": 2, "same": 1}
+    gone = [row for row in told["items"] if row["kind"] == "not run"]
+    assert sorted((row["engine"], row["run"] is None) for row in gone) == [
+        ("onnxruntime-default", True),
+        ("openvino-default", False),
+    ]
+    again = bundle("runs", [case("kept")], branch="incomplete", started=_START + 2 * _DAY, finished=None)
+    running = dashboard.post(again)[1]["session"]
+    assert "have not run yet<" in dashboard.page(f"/sessions/{running}?against={first}")
+
+
 def test_search_and_filters(dashboard: Running, week: list[int]) -> None:
     assert len(dashboard.json("/sessions?q=anna+main")["items"]) >= 10
     assert dashboard.json("/sessions?q=nobody")["items"] == []
@@ -158,3 +205,33 @@ def test_the_band_of_a_trend() -> None:
     assert (moved.marks, moved.better) == ((6,), (10,))
     assert band_of([None, 1.0, None], "ratio").marks == ()
     assert band_of([0.1, 0.9, 0.3, 0.2, 0.5, 1.5, 3.0], "ratio").marks == (), "below the floor nothing counts"
+
+
+def test_a_trend_says_whether_it_came_back(dashboard: Running) -> None:
+    for day, ratio in enumerate((1.2, 1.3, 1.1, 1.2, 900.0, 1.2)):
+        at = {"started": _START + day * _DAY, "branch": "trend"}
+        dashboard.post(bundle(f"trend{day}", [case("wave", figures={"ratio": ratio})], **at))
+        if day == 4:
+            assert '<section class="verdict FAIL">' in dashboard.page("/trends?model=wave")
+    page = dashboard.page("/trends?model=wave")
+    assert "left its band in" in page and "; back in" in page
+    assert '<section class="verdict FAIL">' not in page
+    # What left it is named at its mark, inside the picture, and every value is in a table as well.
+    marks = [float(y) for y in re.findall(r'<text class="name" x="[\d.]+" y="([-\d.]+)"', page)]
+    assert marks and all(y > 8 for y in marks)
+    assert page.count("<tr>") >= 6
+
+
+def test_trends_come_in_pages(dashboard: Running) -> None:
+    for day in range(5):
+        dashboard.post(bundle(f"paged{day}", [case("pages")], started=_START + day * _DAY, branch="paged"))
+    seen: list[int] = []
+    before = ""
+    while True:
+        [one] = dashboard.json(f"/trends?model=pages&limit=2{before}")["items"]
+        seen = [point["session"] for point in one["points"]] + seen
+        if one["next"] is None:
+            break
+        before = f"&before={one['next']}"
+    assert len(seen) == 5 and len(set(seen)) == 5
+    assert dashboard.json("/trends?model=pages&offset=7")["items"] == []

@@ -78,6 +78,10 @@ class Browser:
         """The value that a function body returns in the page."""
         return self._send("POST", "/execute/sync", {"script": script, "args": list(args)})
 
+    def barriers(self) -> list[str]:
+        """What bars people with a keyboard, a screen reader or tired eyes from the page."""
+        return self.run(Path(__file__).with_name("barriers.js").read_text())
+
     def errors(self) -> list[str]:
         """What the console holds of errors, refused scripts and requests included."""
         entries = self._send("POST", "/se/log", {"type": "browser"})

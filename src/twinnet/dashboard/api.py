@@ -20,15 +20,30 @@ from twinnet.dashboard.files import file_response
 from twinnet.dashboard.queries import changes, models, runs, sessions, trends
 from twinnet.dashboard.receive import TooMuch, drained, receive_bundle
 from twinnet.dashboard.retention import remove_session
-from twinnet.dashboard.tokens import Bearer, Scope, TokenExists
+from twinnet.dashboard.tokens import SCOPES, Bearer, Scope, TokenExists
 from twinnet.errors import TwinnetError, UsageError
 
 __all__ = ["make_api", "no_database"]
 
 _log = logging.getLogger("twinnet.dashboard")
 _NO_NUL = r"^[^\x00]*$"
-Id = Annotated[int, Path(ge=1, le=1 << 53)]
-Text = Annotated[str, Query(max_length=300, pattern=_NO_NUL)]
+SessionId = Annotated[int, Path(ge=1, le=1 << 53, description="The number of a session.")]
+RunId = Annotated[int, Path(ge=1, le=1 << 53, description="The number of a run.")]
+
+
+def _text(description: str, **more: Any) -> Any:
+    return Query(max_length=300, pattern=_NO_NUL, description=description, **more)
+
+
+def _number(description: str) -> Any:
+    return Query(ge=1, le=1 << 53, description=description)
+
+
+Model = Annotated[str, _text("Name of a model.")]
+Engine = Annotated[str, _text("Name of an engine with its options, as `openvino-default`.")]
+Branch = Annotated[str, _text("Name of a branch.")]
+AfterText = Annotated[str, _text("`next` of the page before.")]
+Offset = Annotated[int, Query(ge=0, le=10_000_000, description="`next` of the page before.")]
 Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
 Before = Annotated[
     int | None, Query(ge=1, le=1 << 53, description="`next` of the page before; without it, the first page.")
@@ -37,7 +52,7 @@ Credentials = Annotated[
     HTTPAuthorizationCredentials | None,
     Depends(HTTPBearer(auto_error=False, description="A token of `twinnet serve token`.")),
 ]
-_ID = Query(ge=1, le=1 << 53)
+_SERIES = 20
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     code: {"model": s.Problem, "description": text}
     for code, text in {
@@ -51,6 +66,13 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
+_SCOPES = [
+    {"name": "read", "description": "For any token."},
+    {"name": "upload", "description": "For tokens with the scope upload or admin."},
+    {"name": "admin", "description": "For tokens with the scope admin."},
+]
+
+
 def make_api(desk: Desk) -> fastapi.FastAPI:
     """The application that answers under /api/v1."""
     from twinnet import __version__
@@ -60,12 +82,15 @@ def make_api(desk: Desk) -> fastapi.FastAPI:
         version=__version__,
         description="Sessions, runs, layers and files of suites, checks and profiles. Send a token as "
         "`Authorization: Bearer TOKEN`. Lists come in pages: pass `next` of one answer as `before` of the next.",
+        openapi_tags=_SCOPES,
         docs_url=None,  # these pages would load scripts from elsewhere
         redoc_url=None,
         responses=_PROBLEMS,
     )
     _problems(api)
-    read, upload, admin = (_allowed(desk, scope) for scope in ("read", "upload", "admin"))
+    read, upload, admin = (
+        {"dependencies": [Depends(_allowed(desk, scope))], "tags": [scope]} for scope in SCOPES
+    )
     _bundles(api, desk, upload)
     _sessions(api, desk, read, admin)
     _runs(api, desk, read)
@@ -154,7 +179,7 @@ def _bundles(api: fastapi.FastAPI, desk: Desk, upload: Any) -> None:
             413: {"model": s.Problem, "description": "The bundle is too large."},
             415: {"model": s.Problem, "description": "The body is not application/zip."},
         },
-        dependencies=[Depends(upload)],
+        **upload,
         openapi_extra={"requestBody": {"required": True, "content": body}},
     )
     async def upload_bundle(request: Request, response: Response) -> s.Uploaded:
@@ -175,14 +200,14 @@ def _bundles(api: fastapi.FastAPI, desk: Desk, upload: Any) -> None:
 
 
 def _sessions(api: fastapi.FastAPI, desk: Desk, read: Any, admin: Any) -> None:
-    @api.get("/sessions", dependencies=[Depends(read)])
+    @api.get("/sessions", **read)
     def list_sessions(
-        q: Text = "",
-        branch: Text = "",
-        engine: Text = "",
-        who: Text = "",
-        made_by: Text = "",
-        bad: bool = False,
+        q: Annotated[str, _text("Words of branch, commit, who, engines or title; all must be there.")] = "",
+        branch: Branch = "",
+        engine: Annotated[str, _text("Part of the name of an engine.")] = "",
+        who: Annotated[str, _text("Who ran it.")] = "",
+        made_by: Annotated[str, _text("`suite`, `check` or `profile`.")] = "",
+        bad: Annotated[bool, Query(description="Only those with failures that are not known.")] = False,
         limit: Limit = 50,
         before: Before = None,
     ) -> s.Sessions:
@@ -193,8 +218,8 @@ def _sessions(api: fastapi.FastAPI, desk: Desk, read: Any, admin: Any) -> None:
         items = [s.SessionOut.of(row) for row in found]
         return s.Sessions(items=items, next=found[-1].id if len(found) == limit else None)
 
-    @api.get("/sessions/{session_id}", dependencies=[Depends(read)])
-    def get_session(session_id: Id) -> s.SessionWhole:
+    @api.get("/sessions/{session_id}", **read)
+    def get_session(session_id: SessionId) -> s.SessionWhole:
         """One session, with its command and environment, and the session it is compared with."""
         with desk.database.reading() as connection:
             found = sessions.find_session(connection, session_id)
@@ -206,8 +231,8 @@ def _sessions(api: fastapi.FastAPI, desk: Desk, read: Any, admin: Any) -> None:
             **s.SessionOut.of(found).model_dump(), baseline=None if base is None else base.id, **more
         )
 
-    @api.patch("/sessions/{session_id}", dependencies=[Depends(admin)])
-    def pin_session(session_id: Id, change: s.Pin) -> s.SessionOut:
+    @api.patch("/sessions/{session_id}", **admin)
+    def pin_session(session_id: SessionId, change: s.Pin) -> s.SessionOut:
         """Pin a session, so that retention leaves it alone, or unpin it."""
         import sqlalchemy as sa
 
@@ -222,15 +247,15 @@ def _sessions(api: fastapi.FastAPI, desk: Desk, read: Any, admin: Any) -> None:
             raise _missing("session")
         return s.SessionOut.of(found)
 
-    @api.delete("/sessions/{session_id}", status_code=204, dependencies=[Depends(admin)])
-    def delete_session(session_id: Id) -> None:
+    @api.delete("/sessions/{session_id}", status_code=204, **admin)
+    def delete_session(session_id: SessionId) -> None:
         """Remove a session with all its runs; its files go with the next clean-up."""
         if not remove_session(desk.database, session_id):
             raise _missing("session")
 
-    @api.get("/sessions/{session_id}/runs", dependencies=[Depends(read)])
-    def list_session_runs(session_id: Id, limit: Limit = 100, before: Before = None) -> s.Runs:
-        """The runs of a session."""
+    @api.get("/sessions/{session_id}/runs", **read)
+    def list_session_runs(session_id: SessionId, limit: Limit = 100, before: Before = None) -> s.Runs:
+        """The runs of a session, the last stored first."""
         with desk.database.reading() as connection:
             if sessions.find_session(connection, session_id) is None:
                 raise _missing("session")
@@ -239,24 +264,26 @@ def _sessions(api: fastapi.FastAPI, desk: Desk, read: Any, admin: Any) -> None:
 
 
 def _runs(api: fastapi.FastAPI, desk: Desk, read: Any) -> None:
-    @api.get("/runs", dependencies=[Depends(read)])
+    @api.get("/runs", **read)
     def list_runs(
-        model: Text = "",
-        engine: Text = "",
-        layer: Annotated[str | None, Query(max_length=300, pattern=_NO_NUL)] = None,
-        verdict: Annotated[str, Query(pattern=r"^(|PASS|FAIL|ERROR|SKIP)$")] = "",
-        session: Annotated[int | None, _ID] = None,
+        model: Model = "",
+        engine: Engine = "",
+        layer: Annotated[str | None, _text("Name of a layer case; empty means whole models only.")] = None,
+        verdict: Annotated[
+            str, Query(pattern=r"^(|PASS|FAIL|ERROR|SKIP)$", description="`PASS`, `FAIL`, `ERROR` or `SKIP`.")
+        ] = "",
+        session: Annotated[int | None, _number("The number of a session.")] = None,
         limit: Limit = 100,
         before: Before = None,
     ) -> s.Runs:
-        """Runs of all sessions, the last stored first. An empty `layer` means whole models only."""
+        """Runs of all sessions, the last stored first."""
         wanted = runs.RunFilter(session, model, engine, layer, verdict)
         with desk.database.reading() as connection:
             found = runs.runs(connection, wanted, limit, before)
         return s.Runs.of(found, limit)
 
-    @api.get("/runs/{run_id}", dependencies=[Depends(read)])
-    def get_run(run_id: Id) -> s.RunWhole:
+    @api.get("/runs/{run_id}", **read)
+    def get_run(run_id: RunId) -> s.RunWhole:
         """One run with its answer: the verdict in words, findings, causes, the command to reproduce it."""
         with desk.database.reading() as connection:
             found = runs.find_run(connection, run_id)
@@ -265,9 +292,11 @@ def _runs(api: fastapi.FastAPI, desk: Desk, read: Any) -> None:
             answer = runs.answer_of(connection, run_id)
         return s.RunWhole(**s.RunOut.of(found).model_dump(), answer=answer)
 
-    @api.get("/runs/{run_id}/layers", dependencies=[Depends(read)])
+    @api.get("/runs/{run_id}/layers", **read)
     def list_layers(
-        run_id: Id, limit: Limit = 200, after: Annotated[int, Query(ge=-1, le=1 << 30)] = -1
+        run_id: RunId,
+        limit: Limit = 200,
+        after: Annotated[int, Query(ge=-1, le=1 << 30, description="`next` of the page before.")] = -1,
     ) -> s.Layers:
         """The layers of a run along the network; pass `next` as `after`."""
         with desk.database.reading() as connection:
@@ -277,8 +306,8 @@ def _runs(api: fastapi.FastAPI, desk: Desk, read: Any) -> None:
         items = [s.LayerOut.of(row) for row in found]
         return s.Layers(items=items, next=found[-1].position if len(found) == limit else None)
 
-    @api.get("/runs/{run_id}/files", dependencies=[Depends(read)])
-    def list_files(run_id: Id, limit: Limit = 200, after: Text = "") -> s.Files:
+    @api.get("/runs/{run_id}/files", **read)
+    def list_files(run_id: RunId, limit: Limit = 200, after: AfterText = "") -> s.Files:
         """The files of a run; pass `next` as `after`."""
         with desk.database.reading() as connection:
             if runs.find_run(connection, run_id) is None:
@@ -291,11 +320,16 @@ def _runs(api: fastapi.FastAPI, desk: Desk, read: Any) -> None:
 
     @api.get(
         "/runs/{run_id}/files/{path:path}",
-        dependencies=[Depends(read)],
+        **read,
         response_class=Response,
         responses={200: {"description": "The file.", **binary}},
     )
-    def get_file(run_id: Id, path: Annotated[str, Path(max_length=500, pattern=_NO_NUL)]) -> Response:
+    def get_file(
+        run_id: RunId,
+        path: Annotated[
+            str, Path(max_length=500, pattern=_NO_NUL, description="As the list of files has it.")
+        ],
+    ) -> Response:
         """One file of a run."""
         found = file_response(desk, run_id, path, download=True)
         if found is None:
@@ -304,37 +338,46 @@ def _runs(api: fastapi.FastAPI, desk: Desk, read: Any) -> None:
 
 
 def _comparisons(api: fastapi.FastAPI, desk: Desk, read: Any) -> None:
-    @api.get("/models", dependencies=[Depends(read)])
-    def list_models(q: Text = "", limit: Limit = 100, after: Text = "") -> s.Models:
+    @api.get("/models", **read)
+    def list_models(
+        q: Annotated[str, _text("Part of a name.")] = "", limit: Limit = 100, after: AfterText = ""
+    ) -> s.Models:
         """Names of models in alphabetical order; pass `next` as `after`."""
         with desk.database.reading() as connection:
             found = models.models(connection, limit, after, q)
         return s.Models(items=found, next=found[-1] if len(found) == limit else None)
 
-    @api.get("/trends", dependencies=[Depends(read)])
+    @api.get("/trends", **read)
     def list_trends(
-        model: Annotated[str, Query(min_length=1, max_length=300, pattern=_NO_NUL)],
-        engine: Text = "",
-        layer: Text = "",
-        branch: Text = "",
-        limit: Limit = 200,
+        model: Annotated[str, _text("Name of a model.", min_length=1)],
+        engine: Engine = "",
+        layer: Annotated[str, _text("Name of a layer case; empty means the whole model.")] = "",
+        branch: Branch = "",
+        limit: Annotated[int, Query(ge=1, le=200, description="How many sessions of each at most.")] = 200,
+        before: Annotated[int | None, _number("`next` of one of the items: sessions before those.")] = None,
+        offset: Offset = 0,
     ) -> s.Trends:
-        """Accuracy and time of a model or one of its layer cases over sessions, and where they left their band."""
+        """Accuracy and time of a model or one of its layer cases over sessions, and where they left their band.
+
+        There is an item for each engine, twenty to a page: pass `next` as `offset`.
+        """
         found = []
         with desk.database.reading() as connection:
-            for series in trends.series_of(connection, model, engine, layer)[:20]:
-                values = trends.points(connection, series.id, branch=branch, limit=limit)
-                found.append(s.TrendOut.of(series, values))
-        return s.Trends(items=found)
+            series = trends.series_of(connection, model, engine, layer)
+            for one in series[offset : offset + _SERIES]:
+                values = trends.points(connection, one.id, branch=branch, limit=limit, before=before)
+                found.append(s.TrendOut.of(one, values, limit))
+        more = offset + _SERIES
+        return s.Trends(items=found, next=more if len(series) > more else None)
 
-    @api.get("/compare", dependencies=[Depends(read)])
+    @api.get("/compare", **read)
     def compare_sessions(
-        session: Annotated[int, _ID],
-        baseline: Annotated[int | None, _ID] = None,
+        session: Annotated[int, _number("The number of a session.")],
+        baseline: Annotated[int | None, _number("The session to compare with; found if not given.")] = None,
         limit: Limit = 100,
-        offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+        offset: Offset = 0,
     ) -> s.Comparison:
-        """What changed between two sessions, the worst first; the automatic baseline if none is given."""
+        """What changed between two sessions, the worst first; pass `next` as `offset`."""
         with desk.database.reading() as connection:
             one = sessions.find_session(connection, session)
             if one is None:
@@ -347,7 +390,7 @@ def _comparisons(api: fastapi.FastAPI, desk: Desk, read: Any) -> None:
             if other is None:
                 raise _missing("baseline")
             found = changes.between_sessions(connection, one.id, other.id)
-        page = found.rows[offset : offset + limit]
+            page = changes.placed(connection, found.rows[offset : offset + limit])
         items = [s.ChangeOut.of(row) for row in page]
         return s.Comparison(
             session=one.id,
@@ -359,8 +402,11 @@ def _comparisons(api: fastapi.FastAPI, desk: Desk, read: Any) -> None:
 
 
 def _tokens(api: fastapi.FastAPI, desk: Desk, admin: Any) -> None:
-    @api.get("/tokens", dependencies=[Depends(admin)])
-    def list_tokens(limit: Limit = 100, after: Annotated[int, Query(ge=0, le=1 << 53)] = 0) -> s.TokensOut:
+    @api.get("/tokens", **admin)
+    def list_tokens(
+        limit: Limit = 100,
+        after: Annotated[int, Query(ge=0, le=1 << 53, description="`next` of the page before.")] = 0,
+    ) -> s.TokensOut:
         """Tokens: names, scopes, when they were last used; pass `next` as `after`."""
         found = [s.TokenOut.model_validate(row) for row in desk.tokens.listed(after, limit)]
         return s.TokensOut(items=found, next=found[-1].id if len(found) == limit else None)
@@ -368,7 +414,7 @@ def _tokens(api: fastapi.FastAPI, desk: Desk, admin: Any) -> None:
     @api.post(
         "/tokens",
         status_code=201,
-        dependencies=[Depends(admin)],
+        **admin,
         responses={409: {"model": s.Problem, "description": "There is a token of this name."}},
     )
     def make_token(wanted: s.NewToken) -> s.MadeToken:
@@ -377,8 +423,10 @@ def _tokens(api: fastapi.FastAPI, desk: Desk, admin: Any) -> None:
             name=wanted.name, scope=wanted.scope, token=desk.tokens.add(wanted.name, wanted.scope)
         )
 
-    @api.delete("/tokens/{name}", status_code=204, dependencies=[Depends(admin)])
-    def revoke_token(name: Annotated[str, Path(max_length=100, pattern=_NO_NUL)]) -> None:
+    @api.delete("/tokens/{name}", status_code=204, **admin)
+    def revoke_token(
+        name: Annotated[str, Path(max_length=100, pattern=_NO_NUL, description="Name of a token.")],
+    ) -> None:
         """Revoke a token, and sign out every browser that came in with it."""
         if not desk.tokens.revoke(name):
             raise _missing("token")

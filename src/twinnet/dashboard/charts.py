@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from twinnet.dashboard.queries.runs import LayerRow
 from twinnet.dashboard.queries.sessions import SessionRow
 from twinnet.dashboard.queries.trends import Band, Point
-from twinnet.report.chart import Scale, Tick, scale_of
+from twinnet.report.chart import LEFT, NARROW, RIGHT, WIDTH, Scale, Tick, round_steps, scale_of
 from twinnet.report.figures import clean
 
 __all__ = ["Along", "Bar", "History", "Trend", "along", "flame", "history", "trend"]
 
-WIDTH, LEFT, RIGHT = 1000.0, 54.0, 14.0
+_WIDTHS = (WIDTH, NARROW)
+"""Letters keep their size, so that a phone gets a chart of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,15 @@ class History:
     bars: tuple[Bar, ...]
     width: float = WIDTH
     height: float = 74.0
+
+    @property
+    def failing(self) -> int:
+        """How many sessions have something bad."""
+        return sum(bar.session.bad > 0 for bar in self.bars)
+
+    def has(self, kind: str) -> bool:
+        """Whether a bar has such a part."""
+        return any(part[0] == kind for bar in self.bars for part in bar.parts)
 
 
 def history(found: Sequence[SessionRow], current: int | None = None) -> History:
@@ -70,6 +81,18 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
+class Rect:
+    """The time of a layer."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class Along:
     """Layers along the network: error over floor of one or two runs, and the time of each layer below."""
 
@@ -80,22 +103,30 @@ class Along:
     ticks: tuple[Tick, ...]
     labels: tuple[tuple[float, float, str, str], ...]
     radius: float
-    bars: tuple[tuple[float, float, float, str, str], ...]
-    time_ticks: tuple[tuple[float, str], ...]
+    bars: tuple[Rect, ...]
+    time_ticks: tuple[Tick, ...]
     height: float
+    right: float
+    width: float
+    told: str
     left: float = LEFT
-    right: float = WIDTH - RIGHT
-    width: float = WIDTH
     floor: float = 190.0
 
 
-def along(first: Sequence[LayerRow], second: Sequence[LayerRow], link: str) -> Along | None:
-    """The chart of one run, or of two beside each other; `link` is an address to which a layer's number is added."""
+def along(first: Sequence[LayerRow], second: Sequence[LayerRow], link: str) -> tuple[Along, ...]:
+    """The chart of one run, or of two beside each other, for wide pages and for phones; none without layers.
+
+    `link` is an address to which a layer's number is added.
+    """
     if not first and not second:
-        return None
+        return ()
+    return tuple(_along(first, second, link, width) for width in _WIDTHS)
+
+
+def _along(first: Sequence[LayerRow], second: Sequence[LayerRow], link: str, width: float) -> Along:
     names = list(dict.fromkeys(row.tensor for row in (*first, *second)))
     where = {name: i for i, name in enumerate(names)}
-    step = (WIDTH - LEFT - RIGHT) / len(names)
+    step = (width - LEFT - RIGHT) / len(names)
     allowed = [row.allowed for row in (*first, *second) if row.allowed]
     scale = scale_of([_finite(r.ratio) for r in (*first, *second)], allowed[:1], 18.0, 190.0)
     timed = any(row.time for row in (*first, *second))
@@ -122,23 +153,43 @@ def along(first: Sequence[LayerRow], second: Sequence[LayerRow], link: str) -> A
         dots(second),
         scale(allowed[0]) if allowed else None,
         scale.ticks(6) if shown or second else (),
-        _labels(first, where, step, scale),
+        _labels(first, where, step, scale, width),
         round(min(4.0, max(1.8, step * 0.35)), 2),
         bars,
         time_ticks,
         height,
+        width - RIGHT,
+        width,
+        _told(first),
     )
 
 
+def _told(rows: Sequence[LayerRow]) -> str:
+    """The chart in words."""
+    known = [row for row in rows if row.ratio is not None]
+    failing = sum(row.status == "fail" for row in known)
+    worst = max(known, key=lambda row: row.ratio or 0.0, default=None)
+    slow = max((row for row in rows if row.time), key=lambda row: row.time or 0.0, default=None)
+    said = [f"{len(rows)} layers along the network"]
+    if worst is not None:
+        said.append(f"{failing} too large; the largest error is in {worst.label}, {_times(worst.ratio)}")
+    if slow is not None:
+        said.append(f"the slowest is {slow.label}, {_seconds(slow.time)}")
+    return clean("; ".join(said))
+
+
 def _labels(
-    rows: Sequence[LayerRow], where: Mapping[str, int], step: float, scale: Scale
+    rows: Sequence[LayerRow], where: Mapping[str, int], step: float, scale: Scale, width: float
 ) -> tuple[tuple[float, float, str, str], ...]:
-    worst = sorted((r for r in rows if r.status == "fail"), key=lambda r: -(r.ratio or 0))[:2]
+    most, count = (44, 2) if width >= WIDTH else (26, 1)
+    worst = sorted((r for r in rows if r.status == "fail"), key=lambda r: -(r.ratio or 0))[:count]
     found = []
     for row in worst:
         x = LEFT + (where[row.tensor] + 0.5) * step
-        right = x > WIDTH * 0.6
-        text = row.label if len(row.label) <= 44 else f"{row.label[:20]}...{row.label[-21:]}"
+        right = x > width * (0.6 if width >= WIDTH else 0.5)
+        text = row.label
+        if len(text) > most:
+            text = f"{text[: most // 2 - 2]}...{text[-(most // 2 - 1) :]}"
         found.append(
             (x + (-9 if right else 9), scale(row.ratio) + 4, "end" if right else "start", clean(text))
         )
@@ -147,24 +198,36 @@ def _labels(
 
 def _time_bars(
     first: Sequence[LayerRow], second: Sequence[LayerRow], where: Mapping[str, int], step: float
-) -> Any:
+) -> tuple[tuple[Rect, ...], tuple[Tick, ...], float]:
     top, bottom = 226.0, 300.0
     most = max(row.time or 0.0 for row in (*first, *second)) or 1.0
-    wide = max(step * (0.42 if second else 0.8), 1.0)
+    scale = _Linear(most, top, bottom)
+    wide = max(step * (0.42 if second else 0.8), 0.6)
     bars = []
     for kind, rows in (("one", first), ("two", second)):
         for row in rows:
             if row.time:
                 x = LEFT + where[row.tensor] * step + step * 0.08 + (wide if kind == "two" else 0.0)
-                tall = (bottom - top) * row.time / most
+                y = scale(row.time)
                 title = f"{row.label}: {_seconds(row.time)}"
-                bars.append((round(x, 2), round(bottom - tall, 2), round(tall, 2), title, kind))
-    ticks = ((top, _seconds(most)), ((top + bottom) / 2, _seconds(most / 2)), (bottom, "0"))
-    return (
-        tuple((x, y, tall, title, f"{kind} {wide:.2f}") for x, y, tall, title, kind in bars),
-        ticks,
-        bottom + 20,
-    )
+                bars.append(
+                    Rect(round(x, 2), y, round(wide, 2), round(bottom - y, 2), title, kind if second else "")
+                )
+    return tuple(bars), scale.ticks(2), bottom + 20
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where a value left its band: the dashed line up or down to its words."""
+
+    x: float
+    y: float
+    kind: str
+    words: str
+    line: str
+    text_x: float
+    text_y: float
+    anchor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,30 +237,45 @@ class Trend:
     dots: tuple[tuple[float, float, str, str, str], ...]
     line: str
     bands: tuple[str, ...]
-    marks: tuple[tuple[float, float, str, str], ...]
+    marks: tuple[Mark, ...]
     ticks: tuple[Tick, ...]
     dates: tuple[tuple[float, str], ...]
+    right: float
+    width: float
+    told: str
     height: float = 224.0
     left: float = LEFT
-    right: float = WIDTH - RIGHT
-    width: float = WIDTH
     base: float = 196.0
 
 
 def trend(
     points: Sequence[Point], values: Sequence[float | None], band: Band, words: Any, what: str
-) -> Trend | None:
-    """The chart of values over sessions; `words` says a value, `what` is "ratio" or "time"."""
+) -> tuple[Trend, ...]:
+    """The chart of values over sessions, for wide pages and for phones; none where no value is known.
+
+    `words` says a value, `what` is "ratio" or "time".
+    """
+    if all(value is None for value in values):
+        return ()
+    return tuple(_trend(points, values, band, words, what, width) for width in _WIDTHS)
+
+
+def _trend(
+    points: Sequence[Point],
+    values: Sequence[float | None],
+    band: Band,
+    words: Any,
+    what: str,
+    width: float,
+) -> Trend:
     known = [v for v in values if v is not None]
-    if not known:
-        return None
     scale: Any = (
         scale_of([_finite(v) for v in values], [], 22.0, 196.0)
         if what == "ratio"
         else _Linear(max((*known, *(h for h in band.high if h is not None))), 22.0, 196.0)
     )
-    step = (WIDTH - LEFT - RIGHT) / max(len(points), 12)
-    start = WIDTH - RIGHT - len(points) * step
+    step = (width - LEFT - RIGHT) / max(len(points), 12)
+    start = width - RIGHT - len(points) * step
     xs = [round(start + (i + 0.5) * step, 2) for i in range(len(points))]
     dots, line = [], ""
     for x, point, value in zip(xs, points, values, strict=True):
@@ -207,35 +285,58 @@ def trend(
             title = f"session {point.session_id}: {words(value)}, {point.verdict}"
             dots.append((x, y, point.verdict, title, f"/cases/{point.run_id}"))
     marks = [
-        (xs[i], scale(values[i]), "worse" if i in band.marks else "better", words(values[i]))
+        _mark(xs[i], scale(values[i]), "worse" if i in band.marks else "better", words(values[i]), width)
         for i in (*band.marks, *band.better)
     ]
-    from datetime import UTC, datetime
-
-    every = max(1, math.ceil(len(points) / 8))
+    every = max(1, math.ceil(len(points) / (8 if width >= WIDTH else 4)))
     dates = [
-        (xs[i], f"{datetime.fromtimestamp(points[i].started, UTC):%d %b}")
+        (xs[i], f"{when.day} {when:%b}")
         for i in range(0, len(points), every)
+        for when in [datetime.fromtimestamp(points[i].started, UTC)]
     ]
-    ticks = scale.ticks(5) if what == "ratio" else scale.ticks(words)
-    return Trend(tuple(dots), line, _areas(xs, band, scale), tuple(marks), ticks, tuple(dates))
+    ticks = scale.ticks(5 if what == "ratio" else 4)
+    told = f"{len(known)} sessions, the last {words(known[-1])}"
+    told += (
+        f"; left its band {len(band.marks)} {'time' if len(band.marks) == 1 else 'times'}"
+        if band.marks
+        else ""
+    )
+    return Trend(
+        tuple(dots),
+        line,
+        _areas(xs, band, scale),
+        tuple(marks),
+        ticks,
+        tuple(dates),
+        width - RIGHT,
+        width,
+        told,
+    )
+
+
+def _mark(x: float, y: float, kind: str, words: str, width: float) -> Mark:
+    """A mark with its words where there is room: above the point, or beside one that stands at the top."""
+    if y > 60:
+        near_end = x > width - 60
+        return Mark(x, y, kind, words, f"M{x:g} {y - 7:g}V24", x, 19, "end" if near_end else "middle")
+    right = x > width * 0.5
+    return Mark(x, y, kind, words, "", x + (-12 if right else 12), y + 4, "end" if right else "start")
 
 
 @dataclass(frozen=True, slots=True)
 class _Linear:
-    """A linear axis from zero."""
+    """A linear axis of times, from zero."""
 
     most: float
     top: float
     bottom: float
 
     def __call__(self, value: float | None) -> float:
-        share = min(max((value or 0.0) / (self.most * 1.05 or 1.0), 0.0), 1.0)
+        share = min(max((value or 0.0) / (self.most or 1.0), 0.0), 1.0)
         return round(self.bottom - share * (self.bottom - self.top), 2)
 
-    def ticks(self, words: Any) -> tuple[Tick, ...]:
-        found = [Tick(self(self.most * share), words(self.most * share)) for share in (0.5, 1.0)]
-        return (Tick(self.bottom, "0"), *found)
+    def ticks(self, count: int) -> tuple[Tick, ...]:
+        return tuple(Tick(self(v), _round(v)) for v in round_steps(self.most, count))
 
 
 def _areas(xs: Sequence[float], band: Band, scale: Any) -> tuple[str, ...]:
@@ -282,6 +383,16 @@ def _times(value: float | None) -> str:
     from twinnet.dashboard.words import ratio
 
     return ratio(value)
+
+
+def _round(value: float) -> str:
+    """A round time without digits that say nothing.
+
+    >>> _round(0.02).replace("\xa0", " "), _round(0.0)
+    ('20 ms', '0')
+    """
+    number, space, unit = _seconds(value).partition("\xa0")
+    return f"{float(number):g}{space}{unit}" if value else "0"
 
 
 def _seconds(value: float | None) -> str:

@@ -226,7 +226,10 @@ class TrendPoint(BaseModel):
 
 
 class TrendOut(BaseModel):
-    """A series over sessions. `left_accuracy` and `left_time` are the sessions where it left its band for the worse."""
+    """A series over sessions, the oldest first; pass `next` as `before` for those before them.
+
+    `left_accuracy` and `left_time` are the sessions where it left its band for the worse.
+    """
 
     model: str
     layer: str
@@ -234,9 +237,10 @@ class TrendOut(BaseModel):
     points: list[TrendPoint]
     left_accuracy: list[int]
     left_time: list[int]
+    next: int | None
 
     @staticmethod
-    def of(series: SeriesRow, values: Sequence[Point]) -> TrendOut:
+    def of(series: SeriesRow, values: Sequence[Point], limit: int) -> TrendOut:
         """From values of the database."""
         accuracy = band_of([p.ratio for p in values], "ratio")
         speed = band_of([p.time for p in values], "time")
@@ -260,23 +264,28 @@ class TrendOut(BaseModel):
             points=points,
             left_accuracy=[values[i].session_id for i in accuracy.marks],
             left_time=[values[i].session_id for i in speed.marks],
+            next=values[0].session_id if len(values) == limit else None,
         )
 
 
 class Trends(BaseModel):
-    """The series of a model."""
+    """The series of a model; pass `next` as `offset`."""
 
     items: list[TrendOut]
+    next: int | None
 
 
 class ChangeOut(BaseModel):
-    """A case in two sessions; `accuracy` and `speed` are factors, above 1 for the worse."""
+    """A case in two sessions; `accuracy` and `speed` are factors, above 1 for the worse.
+
+    A case that was not run any more has no `run`. `place` is the layer that grew most, where no check names one.
+    """
 
     model: str
     layer: str
     engine: str
     kind: str
-    run: int
+    run: int | None
     verdict: str
     baseline_run: int | None
     baseline_verdict: str
@@ -284,6 +293,7 @@ class ChangeOut(BaseModel):
     speed: float | None
     born: str
     cause: str
+    place: str
 
     @staticmethod
     def of(row: Change) -> ChangeOut:
@@ -301,6 +311,7 @@ class ChangeOut(BaseModel):
             speed=row.speed,
             born=row.born,
             cause=row.cause,
+            place=row.place,
         )
 
 

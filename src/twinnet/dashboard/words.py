@@ -6,9 +6,10 @@ import time
 from datetime import UTC, datetime
 
 from twinnet.dashboard.incoming import ENDLESS
+from twinnet.report import figures
 from twinnet.report.figures import NBSP, grouped, times
 
-__all__ = ["ago", "bytes_of", "day", "factor", "ratio", "seconds"]
+__all__ = ["ago", "bytes_of", "day", "factor", "plainly", "ratio", "seconds"]
 
 
 def ratio(value: float | None) -> str:
@@ -23,18 +24,14 @@ def ratio(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """A time.
+    """A time, as the reports say it.
 
     >>> [seconds(v).replace(NBSP, " ") for v in (0.0000042, 0.0123, 2.5, 300.0)]
-    ['4.2 µs', '12.3 ms', '2.5 s', '5 min']
+    ['4.20 us', '12.3 ms', '2.50 s', '5 min']
     """
     if value is None:
         return ""
-    for unit, size in (("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)):
-        if value < size * (120 if unit == "s" else 1000):
-            shown = value / size
-            return f"{shown:.0f}{NBSP}{unit}" if shown >= 100 else f"{shown:.3g}{NBSP}{unit}"
-    return f"{value / 60:.0f}{NBSP}min"
+    return f"{value / 60:.0f}{NBSP}min" if value >= 120 else figures.seconds(value).replace(" ", NBSP)
 
 
 def factor(value: float | None) -> str:
@@ -93,3 +90,12 @@ def day(moment: float) -> str:
     """
     when = datetime.fromtimestamp(moment, UTC)
     return f"{when.day} {when:%b %Y}"
+
+
+def plainly(engines: str) -> str:
+    """Names of engines without the options that most have.
+
+    >>> plainly("iree-default, openvino-fast")
+    'iree, openvino-fast'
+    """
+    return ", ".join(name.removesuffix("-default") for name in engines.split(", "))

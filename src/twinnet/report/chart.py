@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from twinnet.report import figures
 from twinnet.result import PairResult
 
-__all__ = ["LEFT", "NARROW", "RIGHT", "WIDTH", "Chart", "Scale", "Tick", "chart_of", "scale_of"]
+__all__ = [
+    "LEFT",
+    "NARROW",
+    "RIGHT",
+    "WIDTH",
+    "Chart",
+    "Scale",
+    "Tick",
+    "chart_of",
+    "round_steps",
+    "scale_of",
+]
 
 WIDTH, LEFT, RIGHT = 1000, 54, 14
 NARROW = 400
@@ -115,6 +126,19 @@ def scale_of(values: Sequence[float | None], limits: Sequence[float], top: float
     high = math.floor(math.log10(max(known))) + 1
     low = math.floor(math.log10(min(known)))
     return Scale(max(low, high - 9), high, top, bottom)
+
+
+def round_steps(most: float, count: int = 4) -> tuple[float, ...]:
+    """Round values from zero up to `most`, at most `count` of them after zero, for the lines of a linear axis.
+
+    >>> round_steps(5.18), round_steps(0.495, 2)
+    ((0.0, 2.0, 4.0), (0.0, 0.2, 0.4))
+    """
+    if not (math.isfinite(most) and most > 0):
+        return (0.0,)
+    unit = 10.0 ** math.floor(math.log10(most / count))
+    step = next((unit * k for k in (1, 2, 5) if unit * k * count >= most * 0.999), unit * 10)
+    return tuple(float(f"{step * i:.6g}") for i in range(int(most * 1.001 / step) + 1))
 
 
 def _stairs(pairs: Sequence[PairResult], scale: Scale, step: float, right: int) -> str:

@@ -22,11 +22,15 @@ def routes(desk: Desk, api: Any) -> list[Route]:
     def about(request: Request) -> Response:
         document = api.openapi()
         calls = [
-            {"method": method.upper(), "path": path, **told}
+            {"method": method.upper(), "path": path, "sends": _body(told), "answers": _codes(told), **told}
             for path, methods in document["paths"].items()
             for method, told in methods.items()
         ]
-        return rendered(request, "api.html.j2", calls=calls, about=document["info"])
+        groups = [
+            (tag["name"], tag["description"], [call for call in calls if tag["name"] in call["tags"]])
+            for tag in document["tags"]
+        ]
+        return rendered(request, "api.html.j2", groups=groups, about=document["info"])
 
     def health(request: Request) -> Response:
         from twinnet import __version__
@@ -36,3 +40,23 @@ def routes(desk: Desk, api: Any) -> list[Route]:
         return JSONResponse({"status": "ok", "version": __version__})
 
     return [Route("/api", allowed(desk, about)), Route("/health", health)]
+
+
+def _body(told: dict[str, Any]) -> str:
+    """What a call sends."""
+    content = told.get("requestBody", {}).get("content", {})
+    for kind, form in content.items():
+        name = form["schema"].get("$ref", "").rpartition("/")[2]
+        return f"{kind}, {name}" if name else kind
+    return ""
+
+
+def _codes(told: dict[str, Any]) -> str:
+    """What it answers if all is well."""
+    found = []
+    for code, answer in told["responses"].items():
+        for form in answer.get("content", {"": {"schema": {}}}).values():
+            name = form["schema"].get("$ref", "").rpartition("/")[2]
+            if code.startswith("2"):
+                found.append(f"{code} {name}".strip())
+    return ", ".join(found)

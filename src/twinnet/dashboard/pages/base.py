@@ -97,6 +97,19 @@ def address(path: str, **query: Any) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+def ticked(text: str) -> Any:
+    """Text with what stands in backticks as code.
+
+    >>> str(ticked("pass `next` < as"))
+    'pass <code>next</code> &lt; as'
+    """
+    from markupsafe import Markup
+
+    pieces = text.split("`")
+    coded = [Markup("<code>{}</code>").format(piece) if i % 2 else piece for i, piece in enumerate(pieces)]
+    return Markup("").join(coded)
+
+
 @cache
 def environment() -> Any:
     """Templates, with those of the reports beside our own."""
@@ -126,6 +139,8 @@ def environment() -> Any:
         bytes=words.bytes_of,
         ago=words.ago,
         day=words.day,
+        plainly=words.plainly,
+        ticked=ticked,
         word=shlex.quote,
         segment=lambda part: quote(str(part), safe=""),
     )

@@ -88,14 +88,14 @@ def _case(desk: Desk, request: Request, connection: Connection) -> dict[str, Any
         "can_repro": any(path.startswith("seeds/") for path in files),
         "repro": [f for f in files if f.startswith("repro/") or "/repro/" in f],
         "layers": layers,
-        "chart": charts.along(layers, (), link) if len(layers) > 1 else None,
+        "chart": charts.along(layers, (), link) if len(layers) > 1 else (),
         "worst": sorted((x for x in layers if x.ratio is not None), key=lambda x: -(x.ratio or 0))[:12],
         "profile": profile,
         "flame": charts.flame(run.model, profile["rows"]) if profile else None,
         "slowest": sorted(profile["rows"], key=lambda row: -(row["p50"] or 0))[:15] if profile else [],
         "trend": charts.trend(values, [p.ratio for p in values], band, _ratio, "ratio")
         if len(values) > 2
-        else None,
+        else (),
         "pictures": all(name in files for name in _TRACES),
         "log": log.decode("utf-8", "replace")[-20_000:] if log else "",
         "link": link,

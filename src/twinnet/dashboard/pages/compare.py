@@ -55,7 +55,7 @@ def _compare(request: Request, connection: Connection) -> dict[str, Any] | None:
         "engine": engine,
         "other": other,
         "counts": found.counts,
-        "rows": rows[start : start + _PAGE],
+        "rows": c.placed(connection, rows[start : start + _PAGE]),
         "start": start,
         "total": len(rows),
         "everything": everything,

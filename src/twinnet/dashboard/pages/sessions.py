@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 __all__ = ["Standing", "routes", "standing"]
 
 _PAGE, _HISTORY, _SHOWN = 40, 40, 50
+_CHANGED: tuple[c.Kind, ...] = (
+    *("new failure", "less accurate", "slower", "not run", "fixed", "more accurate", "faster"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,9 @@ class Standing:
     top: tuple[c.Change, ...]
 
 
-def standing(session: s.SessionRow, base: s.SessionRow | None, found: c.Changes | None) -> Standing:
+def standing(
+    connection: Connection, session: s.SessionRow, base: s.SessionRow | None, found: c.Changes | None
+) -> Standing:
     """Whether a session is worse than the one before."""
     if base is None or found is None:
         verdict = session.verdict
@@ -47,17 +52,23 @@ def standing(session: s.SessionRow, base: s.SessionRow | None, found: c.Changes 
         for kind in ("new failure", "less accurate", "slower", "fixed", "more accurate", "faster")
         if kind in counts
     ]
-    against = f"against session {base.id}"
-    top = tuple(found.of("new failure", "less accurate", "slower")[:4])
-    if "new failure" in counts or "less accurate" in counts:
-        return Standing("WORSE", "FAIL", f"{', '.join(told)} {against}", found, top)
-    if "slower" in counts:
-        return Standing("SLOWER", "ERROR", f"{', '.join(told)} {against}", found, top)
-    if told:
-        return Standing("BETTER", "PASS", f"{', '.join(told)} {against}", found, ())
     fails = "fails" if session.bad == 1 else "fail"
-    still = f"; {session.bad} still {fails}" if session.bad else ""
-    return Standing("SAME", "FAIL" if session.bad else "PASS", f"nothing changed {against}{still}", found, ())
+    still = f"; {session.bad} still {fails}" if session.bad and not told else ""
+    said = f"{', '.join(told) or 'nothing changed'} against session {base.id}{still}"
+    missing = counts.get("not run", 0) if session.made_by == "suite" else 0
+    if missing:
+        yet = "" if session.finished else " yet"
+        said += f"; {missing} of its cases {'has' if missing == 1 else 'have'} not run{yet}"
+    top = tuple(c.placed(connection, found.of("new failure", "less accurate", "slower")[:4]))
+    if "new failure" in counts or "less accurate" in counts:
+        return Standing("WORSE", "FAIL", said, found, top)
+    if "slower" in counts:
+        return Standing("SLOWER", "ERROR", said, found, top)
+    if missing:  # nothing that did run is worse, which is no all-clear
+        return Standing("INCOMPLETE", "ERROR", said, found, tuple(found.of("not run")[:4]))
+    if told:
+        return Standing("BETTER", "PASS", said, found, ())
+    return Standing("SAME", "FAIL" if session.bad else "PASS", said, found, ())
 
 
 def _plural(kind: str, count: int) -> str:
@@ -90,7 +101,7 @@ def _home(request: Request, connection: Connection) -> dict[str, Any]:
     if now is not None:
         base = s.baseline_of(connection, now)
         between = c.between_sessions(connection, now.id, base.id) if base is not None else None
-        told = standing(now, base, between)
+        told = standing(connection, now, base, between)
         same = s.Filter(branch=now.branch, made_by=now.made_by)
         recent = s.sessions(connection, same, _HISTORY)[::-1]
     return {
@@ -119,12 +130,14 @@ def _session(request: Request, connection: Connection) -> dict[str, Any] | None:
         others = [base, *others]
     same = s.Filter(branch=session.branch, made_by=session.made_by)
     recent = [session, *s.sessions(connection, same, _HISTORY - 1, session.id)][::-1]
+    changed = between.of(*_CHANGED) if between is not None else []
     return {
         "session": session,
         "base": base,
-        "told": standing(session, base, between),
-        "changes": between,
-        "most": _SHOWN,
+        "told": standing(connection, session, base, between),
+        "counts": between.counts if between is not None else {},
+        "changed": c.placed(connection, changed[:_SHOWN]),
+        "more_changed": max(len(changed) - _SHOWN, 0),
         "engines": sorted({cell.engine for cell in cells}),
         "models": models[:300],
         "left_out": max(len(models) - 300, 0),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
@@ -59,22 +61,32 @@ def _trends(request: Request, connection: Connection) -> dict[str, Any] | None:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Accuracy or time left its band: where, from what to what, and where it came back, if it did."""
+
+    what: str
+    left: t.Point
+    before: str
+    after: str
+    back: t.Point | None
+
+
 def _one(connection: Connection, series: t.SeriesRow, branch: str, place: int | None) -> dict[str, Any]:
     points = t.points(connection, series.id, branch=branch, place_id=place)
-    accuracy = t.band_of([p.ratio for p in points], "ratio")
-    speed = t.band_of([p.time for p in points], "time")
-    told = []
-    for word, band, values, say in (
-        ("accuracy", accuracy, [p.ratio for p in points], words.ratio),
-        ("time", speed, [p.time for p in points], words.seconds),
-    ):
+    made: dict[str, Any] = {}
+    told: list[Event] = []
+    series_values: tuple[tuple[str, t.What, list[float | None], Callable[[float | None], str]], ...] = (
+        ("accuracy", "ratio", [p.ratio for p in points], words.ratio),
+        ("time", "time", [p.time for p in points], words.seconds),
+    )
+    for what, kind, values, say in series_values:
+        band = t.band_of(values, kind)
+        made[what] = charts.trend(points, values, band, say, kind)
         for i in band.marks[-3:]:
             before = next((v for v in reversed(values[:i]) if v is not None), None)
-            told.append((word, points[i], say(before), say(values[i])))
-    return {
-        "series": series,
-        "points": points,
-        "accuracy": charts.trend(points, [p.ratio for p in points], accuracy, words.ratio, "ratio"),
-        "time": charts.trend(points, [p.time for p in points], speed, words.seconds, "time"),
-        "told": told,
-    }
+            back = t.returned(values, band, i)
+            returned = None if back is None else points[back]
+            told.append(Event(what, points[i], say(before), say(values[i]), returned))
+    out = any(event.back is None for event in told)
+    return {"series": series, "points": points, "told": told, "out": out, **made}

@@ -3,43 +3,59 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
-from twinnet.dashboard.models import Run, Series
+from twinnet.dashboard.models import Layer, Place, Run, Series
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-__all__ = ["Change", "Changes", "Kind", "between_engines", "between_sessions"]
+__all__ = ["Change", "Changes", "Kind", "between_engines", "between_sessions", "placed"]
 
 Kind = Literal[
-    "new failure", "fixed", "still failing", "less accurate", "more accurate", "slower", "faster", "same"
+    "new failure",
+    "less accurate",
+    "slower",
+    "not run",
+    "still failing",
+    "fixed",
+    "more accurate",
+    "faster",
+    "same",
 ]
 
 _WORSE: tuple[Kind, ...] = ("new failure", "less accurate", "slower")
 _ORDER: tuple[Kind, ...] = (
-    *("new failure", "less accurate", "slower", "still failing", "fixed", "more accurate", "faster", "same"),
+    *("new failure", "less accurate", "slower", "not run", "still failing"),
+    *("fixed", "more accurate", "faster", "same"),
 )
 _RATIO, _TIME = 4.0, 1.25
 """Accuracy counts as changed from this factor on, and times from this one: below is noise."""
+_LOOKED = 50
 _FLOOR = 1.0
 """Errors below one unit of the noise floor are all alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A case on both sides; a side without it has no verdict."""
+    """A case on both sides; a side without it has no run and no verdict.
+
+    `place` is the layer that grew most where the case as a whole says no more than that it did, and
+    `place_before` and `place_now` what it grew from and to.
+    """
 
     model: str
     layer: str
     engine: str
-    now: int
+    now: int | None
     verdict: str
     expected: str
+    same_as: str
     ratio: float | None
     time: float | None
     born: str
@@ -50,10 +66,16 @@ class Change:
     expected_before: str
     ratio_before: float | None
     time_before: float | None
+    place: str = ""
+    place_before: float | None = None
+    place_now: float | None = None
 
     @property
     def kind(self) -> Kind:
         """What became of it."""
+        skipped = self.verdict in ("", "SKIP") and not self.same_as
+        if skipped and self.verdict_before in ("PASS", "FAIL", "ERROR"):
+            return "not run"
         bad, was_bad = _bad(self.verdict, self.expected), _bad(self.verdict_before, self.expected_before)
         if bad:
             return "still failing" if was_bad else "new failure"
@@ -112,11 +134,60 @@ class Changes:
 
 
 def between_sessions(connection: Connection, now: int, before: int) -> Changes:
-    """Every case of a session beside the same case of another."""
+    """Every case of a session beside the same case of another, and the cases that only the other has."""
     one, other = aliased(Run), aliased(Run)
     query = _columns(one, other, Series).join(Series, one.series_id == Series.id)
     query = query.outerjoin(other, sa.and_(other.session_id == before, other.series_id == one.series_id))
-    return _sorted(connection, query.where(one.session_id == now))
+    rows = [Change(*row) for row in connection.execute(query.where(one.session_id == now))]
+    there = sa.select(Run.series_id).where(Run.session_id == now)
+    gone = connection.execute(
+        sa.select(Series.model, Series.layer, Series.engine, other.id, other.verdict, other.expected)
+        .select_from(other)
+        .join(Series, other.series_id == Series.id)
+        .where(
+            other.session_id == before,
+            other.verdict != "SKIP",
+            sa.not_(Series.random),
+            other.series_id.not_in(there),
+        )
+    )
+    for model, layer, engine, run, verdict, known in gone:
+        nothing = ("", "", "", None, None, "", "", "")
+        rows.append(Change(model, layer, engine, None, *nothing, run, verdict, known, None, None))
+    return _sorted(rows)
+
+
+def placed(connection: Connection, rows: Iterable[Change]) -> list[Change]:
+    """Changes with the layer that made them, where no check has named one: what grew most inside the network.
+
+    Only the first and worst are looked into, so that a session in which everything is slower has a page in time.
+    """
+    found = []
+    left = _LOOKED
+    for row in rows:
+        what = {"slower": "time", "less accurate": "ratio"}.get(row.kind, "")
+        if what and not row.born and left:
+            row, left = _placed(connection, row, what), left - 1
+        found.append(row)
+    return found
+
+
+def _placed(connection: Connection, row: Change, what: str) -> Change:
+    one, other = aliased(Layer), aliased(Layer)
+    now, before = getattr(one, what), getattr(other, what)
+    grew = now - before if what == "time" else now / sa.case((before < _FLOOR, _FLOOR), else_=before)
+    worst = connection.execute(
+        sa.select(Place.label, before, now)
+        .select_from(one)
+        .join(other, sa.and_(other.run_id == row.before, other.place_id == one.place_id))
+        .join(Place, one.place_id == Place.id)
+        .where(one.run_id == row.now, now > before)
+        .order_by(grew.desc(), one.position)
+        .limit(1)
+    ).first()
+    if worst is None:
+        return row
+    return replace(row, place=worst[0], place_before=worst[1], place_now=worst[2])
 
 
 def between_engines(connection: Connection, session_id: int, engine: str, other_engine: str) -> Changes:
@@ -136,7 +207,8 @@ def between_engines(connection: Connection, session_id: int, engine: str, other_
         )
         .join(other, sa.and_(other.session_id == session_id, other.series_id == theirs.id))
     )
-    return _sorted(connection, query.where(one.session_id == session_id, mine.engine == engine))
+    query = query.where(one.session_id == session_id, mine.engine == engine)
+    return _sorted([Change(*row) for row in connection.execute(query)])
 
 
 def _columns(one: Any, other: Any, series: Any) -> Any:
@@ -147,6 +219,7 @@ def _columns(one: Any, other: Any, series: Any) -> Any:
         one.id,
         one.verdict,
         one.expected,
+        one.same_as,
         one.ratio,
         one.time,
         one.born,
@@ -160,8 +233,7 @@ def _columns(one: Any, other: Any, series: Any) -> Any:
     ).select_from(one)
 
 
-def _sorted(connection: Connection, query: Any) -> Changes:
-    rows = [Change(*row) for row in connection.execute(query)]
+def _sorted(rows: list[Change]) -> Changes:
     # The whole model before its layers: it is what people ship.
     rows.sort(key=lambda row: (_ORDER.index(row.kind), row.layer != "", -row.size, row.model, row.engine))
     return Changes(tuple(rows))

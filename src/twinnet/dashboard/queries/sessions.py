@@ -12,7 +12,17 @@ from twinnet.dashboard.models import Run, Session
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-__all__ = ["Filter", "SessionRow", "baseline_of", "branches", "find_session", "latest", "sessions", "summary"]
+__all__ = [
+    "Filter",
+    "SessionRow",
+    "baseline_of",
+    "branches",
+    "earlier",
+    "find_session",
+    "latest",
+    "sessions",
+    "summary",
+]
 
 _SAMPLE, _CANDIDATES = 60, 40
 _MAIN = ("main", "master", "trunk", "develop")
@@ -76,11 +86,14 @@ def sessions(
     for condition in _conditions(wanted):
         query = query.where(condition)
     if before is not None:
-        last = sa.select(Session.started).where(Session.id == before).scalar_subquery()
-        query = query.where(
-            sa.or_(Session.started < last, sa.and_(Session.started == last, Session.id < before))
-        )
+        query = query.where(earlier(before))
     return [SessionRow(*row) for row in connection.execute(query)]
+
+
+def earlier(session_id: int) -> Any:
+    """The condition that a session comes before another in the order of time."""
+    last = sa.select(Session.started).where(Session.id == session_id).scalar_subquery()
+    return sa.or_(Session.started < last, sa.and_(Session.started == last, Session.id < session_id))
 
 
 def _conditions(wanted: Filter) -> list[Any]:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import sqlalchemy as sa
 
 from twinnet.dashboard.models import Layer, Place, Run, Series, Session
+from twinnet.dashboard.queries.sessions import earlier
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-__all__ = ["Band", "Point", "SeriesRow", "band_of", "places", "points", "series_of"]
+__all__ = ["Band", "Point", "SeriesRow", "What", "band_of", "places", "points", "returned", "series_of"]
 
+What = Literal["ratio", "time"]
 _WINDOW, _FEW, _SETTLED = 20, 4, 3
 _WIDTH = {"ratio": math.log(4.0), "time": math.log(1.15)}
 """The least half-width of a band, as a logarithm: changes below it are never marked."""
@@ -73,9 +75,18 @@ def series_of(
 
 
 def points(
-    connection: Connection, series_id: int, *, branch: str = "", place_id: int | None = None, limit: int = 200
+    connection: Connection,
+    series_id: int,
+    *,
+    branch: str = "",
+    place_id: int | None = None,
+    limit: int = 200,
+    before: int | None = None,
 ) -> list[Point]:
-    """The last values of a series, the oldest first; with a place, the values of that layer inside it."""
+    """The last values of a series, the oldest first; with a place, the values of that layer inside it.
+
+    `before` is the number of a session: only sessions before it count.
+    """
     ratio, took = (Run.ratio, Run.time) if place_id is None else (Layer.ratio, Layer.time)
     query: Any = (
         sa.select(
@@ -89,6 +100,8 @@ def points(
     )
     if branch:
         query = query.where(Session.branch == branch)
+    if before is not None:
+        query = query.where(earlier(before))
     if place_id is not None:
         query = query.join(Layer, sa.and_(Layer.run_id == Run.id, Layer.place_id == place_id))
     return [Point(*row) for row in connection.execute(query)][::-1]
@@ -106,7 +119,7 @@ def places(connection: Connection, run_id: int) -> list[Any]:
     )
 
 
-def band_of(values: Sequence[float | None], what: Literal["ratio", "time"]) -> Band:
+def band_of(values: Sequence[float | None], what: What) -> Band:
     """The band that the values before a point span: their median and three times their spread, on a logarithmic scale.
 
     A value outside is not counted into the band. If it stays outside three times, that is the new normal, and the band
@@ -145,6 +158,18 @@ def band_of(values: Sequence[float | None], what: Literal["ratio", "time"]) -> B
             known = [level for _, level in outside]
             outside = []
     return Band(tuple(low), tuple(high), tuple(marks), tuple(better))
+
+
+def returned(values: Sequence[float | None], band: Band, mark: int) -> int | None:
+    """Where the values came back into the band that they left at `mark`; None if they have not.
+
+    >>> values = [2.0, 2.1, 1.9, 2.0, 90.0, 80.0, 2.0]
+    >>> returned(values, band_of(values, "ratio"), 4), returned(values[:6], band_of(values[:6], "ratio"), 4)
+    (6, None)
+    """
+    high = band.high[mark]
+    later = range(mark + 1, len(values))
+    return next((i for i in later if (v := values[i]) is not None and high is not None and v <= high), None)
 
 
 def _middle(known: Sequence[float], least: float) -> tuple[float, float]:

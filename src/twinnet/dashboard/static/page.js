@@ -14,7 +14,13 @@ for (const form of document.querySelectorAll("form.tools")) {
   form.addEventListener("submit", () => {
     for (const field of form.elements) if (field.name && field.value === "") field.disabled = true;
   });
-  for (const field of form.querySelectorAll("select")) field.addEventListener("change", () => form.requestSubmit());
+  // With the keys one passes over other choices on the way: there, the button sends.
+  for (const field of form.querySelectorAll("select")) {
+    let keys = false;
+    field.addEventListener("keydown", () => { keys = true; });
+    field.addEventListener("pointerdown", () => { keys = false; });
+    field.addEventListener("change", () => { if (!keys) form.requestSubmit(); });
+  }
 }
 
 // Parts that take a moment: heat maps come after the page.
@@ -25,11 +31,15 @@ for (const place of document.querySelectorAll("[data-fill]")) {
   });
 }
 
+// A head of a table is a button that sorts by it, as in the reports.
 for (const table of document.querySelectorAll("table.sortable")) {
-  const heads = Array.from(table.querySelectorAll("th"));
+  const heads = Array.from(table.querySelectorAll("thead th"));
   heads.forEach((head, column) => {
-    head.tabIndex = 0;
-    const sort = () => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
       const down = head.getAttribute("aria-sort") !== "descending";
       heads.forEach(other => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -37,9 +47,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const rows = Array.from(table.tBodies[0].rows).map(row => [value(row), row]);
       rows.sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : 0) * (down ? -1 : 1));
       table.tBodies[0].append(...rows.map(pair => pair[1]));
-    };
-    head.addEventListener("click", sort);
-    head.addEventListener("keydown", event => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); sort(); } });
+    });
   });
 }
 
