@@ -154,3 +154,33 @@ def test_a_model_for_every_file(model, tmp_path, colour):
     Image.fromarray(colour).save(tmp_path / "b.jpg")
     run_files(choose, tmp_path, tmp_path / "out")
     assert seen == ["a.png", "b.jpg"]
+
+
+def test_what_a_folder_holds_besides_is_named(model, tmp_path, colour):
+    (tmp_path / "in" / "inner").mkdir(parents=True)
+    Image.fromarray(colour).save(tmp_path / "in" / "a.png")
+    (tmp_path / "in" / "notes.txt").write_text("words")
+    (tmp_path / "in" / ".hidden").write_text("words")
+    outcome = run_files(model, tmp_path / "in", tmp_path / "out")
+    assert outcome.passed == ["inner/", "notes.txt"] and len(outcome.written) == 1
+
+
+def test_results_do_not_go_among_the_inputs(model, tmp_path, colour):
+    Image.fromarray(colour).save(tmp_path / "a.jpg")
+    with pytest.raises(UsageError, match="is the folder of the inputs"):
+        run_files(model, tmp_path, tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.jpg"]
+
+
+def test_names_that_would_be_equal_are_kept_apart(tmp_path):
+    for name in ("a.png", "a.PNG", "a.jpg", "v.mkv", "v.avi", "w.mpg"):
+        (tmp_path / name).touch()
+    found = {path.name: result.name for path, result in jobs(tmp_path, tmp_path / "out")}
+    assert found == {
+        "a.png": "a.png",
+        "a.PNG": "a.PNG.png",
+        "a.jpg": "a.jpg.png",
+        "v.mkv": "v.mkv",
+        "v.avi": "v.avi.mkv",
+        "w.mpg": "w.mkv",
+    }

@@ -79,3 +79,18 @@ def test_running_tables_needs_no_torch(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[0] == "(6, 8) False"
+
+
+def test_a_folder_stands_for_the_one_file_of_tables_in_it(tmp_path):
+    from twinnet.lut.model import open_tables
+
+    net = random_net("srlut-S")
+    lut.export(net)
+    lut.save(net, tmp_path / "a.lut.safetensors")
+    assert open_tables(tmp_path).plan.scale == 2
+    lut.save(net, tmp_path / "b.lut.safetensors")
+    with pytest.raises(UsageError, match=r"holds 2 files of tables\n  choose one: a.lut.safetensors, b"):
+        open_tables(tmp_path)
+    (tmp_path / "words.txt").write_text("words")
+    with pytest.raises(UsageError, match=r"words.txt is not a file of tables\n.*\.lut\.safetensors"):
+        open_tables(tmp_path / "words.txt")

@@ -145,7 +145,7 @@ def test_bad_tables(tmp_path):
     with pytest.raises(UsageError, match="no such file or folder"):
         read_published(tmp_path / "missing")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="holds no published tables"):
+    with pytest.raises(UsageError, match=r"holds no tables\n.*names look like"):
         read_published(tmp_path / "empty")
 
 

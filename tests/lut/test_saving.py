@@ -211,3 +211,66 @@ def test_png_levels_hold_the_same_pixels(level):
     assert np.array_equal(np.asarray(Image.open(buffer)), image)
     small = len(buffer.getvalue()) < image.nbytes * 0.9
     assert small == (level > 0)
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".webp", ".avif", ".tga"])
+def test_what_is_too_wide_for_a_format_is_said_before_anything_is_run(model, tmp_path, suffix):
+    Image.new("RGB", (33000, 1)).save(tmp_path / "wide.png")
+    with pytest.raises(
+        UsageError, match=rf"66,000 x 2 pixels, and \{suffix} holds \d+,\d+ on a side\n.*\.png"
+    ):
+        upscale_file(model, tmp_path / "wide.png", tmp_path / f"b{suffix}", lambda share: pytest.fail("run"))
+    assert not (tmp_path / f"b{suffix}").exists()
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".ico", ".pdf", ".xbm"])
+def test_formats_that_lose_something_in_silence_are_not_written(model, tmp_path, colour, suffix):
+    Image.fromarray(colour).save(tmp_path / "a.png")
+    with pytest.raises(UsageError, match=rf"cannot write images of type \{suffix}.*\n  use \.png, \.jpg"):
+        upscale_file(model, tmp_path / "a.png", tmp_path / f"b{suffix}")
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".webp", ".avif", ".tif", ".jp2", ".tga", ".bmp", ".ppm"])
+def test_every_format_that_is_named_can_be_written(model, tmp_path, colour, suffix):
+    for name, pixels in (("colour", colour), ("gray", colour[..., 0])):
+        Image.fromarray(pixels).save(tmp_path / f"{name}.png")
+        upscale_file(model, tmp_path / f"{name}.png", tmp_path / f"{name}{suffix}")
+        with Image.open(tmp_path / f"{name}{suffix}") as made:
+            assert made.size == (80, 48)
+            assert (
+                np.abs(np.asarray(made.convert("L"), int) - Image.fromarray(model(pixels)).convert("L")).max()
+                < 12
+            )
+
+
+def test_a_tiff_that_states_no_resolution_gives_none(model, tmp_path, colour):
+    Image.fromarray(colour).save(tmp_path / "a.tif")
+    upscale_file(model, tmp_path / "a.tif", tmp_path / "b.png")
+    with Image.open(tmp_path / "b.png") as made:
+        assert "dpi" not in made.info
+
+
+def test_of_a_cameras_file_with_two_pictures_the_photograph_is_run(model, tmp_path, colour):
+    preview = Image.new("RGB", (8, 8), "red")
+    Image.fromarray(colour).save(
+        tmp_path / "phone.jpg", "MPO", save_all=True, append_images=[preview], quality=20, exif=_exif(6)
+    )
+    with Image.open(tmp_path / "phone.jpg") as image:
+        assert image.format == "MPO" and image.n_frames == 2
+    upscale_file(model, tmp_path / "phone.jpg", tmp_path / "b.png")
+    assert read_picture(tmp_path / "b.png").pixels.shape == (80, 48, 3)
+    assert models.jpeg.quality_of(tmp_path / "phone.jpg") == 20
+
+
+def test_what_several_frames_and_pages_and_nothing_at_all_are_called(tmp_path, colour):
+    pages = [Image.fromarray(colour), Image.fromarray(colour[::-1])]
+    for name, said in (("a.tif", "has 2 pages"), ("a.gif", "has 2 frames"), ("a.png", "has 2 frames")):
+        pages[0].save(tmp_path / name, save_all=True, append_images=pages[1:])
+        with pytest.raises(UsageError, match=said):
+            read_picture(tmp_path / name)
+    (tmp_path / "empty.png").touch()
+    with pytest.raises(UsageError, match="is empty: it has 0 bytes"):
+        read_picture(tmp_path / "empty.png")
+    (tmp_path / "words.png").write_text("words")
+    with pytest.raises(UsageError, match=r"words.png is not a readable image$"):
+        read_picture(tmp_path / "words.png")

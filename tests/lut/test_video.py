@@ -175,3 +175,78 @@ def test_what_is_no_video_is_said(model, tmp_path, clip):
     with pytest.raises(UsageError):
         run_files(model, tmp_path / "cut.mkv", tmp_path / "o.mkv")
     assert not (tmp_path / "o.mkv").exists() and not (tmp_path / "o.mp4").exists()
+
+
+def test_a_video_goes_into_a_video_only(model, clip, tmp_path):
+    for name in ("a.png", "a.gif", "a.avi"):
+        with pytest.raises(UsageError, match=rf"cannot write videos of type \{name[1:]}.*\n  use \.mp4"):
+            run_files(model, clip, tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_read_only_becomes_mkv_with_the_times_it_had(model, tmp_path):
+    frames = [np.full((16, 32, 3), level, np.uint8) for level in (20, 90, 160, 230)]
+    _video(tmp_path / "a.avi", "yuv420p", frames, "mpeg4")
+    outcome = run_files(model, tmp_path / "a.avi", tmp_path / "out")
+    assert outcome.written == [tmp_path / "out" / "a.mkv"]
+    times = [
+        [round(f.time, 2) for f in frames_of(p)] for p in (tmp_path / "a.avi", tmp_path / "out" / "a.mkv")
+    ]
+    assert times[0] == times[1]
+
+
+def test_streams_keep_their_order_and_their_flags(model, clip, tmp_path):
+    run_files(model, clip, tmp_path / "out.mkv")
+    kinds = []
+    for path in (clip, tmp_path / "out.mkv"):
+        with av.open(str(path)) as reader:
+            kinds.append([(s.type, int(s.disposition)) for s in reader.streams])
+    assert kinds[0] == kinds[1] and kinds[0][0][0] == "video"
+
+
+def test_chapters_are_kept(model, tmp_path):
+    path = tmp_path / "a.mkv"
+    with av.open(str(path), "w") as writer:
+        stream = writer.add_stream("ffv1", rate=1)
+        stream.width, stream.height, stream.pix_fmt = 16, 16, "yuv420p"
+        mark = {
+            "id": 1,
+            "start": 0,
+            "end": 1000,
+            "time_base": Fraction(1, 1000),
+            "metadata": {"title": "one"},
+        }
+        writer.set_chapters([mark])
+        for _ in range(2):
+            writer.mux(stream.encode(av.VideoFrame(16, 16, "yuv420p")))
+        writer.mux(stream.encode())
+    run_files(model, path, tmp_path / "out.mkv")
+    with av.open(str(tmp_path / "out.mkv")) as reader:
+        (chapter,) = reader.chapters()
+    assert chapter["metadata"]["title"] == "one" and chapter["end"] * chapter["time_base"] == 1
+
+
+def test_what_a_result_lacks_is_noted(model, tmp_path):
+    plain = [np.full((16, 32, 3), 90, np.uint8)] * 2
+    _video(tmp_path / "clear.mkv", "yuva420p", plain)
+    _video(tmp_path / "deep.mkv", "yuv420p12le", plain)
+    _video(tmp_path / "plain.mkv", "yuv420p", plain * 20)
+    whole = (tmp_path / "plain.mkv").read_bytes()
+    (tmp_path / "cut.mkv").write_bytes(whole[: len(whole) // 2])
+    notes = run_files(model, tmp_path, tmp_path / "out").notes
+    said = {path.name: " ".join(lines) for path, lines in notes.items()}
+    assert said["clear.mkv"] == "transparency left out" and said["deep.mkv"] == "12 bits per sample became 10"
+    assert said["cut.mkv"].endswith("and states 4.0 s: it may be cut off") and "plain.mkv" not in said
+
+
+def test_an_interlaced_source_is_noted(model, tmp_path):
+    with av.open(str(tmp_path / "a.mp4"), "w") as writer:
+        stream = writer.add_stream(
+            "libx264", rate=25, options={"x264-params": "tff=1", "flags": "+ilme+ildct"}
+        )
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for _ in range(2):
+            writer.mux(stream.encode(av.VideoFrame(64, 48, "yuv420p")))
+        writer.mux(stream.encode())
+    (notes,) = run_files(model, tmp_path / "a.mp4", tmp_path / "out.mp4").notes.values()
+    assert len(notes) == 1 and notes[0].startswith("interlaced: ")

@@ -218,3 +218,23 @@ def test_an_image_too_small_to_be_scored_is_named(make, tmp_path):
     Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "sets/Tiny/dot.png")
     with pytest.raises(UsageError, match="Tiny/dot cannot be scored"):
         evaluate(make(data={"bench": "../sets", "benchmarks": ["Tiny"]}), quiet=True)
+
+
+def test_another_folder_of_test_sets_than_the_config_names(make, tmp_path):
+    from typer.testing import CliRunner
+
+    from twinnet.cli.main import app
+
+    experiment = make(
+        "exp", model={"scale": 2}, data={"bench": str(tmp_path / "nowhere"), "benchmarks": ["mine"]}
+    )
+    (tmp_path / "sets" / "mine").mkdir(parents=True)
+    rows, columns = np.mgrid[:48, :64]
+    Image.fromarray(((rows * columns) % 256).astype(np.uint8)).save(tmp_path / "sets" / "mine" / "a.png")
+    with pytest.raises(UsageError, match="none of the test sets of this task is there: mine"):
+        evaluate(experiment, quiet=True)
+    words = ["lut", "eval", "-e", str(experiment), "--bench", str(tmp_path / "sets"), "-q"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0 and "mine" in done.output, done.output
+    refused = CliRunner().invoke(app, [*words, "--scale", "3"])
+    assert "--scale goes with --task" in str(refused.exception)

@@ -12,11 +12,10 @@ from twinnet.files import sweep
 from twinnet.lut.model import LutModel
 from twinnet.lut.pictures import is_picture
 from twinnet.lut.saving import Saving, check_target, upscale_file
+from twinnet.lut.video import VIDEOS, upscale_video, written_as
 from twinnet.progress import progress
 
-__all__ = ["VIDEOS", "Outcome", "files_in", "jobs", "run_files", "run_with_bar"]
-
-VIDEOS = frozenset([".mp4", ".mkv", ".mov", ".avi", ".webm", ".m4v"])
+__all__ = ["Outcome", "files_in", "jobs", "result_name", "run_files", "run_with_bar"]
 
 Progress = Callable[[str, float], None]
 """Called with a file name and the share of all work done."""
@@ -34,6 +33,8 @@ class Outcome:
     failed: dict[Path, str] = field(default_factory=dict)
     notes: dict[Path, list[str]] = field(default_factory=dict)
     """By result: what could not be carried over from the file."""
+    passed: list[str] = field(default_factory=list)
+    """Names in the folder that were not tried: files of other kinds, folders (with a slash)."""
 
 
 def files_in(source: Path) -> list[Path]:
@@ -42,14 +43,23 @@ def files_in(source: Path) -> list[Path]:
         return [source]
     if not source.is_dir():
         raise UsageError(f"no such file or folder: {source}")
-    files = [
-        p
-        for p in sorted(source.iterdir())
-        if p.is_file() and not p.name.startswith(".") and (is_picture(p) or p.suffix.lower() in VIDEOS)
-    ]
+    files = [path for path in _entries(source) if _runs(path)]
     if not files:
         raise UsageError(f"{source} holds no images", hint="folders are not searched below their first level")
     return files
+
+
+def _entries(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+
+
+def _runs(path: Path) -> bool:
+    return path.is_file() and (is_picture(path) or path.suffix.lower() in VIDEOS)
+
+
+def result_name(path: Path) -> str:
+    """The name of a file's result: a video keeps its kind if it can be written, an image becomes PNG."""
+    return written_as(path) if path.suffix.lower() in VIDEOS else f"{path.stem}.png"
 
 
 def jobs(source: Path, target: Path) -> list[tuple[Path, Path]]:
@@ -59,15 +69,20 @@ def jobs(source: Path, target: Path) -> list[tuple[Path, Path]]:
     suffix; where that would make two names equal, the old suffix stays in them (`a.jpg.png`).
     """
     files = files_in(source)
-    if source.is_dir() and target.exists() and not target.is_dir():
-        raise UsageError(f"{target} is a file, but {source} is a folder")
+    if source.is_dir() and target.exists():
+        if not target.is_dir():
+            raise UsageError(f"{target} is a file, but {source} is a folder")
+        if target.samefile(source):
+            raise UsageError(f"{target} is the folder of the inputs", hint="choose another output")
     if source.is_file() and not target.is_dir() and target.suffix:
         return [(source, target)]
-    stems = Counter(p.stem for p in files)
+    names = Counter(result_name(path) for path in files)
     pairs = []
     for path in files:
-        kept = path.name if stems[path.stem] > 1 and path.suffix.lower() != ".png" else path.stem
-        pairs.append((path, target / (path.name if path.suffix.lower() in VIDEOS else f"{kept}.png")))
+        name = result_name(path)
+        if names[name] > 1 and path.name != name:
+            name = path.name + Path(name).suffix
+        pairs.append((path, target / name))
     return pairs
 
 
@@ -89,6 +104,9 @@ def run_files(
     for folder in {result.parent for _, result in pairs}:
         sweep(folder)
     outcome = Outcome()
+    if not alone:
+        rest = (path for path in _entries(Path(source)) if not _runs(path))
+        outcome.passed = [f"{path.name}/" if path.is_dir() else path.name for path in rest]
     for number, (path, result) in enumerate(pairs):
 
         def step(share: float, path: Path = path, number: int = number) -> None:
@@ -117,8 +135,6 @@ def _run_file(
     model: LutModel, path: Path, result: Path, step: Callable[[float], None], saving: Saving
 ) -> list[str]:
     if path.suffix.lower() in VIDEOS:
-        from twinnet.lut.video import upscale_video
-
         return upscale_video(model, path, result, step)
     upscale_file(model, path, result, step, saving)
     return []

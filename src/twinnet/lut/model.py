@@ -17,10 +17,15 @@ __all__ = ["LutModel", "load", "open_tables", "tiles"]
 
 
 def open_tables(path: str | Path) -> LutFile:
-    """Our own file, or published tables: a `.npy` file, or a folder of them."""
+    """Our own file, the folder it is alone in, or published tables: a `.npy` file, or a folder of them."""
     source = Path(path)
-    if source.is_file() and source.name.endswith(".safetensors"):
-        return read(source)
+    own = sorted(source.glob("*.lut.safetensors")) if source.is_dir() else []
+    if len(own) > 1:
+        raise UsageError(
+            f"{source} holds {len(own)} files of tables", hint=f"choose one: {', '.join(p.name for p in own)}"
+        )
+    if own or (source.is_file() and source.name.endswith(".safetensors")):
+        return read(own[0] if own else source)
     from twinnet.lut.published import read_published
 
     return read_published(source)

@@ -17,7 +17,7 @@ __all__ = ["SUFFIXES", "About", "Picture", "is_picture", "pictures", "read_pictu
 
 SUFFIXES = frozenset([
     ".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".gif", ".ppm", ".pgm", ".pbm", ".pnm", ".jp2",
-    ".tga", ".avif", ".ico",
+    ".j2k", ".tga", ".avif", ".ico",
 ])  # fmt: skip
 _MAX_PIXELS = 1 << 30
 _ORIENTATION = 0x0112
@@ -78,15 +78,21 @@ def read_picture(path: str | Path, *, deep: bool = False) -> Picture:
 
     More than 8 bits per sample are refused, unless `deep` allows 16 (PNG, and gray TIFF).
     """
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     source = Path(path)
     if not source.is_file():
         raise UsageError(f"no such file: {source}")
+    if not source.stat().st_size:
+        raise UsageError(f"{source} is empty: it has 0 bytes")
 
     def unreadable(error: BaseException) -> UsageError:
-        said = "truncated" if isinstance(error, IndexError) else f"not a readable image: {error}"
-        return UsageError(f"{source} is {said}")
+        if isinstance(error, IndexError):
+            return UsageError(f"{source} is truncated")
+        known = not isinstance(
+            error, UnidentifiedImageError
+        )  # which says only that it does not know the file
+        return UsageError(f"{source} is not a readable image" + (f": {error}" if known else ""))
 
     limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, _MAX_PIXELS
     try:
@@ -100,8 +106,11 @@ def read_picture(path: str | Path, *, deep: bool = False) -> Picture:
                     f"{source} has more than 8 bits per sample, and table networks index 8-bit pixels",
                     hint="convert it to 8 bits first, choosing yourself how to scale its range",
                 )
-            if getattr(image, "n_frames", 1) > 1:
-                raise UsageError(f"{source} is animated", hint="extract its frames first")
+            count = getattr(image, "n_frames", 1)
+            # In a camera's MPO the first picture is the photograph; a depth map or a preview follows.
+            if count > 1 and image.format != "MPO":
+                many = "pages" if image.format == "TIFF" else "frames"
+                raise UsageError(f"{source} has {count} {many}", hint=f"extract its {many} first")
             if bits > 8:
                 return _deep_picture(image, source, bits)
             image.load()
@@ -170,7 +179,8 @@ def _about(image: Any, gray: bool) -> About:
     if not isinstance(icc, bytes) or icc[16:20] != (b"GRAY" if gray else b"RGB "):
         icc = None
     dpi = info.get("dpi")
-    if not (isinstance(dpi, tuple) and len(dpi) == 2 and all(0 < float(d) < 1e6 for d in dpi)):
+    # Pillow says 1 dpi of a TIFF that states no resolution.
+    if not (isinstance(dpi, tuple) and len(dpi) == 2 and all(1 < float(d) < 1e6 for d in dpi)):
         dpi = None
     return About(icc, None if dpi is None else (float(dpi[0]), float(dpi[1])), _exif(image))
 

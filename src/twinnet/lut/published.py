@@ -115,7 +115,7 @@ def read_published(source: str | Path, options: Options | None = None) -> LutFil
         named = _SRLUT.match(path.name)
         found, kind = srlut_network(path, named.groupdict() if named else {}, chosen), "file"
     elif path.exists():
-        raise UsageError(f"{path} is neither a .npy table nor a folder of them")
+        raise UsageError(f"{path} is not a file of tables", hint=_KNOWN)
     else:
         raise UsageError(f"no such file or folder: {path}")
     scale = found.plan.scale
@@ -123,6 +123,9 @@ def read_published(source: str | Path, options: Options | None = None) -> LutFil
         raise UsageError(f"{path}: these are tables for x{scale}, not x{chosen.scale}")
     notes = (f"read from {kind} {path.name}", *found.notes)
     return LutFile(found.plan, found.name, "sr" if scale > 1 else "restoration", "", notes, found.floats)
+
+
+_KNOWN = "tables are a .lut.safetensors file, a published .npy file or a folder of them"
 
 
 def _scan(folder: Path, options: Options) -> Parts:
@@ -145,7 +148,7 @@ def _scan(folder: Path, options: Options) -> Parts:
         setattr(piece, part, path)
     if not sets:
         raise UsageError(
-            f"{folder} holds no published tables", hint="names look like LUT_ft_x4_4bit_int8_s1_s.npy"
+            f"{folder} holds no tables", hint=f"{_KNOWN}; names look like LUT_ft_x4_4bit_int8_s1_s.npy"
         )
     parts = Parts(_choose(folder, sorted(sets), options))
     parts.index = index

@@ -5,12 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, foreign_as
 from twinnet.files import whole_file
 from twinnet.lut.deep import deep_strips, enlarged
 from twinnet.lut.model import LutModel
@@ -21,8 +22,30 @@ __all__ = ["Saving", "check_target", "upscale_file"]
 
 _QUALITY = 95
 _LOSSY = ("JPEG", "WEBP", "AVIF")
-_OPAQUE = ("JPEG", "BMP", "PPM")
-"""Formats that Pillow writes without transparency."""
+
+
+@dataclass(frozen=True)
+class _Format:
+    """What a file format can hold."""
+
+    side: int = (1 << 31) - 1
+    """Most pixels in a row or a column."""
+    clear: bool = True
+    """Whether it holds transparency."""
+
+
+_FORMATS = {
+    "PNG": _Format(),
+    "JPEG": _Format(side=65500, clear=False),
+    "WEBP": _Format(side=16383),
+    "AVIF": _Format(side=65536),
+    "TIFF": _Format(),
+    "JPEG2000": _Format(),
+    "TGA": _Format(side=65535),
+    "BMP": _Format(clear=False),
+    "PPM": _Format(clear=False),
+}
+"""What can be written, by Pillow's names. Others lose something in silence: colours (GIF), size (ICO), pixels (PDF)."""
 _WIDTH, _HEIGHT = 0xA002, 0xA003
 """EXIF tags of the size of a picture."""
 
@@ -60,33 +83,35 @@ def upscale_file(
     check_target(source, target, saving)
     kind = _format(target)
     picture = read_picture(source, deep=True)
-    if picture.alpha is not None and kind in _OPAQUE:
+    if picture.alpha is not None and not _FORMATS[kind].clear:
         raise UsageError(
             f"{source} has transparency, which {target.suffix} cannot hold",
             hint="write .png or .webp, or put the picture on a background first",
         )
     rows, columns = (side * model.scale for side in picture.pixels.shape[:2])
+    most = _FORMATS[kind].side
+    if max(rows, columns) > most:
+        raise UsageError(
+            f"the result has {columns:,} x {rows:,} pixels, and {target.suffix} holds {most:,} on a side",
+            hint="write .png or .tif",
+        )
     channels = (1 if picture.pixels.ndim == 2 else 3) + (picture.alpha is not None)
     about = _resized(picture.about, rows, columns)
-    try:
-        with whole_file(target) as file:
-            strips = _strips(model, picture, progress)
-            if kind == "PNG":
-                chunks = _chunks(about)
-                write_png(
-                    file,
-                    rows,
-                    columns,
-                    channels,
-                    strips,
-                    level=saving.compress,
-                    chunks=chunks,
-                    deep=picture.deep,
-                )
-            else:
-                _save(np.concatenate(list(strips)), file, kind, about, saving)
-    except (KeyError, ValueError) as error:
-        raise UsageError(f"cannot write {target}: {error}") from error
+    with whole_file(target) as file:
+        strips = _strips(model, picture, progress)
+        if kind == "PNG":
+            write_png(
+                file,
+                rows,
+                columns,
+                channels,
+                strips,
+                level=saving.compress,
+                chunks=_chunks(about),
+                deep=picture.deep,
+            )
+        else:
+            file.write(_encoded(np.concatenate(list(strips)), target, kind, about, saving))
 
 
 def _strips(
@@ -140,8 +165,8 @@ def _alpha(alpha: np.ndarray, scale: int) -> np.ndarray:
     return np.asarray(Image.fromarray(alpha).resize(size, Image.Resampling.BICUBIC))
 
 
-def _save(pixels: np.ndarray, file: Any, kind: str, about: About, saving: Saving) -> None:
-    """Any format but PNG, by Pillow."""
+def _encoded(pixels: np.ndarray, target: Path, kind: str, about: About, saving: Saving) -> bytes:
+    """The file in any format but PNG, by Pillow."""
     from PIL import Image
 
     pixels = pixels[..., 0] if pixels.shape[2] == 1 else pixels
@@ -158,7 +183,10 @@ def _save(pixels: np.ndarray, file: Any, kind: str, about: About, saving: Saving
         words["dpi"] = about.dpi
     if about.exif is not None:
         words["exif"] = about.exif.tobytes()
-    Image.fromarray(pixels).save(file, kind, **words)
+    file = BytesIO()
+    with foreign_as(lambda error: UsageError(f"cannot write {target}: {error}", hint="write .png")):
+        Image.fromarray(pixels).save(file, kind, **words)
+    return file.getvalue()
 
 
 def _chunks(about: About) -> list[Chunk]:
@@ -189,8 +217,9 @@ def _format(target: Path) -> str:
 
     Image.init()
     kind = Image.EXTENSION.get(target.suffix.lower())
-    if kind is None or kind not in Image.SAVE:
+    if kind not in _FORMATS or kind not in Image.SAVE:
+        known = ".png, .jpg, .webp, .avif, .tif, .jp2, .tga, .bmp or .ppm"
         raise UsageError(
-            f"cannot write images of type {target.suffix or '(no suffix)'}: {target}", hint="use .png"
+            f"cannot write images of type {target.suffix or '(no suffix)'}: {target}", hint=f"use {known}"
         )
     return kind

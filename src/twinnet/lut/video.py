@@ -1,8 +1,8 @@
 """Videos, frame by frame, through PyAV: the planes of the picture enlarged, everything else carried over.
 
 Tables run on the planes of a frame as they are stored (luma and the two colour differences), so the samples keep their
-matrix and range, and the result is tagged like the source. Frames keep their time stamps. Sound, subtitles and
-attachments are copied without being decoded.
+matrix and range, and the result is tagged like the source. Frames keep their time stamps. Sound, subtitles, chapters
+and attachments are copied without being decoded.
 """
 
 from __future__ import annotations
@@ -19,14 +19,21 @@ from twinnet.files import whole_file
 from twinnet.lut.deep import run_deep
 from twinnet.lut.model import LutModel
 
-__all__ = ["upscale_video"]
+__all__ = ["VIDEOS", "upscale_video", "written_as"]
 
-_MUXERS = {".mkv": "matroska", ".mov": "mov", ".avi": "avi", ".webm": "webm"}
+_MUXERS = {
+    ".mp4": "mp4", ".m4v": "mp4", ".mkv": "matroska", ".mov": "mov", ".webm": "webm",
+}  # fmt: skip
+VIDEOS = frozenset(
+    [*_MUXERS, ".avi", ".mpg", ".mpeg", ".ts", ".mts", ".m2ts", ".wmv", ".flv", ".3gp", ".ogv"]
+)
+"""Suffixes of files that are read as videos. Those that are not written become .mkv: AVI, for one, has no place for the
+times of frames."""
 _ENCODERS = {
     "webm": ("libvpx-vp9", {"crf": "20", "b:v": "0", "row-mt": "1"}),
     "": ("libx264", {"crf": "16", "preset": "medium"}),
 }
-"""By container: what writes the picture. Both settings are close to what the eye can tell from the frames written."""
+"""By container: what writes the picture. The settings are close to what the eye can tell from the frames written."""
 _TAGS = ("colorspace", "color_range", "color_primaries", "color_trc")
 _COPIED = {"audio": "sound", "subtitle": "subtitles", "attachment": "an attachment", "data": "data"}
 _PLANAR = frozenset(
@@ -37,6 +44,19 @@ _PLANAR = frozenset(
 """Formats whose planes go through tables as they are; others become one of these."""
 _FULL = 2
 """The colour range 0..255, as JPEG has it."""
+_DEEPEST = 10
+"""Bits per sample that are written."""
+_SHORT = 1.0
+"""Seconds by which a file may end before the length it states."""
+
+
+def written_as(path: Path) -> str:
+    """The name of a video's result.
+
+    >>> written_as(Path("a.mov")), written_as(Path("b.mpg"))
+    ('a.mov', 'b.mkv')
+    """
+    return path.name if path.suffix.lower() in _MUXERS else f"{path.stem}.mkv"
 
 
 def _pyav() -> Any:
@@ -54,17 +74,32 @@ def upscale_video(
     The result appears under its name when it is whole.
     """
     av = _pyav()
-    kind = _MUXERS.get(target.suffix.lower(), "mp4")
+    kind = _MUXERS.get(target.suffix.lower())
+    if kind is None:
+        raise UsageError(
+            f"cannot write videos of type {target.suffix or '(no suffix)'}: {target}",
+            hint=f"use {', '.join(_MUXERS)}",
+        )
     with whole_file(target) as file:
         try:
             with av.open(str(source)) as reader, av.open(file, "w", kind) as writer:
-                if not reader.streams.video:
-                    raise UsageError(f"{source} has no video stream")
-                if reader.streams.video[0].codec_context is None:
-                    raise UsageError(f"{source} is in a format that FFmpeg does not know")
                 return _Video(model, reader, writer, kind).run(progress)
-        except (av.FFmpegError, ValueError) as error:
+        except av.FFmpegError as error:
+            raise UsageError(f"cannot run {source}: {error.strerror or error}") from error
+        except ValueError as error:
             raise UsageError(f"cannot run {source}: {error}") from error
+
+
+def _picture_stream(reader: Any) -> Any:
+    """The first video stream that is not the cover of an album."""
+    from av.stream import Disposition
+
+    moving = [s for s in reader.streams.video if not s.disposition & Disposition.attached_pic]
+    if not moving:
+        raise UsageError(f"{reader.name} has no video stream")
+    if moving[0].codec_context is None:
+        raise UsageError(f"{reader.name} is in a format that FFmpeg does not know")
+    return moving[0]
 
 
 class _Video:
@@ -72,39 +107,56 @@ class _Video:
 
     def __init__(self, model: LutModel, reader: Any, writer: Any, kind: str) -> None:
         self.model, self.reader, self.writer, self.kind = model, reader, writer, kind
-        self.stream = reader.streams.video[0]
+        self.stream = _picture_stream(reader)
         self.notes: list[str] = []
         self.out: Any = None
+        """The stream of the picture; its encoder is set up when the first frame is there."""
+        self.ready = False
         self.last = -1
         self.waiting: list[Any] = []
         """Packets of other streams that came before the first frame."""
 
     def run(self, progress: Callable[[float], None] | None) -> list[str]:
-        # All streams must be there before the first packet is written, and the picture's needs a frame.
-        copies = self._copies()
+        # All streams must be there, in their order, before the first packet is written.
+        copies = self._streams()
         self.stream.thread_type = "AUTO"
-        number = 0
+        number, end, share = 0, 0.0, 0.0
+        start, length = (self.reader.start_time or 0) / 1e6, (self.reader.duration or 0) / 1e6
         for packet in self.reader.demux(self.stream, *copies):
+            if packet.pts is not None:
+                end = max(end, float((packet.pts + (packet.duration or 0)) * packet.time_base))
             if packet.stream is not self.stream:
                 self._copy(packet, copies[packet.stream])
                 continue
             for frame in packet.decode():
                 self._write(self._frame(frame, number))
                 number += 1
-                if progress is not None and self.stream.frames:
-                    progress(min(number / self.stream.frames, 1.0))
-        if self.out is None:
-            raise UsageError("the video has no frames")
+                if progress is not None and (self.stream.frames or length):
+                    done = number / self.stream.frames if self.stream.frames else (end - start) / length
+                    share = min(max(done, share), 1.0)
+                    progress(share)
+        if not self.ready:
+            raise UsageError(f"{self.reader.name} has no frames")
         self.writer.mux(self.out.encode())
+        if end - start < length - _SHORT:
+            self.notes.append(
+                f"the file ends after {end - start:.1f} s and states {length:.1f} s: it may be cut off"
+            )
         return self.notes
 
-    def _copies(self) -> dict[Any, Any]:
-        """The streams that are copied, each with its copy."""
+    def _streams(self) -> dict[Any, Any]:
+        """Make the picture's stream and those that are copied; returns each of these with its copy."""
         from twinnet.errors import foreign_as
 
         found = {}
         for stream in self.reader.streams:
-            if stream is self.stream or stream.type not in _COPIED:
+            if stream is self.stream:
+                name, options = _ENCODERS.get(self.kind, _ENCODERS[""])
+                self.out = self.writer.add_stream(name, rate=stream.average_rate or 25, options=options)
+                self.out.metadata.update(stream.metadata)
+                continue
+            if stream.type not in _COPIED:
+                self.notes.append("another picture left out: only the first video stream is run")
                 continue
             what = _COPIED[stream.type]
             context = None if stream.type in ("attachment", "data") else stream.codec_context
@@ -118,13 +170,14 @@ class _Video:
             with foreign_as(lambda error, what=what: UsageError(f"cannot copy {what}: {error}")):
                 found[stream] = self.writer.add_stream_from_template(stream)
                 found[stream].metadata.update(stream.metadata)
+                found[stream].disposition = stream.disposition
         return found
 
     def _copy(self, packet: Any, copy: Any) -> None:
         if packet.dts is None:  # marks the end of a stream
             return
         packet.stream = copy
-        if self.out is None:
+        if not self.ready:
             self.waiting.append(packet)
         else:
             self.writer.mux(packet)
@@ -133,9 +186,8 @@ class _Video:
         self.writer.mux(self.out.encode(frame))
 
     def _open(self, source: Any, planes: list[np.ndarray], format_: str) -> None:
-        """The stream of the picture, tagged like its source."""
-        name, options = _ENCODERS.get(self.kind, _ENCODERS[""])
-        self.out = self.writer.add_stream(name, rate=self.stream.average_rate or 25, options=options)
+        """Set the encoder of the picture up, tagged like its source."""
+        self.ready = True
         context = self.out.codec_context
         context.width, context.height = planes[0].shape[1], planes[0].shape[0]
         context.pix_fmt = format_
@@ -145,6 +197,7 @@ class _Video:
         for tag in _TAGS:
             setattr(context, tag, int(getattr(source, tag)))
         self.writer.metadata.update(self.reader.metadata)
+        self.writer.set_chapters(self.reader.chapters())
         for packet in self.waiting:
             self.writer.mux(packet)
         self.waiting.clear()
@@ -156,12 +209,13 @@ class _Video:
         source = _planar(frame, turned=quarters % 2 == 1)
         # The result has no mark that says how to turn it: it is upright.
         planes = [np.ascontiguousarray(np.rot90(plane, quarters)) for plane in self._enlarged(source)]
-        if self.out is None:
+        if not self.ready:
+            self._lost(frame)
             self._open(source, planes, source.format.name)
         out: Any = self.out
         if (out.width, out.height) != (planes[0].shape[1], planes[0].shape[0]):
             raise UsageError(
-                "the video changes its size on the way", hint="cut it into parts of one size first"
+                f"{self.reader.name} changes its size on the way", hint="cut it into parts of one size first"
             )
         made = av.VideoFrame(planes[0].shape[1], planes[0].shape[0], source.format.name)
         for plane, samples in zip(made.planes, planes):
@@ -175,6 +229,18 @@ class _Video:
             pts = round(number / (self.stream.average_rate or 25) / self.stream.time_base)
         self.last = made.pts = max(pts, self.last + 1) if self.last >= 0 else pts
         return made
+
+    def _lost(self, frame: Any) -> None:
+        """Note what a result does not have of its frames."""
+        bits = frame.format.components[0].bits
+        if bits > _DEEPEST:
+            self.notes.append(f"{bits} bits per sample became {_DEEPEST}")
+        if any(part.is_alpha for part in frame.format.components):
+            self.notes.append("transparency left out")
+        if frame.interlaced_frame:
+            self.notes.append(
+                "interlaced: tables saw both fields as one picture; separate the fields first for a clean result"
+            )
 
     def _enlarged(self, frame: Any) -> list[np.ndarray]:
         n = self.model.scale

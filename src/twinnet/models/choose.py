@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -40,14 +39,19 @@ def by_quality(source: Path, load: Callable[[Path], LutModel]) -> Choice:
     levels = {path: middle if q is None else nearest_level(q) for path, q in found.items()}
     model = cache(lambda level: load(file_of(named("deblock", jpeg_quality=level))))
     lines = []
-    for level, count in sorted(Counter(levels.values()).items()):
-        qualities = sorted({q for path, q in found.items() if q is not None and levels[path] == level})
+    for level in sorted(set(levels.values())):
+        of_level = [q for path, q in found.items() if levels[path] == level]
+        known = [q for q in of_level if q is not None]
         if len(found) == 1:
-            known = str(qualities[0]) if qualities else "unknown"
-            lines.append(f"quality   {known}: tables for {level}")
-        else:
-            known = f"of quality {qualities[0]} to {qualities[-1]}" if qualities else "of unknown quality"
-            lines.append(f"quality   {count} file(s) {known}: tables for {level}")
+            lines.append(f"quality   {known[0] if known else 'unknown'}: tables for {level}")
+            continue
+        if known:
+            span = f"{min(known)}" if min(known) == max(known) else f"{min(known)} to {max(known)}"
+            lines.append(f"quality   {len(known)} file(s) of quality {span}: tables for {level}")
+        if len(known) < len(of_level):
+            lines.append(
+                f"quality   {len(of_level) - len(known)} file(s) that are not JPEG: tables for {level}"
+            )
     good = sum(q is not None and q > _GOOD for q in found.values())
     if good:
         lines.append(

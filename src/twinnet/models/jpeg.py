@@ -23,7 +23,9 @@ def quality_of(path: str | Path) -> int | None:
     try:
         with Image.open(path) as image:
             tables = getattr(image, "quantization", None)
-            if image.format != "JPEG" or not tables:
+            if (
+                image.format not in ("JPEG", "MPO") or not tables
+            ):  # MPO: a camera's JPEG with a second picture
                 return None
             table = list(tables[min(tables)])
     except (UnidentifiedImageError, OSError):

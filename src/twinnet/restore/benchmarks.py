@@ -62,10 +62,15 @@ def _fitted(low: Image, good: Image, task: Task, where: str) -> Image:
     return low[:rows, :columns]
 
 
-def find_benchmarks(experiment: Experiment) -> tuple[list[Benchmark], list[str]]:
-    """The test sets of an experiment that are there, and the names of those that are not."""
+def find_benchmarks(
+    experiment: Experiment, bench: str | Path | None = None
+) -> tuple[list[Benchmark], list[str]]:
+    """The test sets of an experiment that are there, and the names of those that are not; `bench` is another folder
+    than the config's."""
     config, task = experiment.config, task_of(experiment.config)
     wanted = config.data.benchmarks or list(task.benchmarks)
+    if bench is not None:
+        return benchmarks_in(Path(bench), task, wanted)
     if not config.data.bench:
         return [], list(wanted)
     (root,) = experiment.paths([config.data.bench])

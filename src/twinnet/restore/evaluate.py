@@ -63,12 +63,14 @@ def evaluate(
     *,
     compare: Sequence[str] = (),
     network: bool = True,
+    bench: str | Path | None = None,
     out: str | Path | None = None,
     quiet: bool = False,
 ) -> Evaluation:
     """Score all candidates on all test sets that are there; writes `eval/` and returns the numbers.
 
-    `compare` names models of other projects, or folders of them; `network=False` leaves the slow network out.
+    `compare` names models of other projects, or folders of them; `network=False` leaves the slow network out; `bench`
+    is a folder of test sets instead of the one in the config.
     """
     from twinnet.progress import progress
     from twinnet.restore.benchmarks import find_benchmarks
@@ -80,11 +82,12 @@ def evaluate(
 
     experiment = open_experiment(folder)
     task = task_of(experiment.config)
-    found, missing = find_benchmarks(experiment)
+    found, missing = find_benchmarks(experiment, bench)
     if not found:
+        place = "there" if bench is None else f"in {bench}"
         raise UsageError(
-            f"none of the test sets of this task is there: {', '.join(missing)}",
-            hint=_wanted(experiment, missing),
+            f"none of the test sets of this task is {place}: {', '.join(missing)}",
+            hint=_wanted(experiment, missing, bench),
         )
     if not first_process():
         return Evaluation(task.describe(), [], missing, experiment.text)
@@ -96,17 +99,18 @@ def evaluate(
     return result
 
 
-def _wanted(experiment: Experiment, missing: Sequence[str]) -> str:
+def _wanted(experiment: Experiment, missing: Sequence[str], bench: str | Path | None) -> str:
     """Which setting brings the test sets of an experiment."""
     data, file = experiment.config.data, experiment.config_file
-    if not data.bench:
-        return f"name the folder they are in, [data] bench in {file}"
-    (root,) = experiment.paths([data.bench])
+    if bench is None and not data.bench:
+        return f"name the folder they are in: --bench, or [data] bench in {file}"
+    root = experiment.paths([data.bench])[0] if bench is None else Path(bench)
     found = sorted(p.name for p in root.iterdir() if p.is_dir()) if root.is_dir() else []
     if not found:
-        return f"[data] bench in {file} is {data.bench}, where there are no folders of images"
+        said = f"[data] bench in {file} is {data.bench}" if bench is None else f"--bench is {bench}"
+        return f"{said}, where there are no folders of images"
     return (
-        f"{data.bench} has {', '.join(found[:6])}: list those you want in [data] benchmarks of {file}, "
+        f"{root} has {', '.join(found[:6])}: list those you want in [data] benchmarks of {file}, "
         f"or put {missing[0]} there"
     )
 

@@ -73,6 +73,8 @@ def test_chosen_values_are_written():
 
 
 def test_a_folder_without_config(tmp_path):
+    with pytest.raises(UsageError, match=r"no such experiment: .*mine\n.*twinnet lut new .*mine$"):
+        load(tmp_path / "mine")
     with pytest.raises(UsageError, match="twinnet lut new"):
         load(tmp_path)
     (tmp_path / "config.toml").write_bytes(b"\xff\xfe\x00")

@@ -118,7 +118,9 @@ def evaluate(
         str | None,
         typer.Option(help="Instead of -e, the tables that come with twinnet: sr, denoise, deblock."),
     ] = None,
-    bench: Annotated[Path | None, typer.Option(help="With --task: folder of test sets, Set5/ ...")] = None,
+    bench: Annotated[
+        Path | None, typer.Option(help="Folder of test sets, Set5/ ... (with -e: the config's).")
+    ] = None,
     scale: Annotated[int | None, typer.Option(help="With --task sr: 2, 3 or 4 (4).")] = None,
     sigma: Annotated[int | None, typer.Option(help="With --task denoise: 15, 25 or 50 (25).")] = None,
     jpeg_quality: Annotated[int | None, typer.Option(help="With --task deblock: 10, 20 or 40 (20).")] = None,
@@ -140,10 +142,17 @@ def evaluate(
     if (exp_dir is None) == (task is None):
         raise UsageError("nothing to score", hint="give an experiment with -e DIR, or --task sr --bench DIR")
     files = [*(compare or ()), *(more or ())]
+    levels = {"scale": scale, "sigma": sigma, "jpeg_quality": jpeg_quality}
+    given: dict[str, object] = {key: value for key, value in levels.items() if value is not None}
     if exp_dir is not None:
+        if given:
+            raise UsageError(
+                f"--{next(iter(given)).replace('_', '-')} goes with --task: an experiment states its own",
+                hint="leave it out, or change config.toml",
+            )
         from twinnet.restore.evaluate import evaluate as run
 
-        result = run(exp_dir, compare=files, network=network, out=out, quiet=quiet)
+        result = run(exp_dir, compare=files, network=network, bench=bench, out=out, quiet=quiet)
         out = out or exp_dir / "eval"
     else:
         from twinnet.models import named
@@ -151,8 +160,7 @@ def evaluate(
 
         if bench is None:
             raise UsageError("no test sets given", hint="name their folder with --bench")
-        given = {"scale": scale, "sigma": sigma, "jpeg_quality": jpeg_quality}
-        name = named(str(task), **{key: value for key, value in given.items() if value is not None})
+        name = named(str(task), **given)
         result = evaluate_shipped(name, bench, compare=files, out=out, quiet=quiet)
     say("\n".join(lines(result)))
     if out is not None:

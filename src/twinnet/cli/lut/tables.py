@@ -215,22 +215,33 @@ def run(
     out = out if out is not None else _beside(source, name)
     outcome = run_with_bar(model, source, out, quiet, Saving(overwrite, compress, save_quality))
     for path, why in outcome.failed.items():
-        say(f"skipped   {path}: {why}", err=True)
+        say(f"skipped   {why}" if str(path) in why else f"skipped   {path}: {why}", err=True)
     for path, notes in outcome.notes.items():
         say("\n".join(f"note      {path.name}: {note}" for note in notes), err=True)
+    if outcome.passed:
+        say(f"not read  {_some(outcome.passed)}", err=True)
     if outcome.kept:
         say(f"kept      {len(outcome.kept)} file(s) that were there; --overwrite makes them anew")
-    say(f"written   {len(outcome.written)} file(s) to {out}")
+    single = len(outcome.written) == 1 and source.is_file()
+    say(f"written   {outcome.written[0] if single else f'{len(outcome.written)} file(s) to {out}'}")
     if outcome.failed:
         raise typer.Exit(2)
 
 
 def _beside(source: Path, name: str) -> Path:
     """photo.jpg becomes photo-sr-x4-strong.png (a JPEG would lose quality again), a folder a folder of that name."""
-    from twinnet.lut.pictures import is_picture
+    from twinnet.lut.batch import result_name
 
-    suffix = ".png" if is_picture(source) and not source.is_dir() else source.suffix
-    return Path(f"{source.stem}-{name}{suffix}")
+    if source.is_dir():
+        return Path(f"{source.resolve().name}-{name}")
+    return Path(f"{source.stem}-{name}{Path(result_name(source)).suffix}")
+
+
+def _some(names: list[str], most: int = 4) -> str:
+    """The first few names, and what to know about folders among them."""
+    shown = ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    inner = any(name.endswith("/") for name in names)
+    return shown + (" (folders inside a folder are not searched)" if inner else "")
 
 
 def _without_native() -> str:

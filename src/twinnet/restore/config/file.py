@@ -25,6 +25,8 @@ CONFIG_NAME = "config.toml"
 def load(path: str | Path) -> Config:
     """The config in a file, or in the folder of an experiment."""
     source = Path(path)
+    if not source.exists():
+        raise UsageError(f"no such experiment: {source}", hint=f"make one: twinnet lut new {source}")
     if source.is_dir():
         source = source / CONFIG_NAME
     try:
