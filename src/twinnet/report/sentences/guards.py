@@ -76,6 +76,16 @@ def _(outputs: tuple[str, ...], of: int) -> str:
     return f"the twin lacks {len(outputs)} of {of} outputs: {', '.join(outputs)}"
 
 
+@sentence("steps.otherwise")
+def _(tensor: str, network: tuple[float, int] | None, twin: tuple[float, int] | None) -> str:
+    told = f"the twin reads {tensor} in other steps than it writes it in"
+    if network is None or twin is None:
+        return told
+    if network[1] != twin[1]:
+        return f"{told}: zero point {twin[1]}, not {network[1]}"
+    return f"{told}: scale {twin[0]:.6g}, not {network[0]:.6g}"
+
+
 @sentence("inputs.overwritten")
 def _(inputs: tuple[str, ...]) -> str:
     return f"the twin writes over its input{'' if len(inputs) == 1 else 's'} {', '.join(inputs)}"
