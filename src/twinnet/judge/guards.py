@@ -33,6 +33,7 @@ __all__ = [
     "read_otherwise",
     "saturated",
     "shuffled",
+    "unmoved",
     "untested_parts",
 ]
 
@@ -185,6 +186,11 @@ def not_reached(ours: Sequence[Fact], twins: Sequence[Fact]) -> list[Guard]:
         for code, sides in (("exercise.missing", ours), ("exercise.twin", twins))
         if sides
     ]
+
+
+def unmoved(names: Sequence[str]) -> list[Guard]:
+    """Inputs that were the same in every run: a twin that does not read them passes as well."""
+    return [Guard("coverage", fact("inputs.still", inputs=tuple(names)))] if names else []
 
 
 def read_otherwise(values: Sequence[tuple[str, Transform, Transform]]) -> list[Guard]:
