@@ -23,6 +23,8 @@ __all__ = ["ATTACKS", "Deployed", "Told", "attack", "check_deployed", "checked",
 
 Attack = Callable[[np.random.Generator], Any]
 
+_NAMED = ("exercise.missing", "exercise.twin", "inputs.still")
+
 ATTACKS: dict[str, Attack] = {}
 """Every attack by name: it makes a wrong twin and gives what twinnet says of it."""
 
@@ -59,7 +61,7 @@ def run_attack(name: str, seed: int) -> Told:
     said = " | ".join(g.message for g in result.guards if g.name in ("coverage", "degenerate data"))
     hidden = result.verdict == "PASS" and result.evidence == "strong"
     # What the data did not exercise and twinnet names is no silence.
-    named = any(g.fact.code in ("exercise.missing", "exercise.twin") for g in result.guards)
+    named = any(g.fact.code in _NAMED for g in result.guards)
     return Told(name, f"{verdict} {said}".strip(), hidden and not named)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from twinnet.checking.planning import Opened, Traces, open_both, plan_check, tra
 from twinnet.checking.profiled import measured_cost
 from twinnet.checking.reach import Reached, further_samples, odd_samples
 from twinnet.checking.sides import Sides
+from twinnet.checking.still import Still, varied
 from twinnet.checking.unknown import unknown_names
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Arrays
@@ -106,12 +107,10 @@ def run_case(case: Case, sides: Sides, listeners: Sequence[Listener] = ()) -> Ch
         job.progress(f"sample {number + 1} of {len(samples)}")
         judging.add(_seen(case, plan, number, traces if number == 0 else None))
     cheap = job.timings.get("judge", 0.0) < max(len(samples), 1)
-    # By a stated tolerance nearly anything may pass, so that the null baseline is needed there as well.
-    lone = len(samples) == 1 and (judging.agrees or bool(plan.tolerances))
-    other = _moved(case, plan) if lone else None
+    other = _moved(case, judging)
     if other is not None and judging.agrees and judging.shows(other):
-        # One sample did not show it, and another does: judged like the first, so that it is found where it is born.
-        judging.add(_seen(case, plan, 1, None, other.sample))
+        # No sample showed it, and another does: judged like the others, so that it is found where it is born.
+        judging.add(_seen(case, plan, len(samples), None, other.sample))
     judging.reach()
     outcome = judging.outcome(cheap=cheap)
     with job.step("judge", ours=True):
@@ -139,6 +138,8 @@ class _Judging:
         self.seeds = Seeds(plan, _source(case, sides), wanted=case.options.keep != "none", known=known)
         self.scores: list[TaskMetric] = []
         self.further = 0
+        self.still = Still()
+        self.unmoved: tuple[str, ...] = ()
         self._case, self._opened, self._listeners = case, opened, listeners
         self._pairs: dict[str, PairResult] = {}
         self._ends: dict[str, OutputSeen] = {}
@@ -165,6 +166,7 @@ class _Judging:
             past = self._ends.get(output.row.name)
             self._ends[output.row.name] = output if past is None else worse(past, output)
         self.reached.see(seen)
+        self.still.see(seen.sample)
         self.kept.add(seen, judged)
         self.blamer.add(seen, judged, hidden=any(o.wrong for o in outputs))
         self.seeds.add(seen, judged)
@@ -252,10 +254,30 @@ def _ends(plan: Plan, opened: Opened, seen: Seen) -> Ends:
     return Ends(seen.number, seen.sample, ours, theirs, watched)
 
 
-def _moved(case: Case, plan: Plan) -> Ends | None:
-    """Both sides on a different input of the same kind; None where there is none, or a side cannot run it."""
-    changed = guards.shuffled(case.first, case.options.seed)
-    return _both(plan, changed) if plan.net.live and changed else None
+def _moved(case: Case, judging: _Judging) -> Ends | None:
+    """Both sides with other values in the inputs that no sample varied; None if there are none, or it cannot be run.
+
+    By a stated tolerance nearly anything may pass, so that a lone sample is moved there as well.
+    """
+    plan, seed, lone = judging.plan, case.options.seed, len(case.feed.samples) == 1
+    if not plan.net.live or not (judging.agrees or (lone and plan.tolerances)):
+        return None
+    shuffled = guards.shuffled(case.first, seed) if lone else {}
+    more = varied(case.first, judging.still.names, seed, narrow=plan.units.narrow) if plan.twin.live else {}
+    whole = {**case.first, **more, **{n: a for n, a in shuffled.items() if n not in more}}
+    if more:
+        other = _both(plan, whole)
+        if other is not None and _finite(other.ours):
+            judging.unmoved = _kept(case.first, whole, judging.still.same)
+            return other
+    if plan.twin.live:
+        judging.unmoved = _kept(case.first, shuffled or case.first, judging.still.same)
+    return _both(plan, shuffled) if shuffled else None
+
+
+def _kept(sample: Arrays, other: Arrays, names: Collection[str]) -> tuple[str, ...]:
+    """Those of these inputs that are the same in both."""
+    return tuple(n for n in sorted(names) if np.array_equal(sample[n], other[n]))
 
 
 def _both(plan: Plan, sample: Arrays) -> Ends | None:
@@ -319,6 +341,7 @@ def _said(case: Case, sides: Sides, judging: _Judging) -> Result:
     if getattr(case.network, "was_training", False):
         found.append(Guard("training mode", fact("training_mode")))
     found += guards.not_reached(judging.reached.missing, judging.reached.twins)
+    found += guards.unmoved(judging.unmoved)
     found += guards.overwritten(plan.twin)
     twin, inputs = sides.twin_info(), case.feed.info
     if judging.further:

@@ -103,6 +103,7 @@ class _Conclusion:
             *guards.constant_inputs([outcome.first.sample]),
             *guards.coverage_guard(coverage),
             *self._far(outputs, pairs),
+            *(self._reread() if verdict == "PASS" else ()),
             *plan.tolerances.idle([p.site for p in (*pairs, *outputs)]),
         ]
         found_at = findings_of(pairs, plan.lineage, [p.site.tensor for p in visibly])
@@ -121,6 +122,16 @@ class _Conclusion:
             tolerance=str(plan.tolerances),
             judged_by="layers" if plan.net.meaning is None else plan.net.meaning.name,
         )
+
+    def _reread(self) -> list[Guard]:
+        """What a quantised twin that passes reads otherwise than it writes; a finding says it by itself."""
+        if not self.plan.units.quantised:
+            return []
+        from twinnet.judge.born import BornTest
+
+        test = self.plan.test
+        declared = test.declared if isinstance(test, BornTest) else None
+        return [] if declared is None else guards.read_otherwise(declared.all_reread)
 
     def _far(self, outputs: list[PairResult], pairs: list[PairResult]) -> list[Guard]:
         if self.plan.tolerances or self.plan.net.meaning is not None:

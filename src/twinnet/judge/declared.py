@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -116,20 +116,27 @@ class Declared:
     def reread(self, part: Sequence[Layer], own: Pair) -> tuple[tuple[str, Transform, Transform], ...]:
         """Quantised inputs, or the result, of a segment that are read with other steps, by the network's name."""
         found = []
-        for layer in part:
+        for held, made, written, read in self._otherwise(part):
+            pair = own if made == own.twin_site.tensor else self._pairs.get(held) or self._pairs.get(made)
+            source = self.twin.layers[self.twin.producer[held]].inputs[0] or ""
+            name = self._inputs.get(source) if pair is None else pair.site.tensor
+            if name is not None:
+                found.append((name, written, read))
+        return tuple(found)
+
+    @property
+    def all_reread(self) -> tuple[tuple[str, Transform, Transform], ...]:
+        """All values of the twin that are read with other steps than they are written with: name, written, read."""
+        return tuple((held, written, read) for held, _, written, read in self._otherwise(self.twin))
+
+    def _otherwise(self, layers: Iterable[Layer]) -> Iterator[tuple[str, str, Transform, Transform]]:
+        for layer in layers:
             held = layer.inputs[0] if layer.inputs else None
-            if layer.kind != "dequantize_linear" or held not in self.written:
+            if layer.kind != "dequantize_linear" or held is None or held not in self.written:
                 continue
             written, read = self.written[held], steps(self.twin, layer)
-            made = layer.outputs[0]
-            pair = own if made == own.twin_site.tensor else self._pairs.get(held) or self._pairs.get(made)
-            if (
-                pair is not None
-                and read is not None
-                and (written.scale, written.zero) != (read.scale, read.zero)
-            ):
-                found.append((pair.site.tensor, written, read))
-        return tuple(found)
+            if read is not None and (written.scale, written.zero) != (read.scale, read.zero):
+                yield held, layer.outputs[0], written, read
 
     def known(self, target: str) -> dict[str, str | None]:
         """The twin's captured values, each to the tensor that holds it; None for its inputs."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from twinnet.engines.base import Session
     from twinnet.judge.deployed import Ends, OutputSeen
     from twinnet.judge.plan import OutputPair
+    from twinnet.pairing import Transform
 
 __all__ = [
     "changed_by_watching",
@@ -29,8 +30,10 @@ __all__ = [
     "observer_or_chance",
     "other_outputs",
     "overwritten",
+    "read_otherwise",
     "saturated",
     "shuffled",
+    "unmoved",
     "untested_parts",
 ]
 
@@ -183,6 +186,28 @@ def not_reached(ours: Sequence[Fact], twins: Sequence[Fact]) -> list[Guard]:
         for code, sides in (("exercise.missing", ours), ("exercise.twin", twins))
         if sides
     ]
+
+
+def unmoved(names: Sequence[str]) -> list[Guard]:
+    """Inputs that were the same in every run: a twin that does not read them passes as well."""
+    return [Guard("coverage", fact("inputs.still", inputs=tuple(names)))] if names else []
+
+
+def read_otherwise(values: Sequence[tuple[str, Transform, Transform]]) -> list[Guard]:
+    """Values that a quantised twin reads with other steps than it writes: by its own file they are not the same."""
+    return [
+        Guard(
+            "structure",
+            fact("steps.otherwise", tensor=name, network=_figures(a), twin=_figures(b)),
+            weakens=True,
+        )
+        for name, a, b in values
+    ]
+
+
+def _figures(steps: Transform) -> tuple[float, int] | None:
+    """Scale and zero point; None where there are several."""
+    return (steps.scale[0], steps.zero[0]) if steps.scale is not None and len(steps.scale) == 1 else None
 
 
 def overwritten(twin: Session) -> list[Guard]:

@@ -120,15 +120,21 @@ def steps_of_all(graph: Graph) -> dict[str, Transform]:
     return found
 
 
-def clamped(graph: Graph, ours: str, quantiser: Transform | None) -> str:
-    """The network's tensor after a quantiser, whose range may replace a ReLU."""
+_FEW_BELOW = 1 / 8
+"""The share of a quantiser's range that may lie below 0 where it should begin there: its zero point is off."""
+
+
+def clamped(graph: Graph, ours: str, twin: Graph, layer: Layer) -> str:
+    """The network's tensor after a quantiser of the twin, whose range may replace a ReLU."""
     after = [graph.layers[i] for i in graph.consumers.get(ours, ())]
+    quantiser = steps(twin, layer) if layer.kind == "quantize_linear" else None
     if quantiser is None or len(after) != 1:
         return ours
     low, high = quantiser.range
     step, (end,) = max(quantiser.scale or (0.0,)), after
     if end.kind == "relu":
-        replaced = low == 0
+        nearly = 0 > low > -_FEW_BELOW * (high - low) and end.kind not in _read_by(twin, layer.outputs[0])
+        replaced = low == 0 or nearly
     elif end.kind == "clip":
         least, most = (_number(graph, end, name, place) for name, place in (("min", 1), ("max", 2)))
         replaced = low == 0 == least or (
@@ -137,6 +143,15 @@ def clamped(graph: Graph, ours: str, quantiser: Transform | None) -> str:
     else:
         replaced = False
     return end.outputs[0] if replaced else ours
+
+
+def _read_by(graph: Graph, name: str) -> set[str]:
+    """The kinds of layers that read a value, behind those that only round it."""
+    found: set[str] = set()
+    for i in graph.consumers.get(name, ()):
+        layer = graph.layers[i]
+        found |= _read_by(graph, layer.outputs[0]) if layer.kind in ROUNDERS else {layer.kind}
+    return found
 
 
 def _number(graph: Graph, layer: Layer, name: str, place: int) -> float | None:
@@ -170,7 +185,7 @@ def quantised_names(graph: Graph, names: Mapping[str, str], network: Graph) -> d
         known = next((names[n] for n in (layer.inputs[0] or "", *read) if n in names), None)
         if known is None and held.endswith(_HELD):
             ours = names.get(held.removesuffix(_HELD))
-            known = None if ours is None else clamped(network, ours, steps(graph, layer))
+            known = None if ours is None else clamped(network, ours, graph, layer)
         if known is not None:
             found[held] = known
     return found

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from twinnet.layers.graph import Graph, Layer
-from twinnet.pairing.quantised import ROUNDERS, clamped, steps
+from twinnet.pairing.quantised import ROUNDERS, clamped
 
 __all__ = ["by_topology"]
 
@@ -78,8 +78,7 @@ def by_topology(
         if layer.kind in ROUNDERS:
             ours = names.get(layer.inputs[0] or "")
             if ours is not None:
-                quantiser = steps(twin_graph, layer) if layer.kind == "quantize_linear" else None
-                names[layer.outputs[0]] = clamped(graph, ours, quantiser)
+                names[layer.outputs[0]] = clamped(graph, ours, twin_graph, layer)
             continue
         key = _key(layer, twin_graph, names, twin_cache)
         if key is None:

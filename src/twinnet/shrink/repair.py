@@ -45,9 +45,12 @@ def own_file(candidate: Candidate, twin: Runner) -> Repair:
 def own_steps(candidate: Candidate, steps: Steps, output: str, cause: Fact, twin: Runner) -> Repair | None:
     """The twin's file with the quantisation repaired that the cause names; None if it names something else."""
     target = steps.pairs[output].twin_site.tensor
-    if cause.code == "steps.range":
+    if cause.code in ("steps.range", "steps.below"):
         names = steps.declared.step_names(target)
-        low, high = (float(v) for v in cause.params["network"])
+        if cause.code == "steps.below":
+            low, high = 0.0, float(cause.params["high"]) - float(cause.params["low"])
+        else:
+            low, high = (float(v) for v in cause.params["network"])
         made = with_range(candidate, output, names, (low, high)) if names else None
         what = f"a range of {target} that holds [{low:.4g}, {high:.4g}]"
         return None if made is None else Repair(made, twin, what)

@@ -32,6 +32,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     for weight in wrong:
         yield _said(_about(weight), _with(weight))
     yield from _range(problem)
+    yield from _below(problem)
     for name, written, read in kept.read:
         yield _said(_other_steps(written, read), _read_as(name, written, read))
     yield from _data(problem)
@@ -109,6 +110,17 @@ def _range(problem: Problem) -> Iterator[Candidate]:
     )
 
 
+def _below(problem: Problem) -> Iterator[Candidate]:
+    """A range that replaces a ReLU and does not begin at 0."""
+    step, last = None if problem.kept is None else problem.kept.step, len(problem.layers) - 1
+    if step is None or len(step.zero) != 1 or problem.layers[last].kind != "relu" or step.range[0] >= 0:
+        return
+    least = int(torch.iinfo(getattr(torch, step.dtype)).min)
+    low, high = step.range
+    found = fact("steps.below", network=least, twin=step.zero[0], low=low, high=high)
+    yield _said(found, lambda p: p.drop(last))
+
+
 def _other_steps(written: Transform, read: Transform) -> Fact:
     if written.scale != read.scale and len(written.scale or ()) == len(read.scale or ()) == 1:
         ratio = (read.scale or (1.0,))[0] / (written.scale or (1.0,))[0]
@@ -130,12 +142,11 @@ def _read_as(name: str, written: Transform, read: Transform) -> Callable[[Proble
                 (read, read.zero),
             )
         )
-        return ((x / s + z - offset) * other,)
+        return ((x.clamp(*written.range) / s + z - offset) * other,)
 
     def change(problem: Problem) -> Patch:
         if name == problem.target:
-            last, ends = len(problem.layers) - 1, written.range
-            return problem.then(last, "opaque", run=by_cause(lambda x: again(x.clamp(*ends))))
+            return problem.then(len(problem.layers) - 1, "opaque", run=by_cause(again))
         return problem.reading(name, again)
 
     return change

@@ -220,7 +220,10 @@ def _arg_error(largest: bool) -> Any:
         each, _ = _slack(x, errors[0], axis)
         best = x.amax(axis, keepdim=True) if largest else x.amin(axis, keepdim=True)
         at_best = torch.where(x == best, each, 0.0).amax(axis, keepdim=True)
-        tied = ((best - x).abs() <= each + at_best).sum(axis) > 1
+        slack = each + at_best
+        near = (x != best) & ((best - x).abs() <= slack)
+        # Of equal numbers that are known exactly the first one counts.
+        tied = near.any(axis) | (((x == best) & (slack > 0)).sum(axis) > 1)
         return (torch.where(tied, math.inf, 0.0).to(torch.float32).reshape(outputs[0].shape),)
 
     return error
@@ -243,7 +246,8 @@ def _arg_ties(attrs: Attrs, inputs: Tensors, errors: Errors, outputs: Tensors) -
         place = torch.where(inside, place % size, 0)
         best = lift(outputs[0])
         gap = (x.gather(axis, best) - x.gather(axis, place)).abs()
-        return (inside & (gap <= each.gather(axis, best) + each.gather(axis, place))).reshape(got.shape)
+        slack = each.gather(axis, best) + each.gather(axis, place)
+        return (inside & (gap <= slack) & (slack > 0)).reshape(got.shape)
 
     return (Flips(None, ties),)
 

@@ -51,6 +51,8 @@ def _(output: str, shown: int, elements: int) -> str:
 def _(layer: str, kind: str, side: str, bound: float) -> str:
     if side in ("true", "false"):
         return f"{layer} never {'takes its ' + side + ' branch' if kind == 'if' else 'sees ' + side}"
+    if side == "halfway":
+        return f"{layer} never sees a number halfway between two whole ones"
     return f"{layer} never sees a value {side} {bound:g}"
 
 
@@ -74,6 +76,25 @@ def _(sides: tuple[Fact, ...], more: int) -> str:
 @sentence("outputs.missing")
 def _(outputs: tuple[str, ...], of: int) -> str:
     return f"the twin lacks {len(outputs)} of {of} outputs: {', '.join(outputs)}"
+
+
+@sentence("steps.otherwise")
+def _(tensor: str, network: tuple[float, int] | None, twin: tuple[float, int] | None) -> str:
+    told = f"the twin reads {tensor} in other steps than it writes it in"
+    if network is None or twin is None:
+        return told
+    if network[1] != twin[1]:
+        return f"{told}: zero point {twin[1]}, not {network[1]}"
+    return f"{told}: scale {twin[0]:.6g}, not {network[0]:.6g}"
+
+
+@sentence("inputs.still")
+def _(inputs: tuple[str, ...]) -> str:
+    one = len(inputs) == 1
+    which = f"input{'' if one else 's'} {', '.join(inputs)}"
+    return (
+        f"{which} held the same values in every run: a twin that ignores {'it' if one else 'them'} passes too"
+    )
 
 
 @sentence("inputs.overwritten")

@@ -22,8 +22,10 @@ sayings(
         "steps.read_otherwise": "the twin reads its data in other steps than they were written in",
         "quantisation.weights": "the weights are rounded to {bits} bits per {per}",
         "steps.by_engine": "the engine rounds the weights to {bits} bits per {per}, though the file holds them whole",
-        "steps.softmax": "the engine's 8-bit softmax counts {twin} steps where 1 / step is {network:.6g}: so does "
-        "QLinearSoftmax of ONNX Runtime; use opt=basic, or keep the softmax in float",
+        "steps.below": "with zero point {twin} the range that replaces the ReLU begins at {low:.4g}, not at 0 "
+        "(zero point {network})",
+        "steps.softmax": "the engine's 8-bit softmax counts {twin} steps up to 1 where there are {network:.6g}: so "
+        "does QLinearSoftmax of ONNX Runtime; use opt=basic, or keep the softmax in float",
         "steps.pairs": "the engine adds up products of 8-bit numbers in pairs of 16 bits, which saturate: so do "
         "processors without VNNI; quantise with reduce_range=1, or run it on another processor",
         "precision.overflow": "the twin overflows {format}, which ends at {end:.6g}: the network has "
