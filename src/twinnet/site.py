@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Role", "Site"]
+__all__ = ["Role", "Site", "short_name"]
 
 Role = Literal["input", "inner", "output"]
 
@@ -42,5 +42,24 @@ class Site:
     @property
     def label(self) -> str:
         """The name shown to users: module path (or tensor name) and operator."""
-        place = self.module or self.tensor
+        place = self.module or short_name(self.tensor)
         return f"{place} {self.op}".strip()
+
+
+def short_name(tensor: str) -> str:
+    """The name of a tensor without most of the names that a converter joins by `;` for the operators it fused.
+
+    The first is the operator that made the value; the last is kept, too, because it ends in what tells tensors apart.
+
+    >>> short_name("net/relu/Relu;net/bn/FusedBatchNorm;net/conv/BiasAdd;net/conv/Conv2D1")
+    'net/relu/Relu;...;net/conv/Conv2D1'
+    >>> short_name("net/pad;net/pad1"), short_name("net/relu;net/conv"), short_name("x")
+    ('net/pad1', 'net/relu;net/conv', 'x')
+    """
+    parts = list(dict.fromkeys(part for part in tensor.split(";") if part))
+    if len(parts) < 2:
+        return parts[0] if parts else tensor
+    first, *between, last = parts
+    if not between:
+        return last if last.rstrip("0123456789") == first else f"{first};{last}"
+    return f"{first};...;{last}"

@@ -119,6 +119,10 @@ def test_a_folder_is_enough(examples: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0 and "aten.convolution.default" in done.stdout, done.stderr
+    # Nothing is cut in a pipe; in a terminal it is, and one sees that.
+    tensors = [line for line in done.stdout.splitlines() if "float32 " in line]
+    assert tensors and all(" to " in line and "..." not in line for line in tensors)
+    assert all(len(line) <= 70 for line in found.table(70).splitlines()) and "..." in found.table(70)
 
 
 def test_names_from_a_recording_are_escaped() -> None:
@@ -169,10 +173,23 @@ def test_a_device_with_too_few_executions(device: Path) -> None:
     net, image = small()
     home = device / "0000"
     spec = f"executorch?etdump={home}/etdump.etdp&buffer={home}/debug_buffer.bin:{home}/program.pte"
-    with pytest.raises(UsageError, match="1 executions, and the check has 2 samples"):
+    with pytest.raises(UsageError, match=r"2 samples, but .* fewer executions: 1"):
         twinnet.check(net, [image, image + 1], spec)
     with pytest.raises(UsageError, match="debug buffer"):
         twinnet.check(net, image, f"executorch?etdump={home}/etdump.etdp:{home}/program.pte")
+
+
+def test_a_recording_without_its_program(device: Path) -> None:
+    """Its ETRecord tells what ran; with neither, steps could be taken for faults."""
+    net, image = small()
+    home = device / "0000"
+    files = f"executorch?etdump={home}/etdump.etdp&buffer={home}/debug_buffer.bin"
+    found = twinnet.check(net, image, f"{files}&etrecord={home}/program.etrecord")
+    assert isinstance(found, Result) and [f.place.module for f in found.findings] == ["mix"]
+    with pytest.raises(UsageError, match=r"does not tell what ran[\s\S]*executorch:FILE.pte\?etdump="):
+        twinnet.check(net, image, files)
+    with pytest.raises(UsageError, match="quantize=static has no effect on a recording"):
+        twinnet.check(net, image, f"{files}&etrecord={home}/program.etrecord&quantize=static")
 
 
 def test_a_recording_of_another_engine(tmp_path: Path) -> None:

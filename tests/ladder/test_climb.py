@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,27 @@ def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "fault in conversion: it cannot be converted" in shown.output
     told = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
     assert told["climbs"][0]["bad"]["name"] == "2" and (tmp_path / "out" / "report.html").is_file()
+
+
+def test_the_command_to_go_on_with_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that is not exported has no repro; a folder may have a space in its name."""
+    from twinnet.cli.main import app
+
+    monkeypatch.chdir(tmp_path)
+    for net, twin, verb in (("branch_net", "onnxruntime", "show"), ("sigmoid_net", CHANGING, "repro")):
+        words = ["ladder", f"tests.ladder.test_climb:{net}", "--twin", twin, "-o", f"the {verb}"]
+        shown = CliRunner().invoke(app, words)
+        assert shown.exit_code in (1, 3), shown.output
+        line = next(line for line in shown.output.splitlines() if line.startswith("next"))
+        command = shlex.split(line.removeprefix("next"))
+        assert command[:2] == ["twinnet", verb]
+        after = [word for word in command[1:] if word != "--open"]
+        done = CliRunner().invoke(app, after)
+        assert done.exit_code != 2, done.output
+
+
+def branch_net() -> tuple[nn.Module, torch.Tensor]:
+    return net_with(Branch()), X
 
 
 def sigmoid_net() -> tuple[nn.Module, torch.Tensor]:

@@ -246,6 +246,7 @@ def test_an_unknown_host_key_is_refused(
     result = _check(str(net), X, "onnxruntime", on=board.address(wait=1))
     assert (result.verdict, result.stage, result.exit_code) == ("ERROR", "connect", 3)
     assert "host key is not known" in result.error
+    assert f"ssh -F {tmp_path}/config" in result.error, "the command that mends it finds the same board"
     assert not (board.folder / "nobody_known").exists(), "nothing was accepted"
 
 

@@ -211,3 +211,20 @@ def test_a_refusal_that_can_be_made_small_says_so(tmp_path: Path) -> None:
     assert "twinnet repro" not in render_text(refused, width=200)
     (tmp_path / "seeds").mkdir()
     assert f"next     twinnet repro {tmp_path}" in render_text(refused, width=200)
+
+
+def test_a_finding_whose_tensors_were_not_kept_has_no_repro(tmp_path: Path) -> None:
+    failed = replace(examples.failing(), folder=str(tmp_path / "run"))
+    (tmp_path / "run" / "seeds").mkdir(parents=True)
+    assert "next     twinnet repro" in render_text(failed, width=200)
+    (tmp_path / "run" / "seeds").rmdir()
+    assert "next     twinnet show" in render_text(failed, width=200)
+
+
+def test_an_error_with_advice_is_followed_by_nothing_else() -> None:
+    plain = replace(examples.error(), log="", stage="load", error="no such delegate")
+    assert "next     twinnet env" in render_text(plain, width=200)
+    told = replace(plain, error="the format is not taken\n  give the twin as a file")
+    assert "next " not in render_text(told, width=200)
+    lost = replace(examples.error(), log="ssh: no route", stage="connect", error="cannot connect")
+    assert "next " not in render_text(lost, width=200)

@@ -115,6 +115,13 @@ def test_groups() -> None:
     assert normalised("at /tmp/a/b.py: 0xff12") == "at PATH: HEX"
 
 
+def test_the_summary_says_the_first_line_of_a_message() -> None:
+    from twinnet.suite.summary import summary_lines
+
+    said = "\n".join(summary_lines([Outcome(CASE, "ERROR", "import", message="not taken\n  give a file")]))
+    assert "ERROR:import: not taken\n" in said and "give a file" not in said
+
+
 def test_settings(place: Path) -> None:
     from twinnet.suite.config import read_config
 
@@ -153,6 +160,7 @@ shape = {x = "1x3"}
         ("seed = 'x'", "seed"),
         ("sead = 1", "no setting 'sead'"),
         ("engines = [1]", "engines"),
+        ("engines = ['onnxruntime', 'onxruntime']", "did you mean onnxruntime"),
     ):
         (place / "pyproject.toml").write_text(f"[tool.twinnet]\n{wrong}\n")
         with pytest.raises(UsageError, match=why):

@@ -51,7 +51,7 @@ class DeviceSession(Session):
         self._samples = list(job.samples) or [job.inputs]
         if len(runs) < len(self._samples):
             raise UsageError(
-                f"{dump.path} holds {len(runs)} executions, and the check has {len(self._samples)} samples",
+                f"the check has {len(self._samples)} samples, but {dump.path} fewer executions: {len(runs)}",
                 hint=f"give the inputs that the device ran, in its order (--samples {len(runs)})",
             )
         self._buffer, self._record, self._job = buffer, record, job

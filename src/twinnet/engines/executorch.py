@@ -111,7 +111,8 @@ class ExecuTorchEngine(Engine):
 
         if "buffer" not in chosen:
             raise UsageError(
-                "executorch: the tensors of an ETDump are in its debug buffer", hint="buffer=FILE"
+                "executorch: an ETDump has no values without its debug buffer, which holds the tensors",
+                hint=f"name it, too: etdump={chosen['etdump']}&buffer=FILE",
             )
         record = read_record(chosen["etrecord"]) if "etrecord" in chosen else None
         dump, buffer = read_dump(chosen["etdump"]), DebugBuffer(chosen["buffer"])
@@ -120,10 +121,17 @@ class ExecuTorchEngine(Engine):
 
     def _refuse_idle(self, chosen: Mapping[str, Any], file: str | None) -> None:
         """Refuse options that would have no effect."""
-        idle = ("delegate", "quantize", "per_channel") if file else ("method", "etrecord", "etdump", "buffer")
+        if "etdump" in chosen and not file and "etrecord" not in chosen:
+            raise UsageError(
+                "executorch: an ETDump does not tell what ran",
+                hint=f"name the program, executorch:FILE.pte?etdump={chosen['etdump']}&buffer=FILE, "
+                "or its ETRecord, etrecord=FILE",
+            )
+        as_is = "a recording" if "etdump" in chosen else "a .pte file, which is run as it is" if file else ""
+        idle = ("delegate", "quantize", "per_channel") if as_is else ("method", "etrecord", "buffer")
         wrong = next((key for key in idle if key in chosen), None)
         if wrong is not None:
-            where = "a .pte file, which is run as it is" if file else "a network that is converted here"
+            where = as_is or "a network that is converted here"
             raise UsageError(f"executorch: {wrong}={chosen[wrong]} has no effect on {where}")
         if "buffer" in chosen and "etdump" not in chosen:
             raise UsageError("executorch: buffer has no effect without its ETDump", hint="etdump=FILE")

@@ -17,6 +17,10 @@ from twinnet.signature import dims
 __all__ = ["as_text", "cells", "head"]
 
 
+_ENDLESS = 10_000
+"""Columns where nothing has to be cut: a file, a pipe."""
+
+
 def head(unit: str) -> tuple[str, ...]:
     """The names of the columns."""
     return (
@@ -72,19 +76,28 @@ def _tensor(one: Any) -> str:
 
 
 def as_text(path: Path, blocks: Sequence[EventBlock], missing: Sequence[str], width: int | None) -> str:
-    """The whole recording: each block with its events and outputs, then what is missing."""
-    room = width or shutil.get_terminal_size((120, 24)).columns
+    """The whole recording: each block with its events and outputs, then what is missing.
+
+    Without a width it is as wide as the terminal; where there is none nothing is cut.
+    """
+    room = width or shutil.get_terminal_size((_ENDLESS, 24)).columns
     lines = [f"recording  {path}"]
     for block in blocks:
         runs = f", {block.runs} runs" if block.runs > 1 else ""
         lines += ["", f"{block.name}{runs}"]
         rows = [head(block.unit), *(cells(e) for e in block.events if e.name not in WRAPPERS)]
         used = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
-        widths = [min(max(len(row[i]) for row in rows), 30) for i in used]
+        *front, last = used
+        most = room if room == _ENDLESS else 30
+        widths = [min(max(len(row[i]) for row in rows), most) for i in front]
         for row in rows:
-            text = "  ".join(row[i][:w].ljust(w) for i, w in zip(used, widths))
-            lines.append(f"  {text}".rstrip()[: max(room, 60)])
+            text = "".join(_cut(row[i], w).ljust(w + 2) for i, w in zip(front, widths))
+            lines.append(_cut(f"  {text}{row[last]}".rstrip(), max(room, 60)))
         if block.run_output:
-            lines.append(f"  output  {tensors(block.run_output)}"[: max(room, 60)])
+            lines.append(_cut(f"  output  {tensors(block.run_output)}", max(room, 60)))
     lines += ["", *(f"missing  {what}" for what in missing)] if missing else []
     return screen("\n".join(lines))
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."

@@ -52,7 +52,7 @@ class TorchSource(Source):
         root = self._recorded.root
         calls = [c for c in root if c.path and c.shows and any(fnmatchcase(c.path, p) for p in patterns)]
         if not calls:
-            names = ", ".join(c.path for c in _natural(root) if c.path)
+            names = ", ".join(dict.fromkeys(c.path for c in _natural(root) if c.path))
             raise UsageError(
                 f"{self.network.name} runs no module that matches --at {' '.join(patterns)}",
                 hint=f"some that it runs: {names}",

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from twinnet.layers.walk import walk_back
+from twinnet.site import short_name
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +62,7 @@ class Layer:
         >>> Layer("linear", ("x", "w"), ("y",), module="head").label
         'head linear'
         """
-        return f"{self.module or self.outputs[0]} {self.op or self.kind}".strip()
+        return f"{self.module or short_name(self.outputs[0])} {self.op or self.kind}".strip()
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,8 @@ class Connection:
     def _refused(self, log: str) -> EngineError:
         """Why there is no connection, in words."""
         said = last_words(log)
-        login = self.address.login
+        config = os.environ.get(CONFIG)
+        login = (f"-F {shlex.quote(config)} " if config else "") + self.address.login
         why, hint = said.splitlines()[-1][:300] if said else f"no answer within {_START:g} s", None
         if re.search(r"REMOTE HOST IDENTIFICATION HAS CHANGED", log):
             why = "its host key is not the one that is known"
@@ -151,7 +152,8 @@ class Connection:
         elif "Host key verification failed" in log:
             why, hint = "its host key is not known", f"connect once by hand, and compare the key: ssh {login}"
         elif "Permission denied" in log:
-            why, hint = "it does not let you in without a password", f"give it your key: ssh-copy-id {login}"
+            why = "it takes none of your keys, and passwords are never asked for"
+            hint = f"give it your key: ssh-copy-id {login}"
         what = f"cannot connect to {self.address.text}: {why}"
         return EngineError(what, stage="connect", log=log, hint=hint, accident="connection")
 

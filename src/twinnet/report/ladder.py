@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from urllib.parse import quote
 from twinnet.files import atomic_write
 from twinnet.report import figures
 from twinnet.report.ladder_chart import chart_of_rungs
+from twinnet.report.next_steps import has_seeds
 from twinnet.result import Climb, Fault, Ladder, Rung
 
 __all__ = ["HEAD", "cells", "conclusion", "dump_ladder", "head_line", "row_line", "write_ladder"]
@@ -92,7 +94,10 @@ def conclusion(climb: Climb) -> list[tuple[str, str]]:
     if share:
         rows.append(("cost", share))
     if shown.folder:
-        rows.append(("next", f"twinnet repro {figures.clean(shown.folder)}"))
+        run = shlex.quote(figures.clean(shown.folder))
+        rows.append(
+            ("next", f"twinnet repro {run}" if has_seeds(shown.folder) else f"twinnet show {run} --open")
+        )
     return rows
 
 

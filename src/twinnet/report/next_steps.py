@@ -10,7 +10,7 @@ from twinnet.report.figures import clean
 from twinnet.report.words import takes_network
 from twinnet.result import Result
 
-__all__ = ["next_command", "next_in_python"]
+__all__ = ["has_seeds", "next_command", "next_in_python"]
 
 _ADVISE = ("--advise-target", "--advise-out")
 """Options with a value that have done their part once the improved twin is written."""
@@ -23,26 +23,35 @@ def next_command(result: Result) -> tuple[str, str]:
         return advised
     run = shlex.quote(clean(result.folder)) if result.folder else ""
     if result.verdict == "ERROR":
-        if run and (result.seeds or (Path(result.folder) / "seeds").is_dir()):
+        if run and (result.seeds or has_seeds(result.folder)):
             return f"twinnet repro {run}", "writes the smallest network that gives the same error"
         if result.stage == "names":
             return _next_for_names(result)
         if result.stage == "pair" and result.network.given and result.twin.description:
             pair = shlex.join([clean(result.network.given), clean(result.twin.description)])
             return f"twinnet diff {pair}", "lists everything that differs"
+        if result.stage == "connect":  # ssh's log is short, and shown
+            return "", ""
         if result.log and (again := quoting.command(result.command)):
             return f"{again} -v", "shows the engine's whole log"
+        if "\n" in result.error.strip():  # it says itself what to do
+            return "", ""
         return "twinnet env", "shows what is installed, for a bug report"
     if not run:
         return "", ""
     if result.verdict == "PASS":
         return f"twinnet show {run} --open", "opens the report"
-    if result.findings:
+    if result.findings and (result.seeds or has_seeds(result.folder) or not Path(result.folder).exists()):
         return f"twinnet repro {run}", "writes the smallest file that shows it"
     site = result.first_failing
     if site is None:
         return f"twinnet show {run} --open", "opens the report"
     return f"twinnet show {run} {shlex.quote(clean(site.tensor))}", "draws the difference there"
+
+
+def has_seeds(folder: str | Path) -> bool:
+    """Whether `twinnet repro` finds in a run what it works from."""
+    return (Path(folder) / "seeds").is_dir()
 
 
 def next_in_python(result: Result) -> list[tuple[str, str]]:

@@ -152,6 +152,8 @@ def read_config(
     root: Path, *, engines: str = "", chips: str = "", hw_type: str = "", models: Iterable[str] = ()
 ) -> Config:
     """The suite of a project folder. What is given here replaces what the file states."""
+    from twinnet.engines.spec import parse_spec
+
     data: Any = {}
     path = root / "pyproject.toml"
     if path.exists():
@@ -175,6 +177,8 @@ def read_config(
     chosen = _chosen(stated, engines)
     chip_names = [c.strip() for c in chips.split(",") if c.strip()] or table.chips
     sets = tuple(s for e in chosen for s in _with_chips(e, chip_names, hw_type or table.hw_type))
+    for one in sets:
+        parse_spec(one.spec)  # a name that is not an engine's is one mistake, not one ERROR for each layer
     folders = tuple(root / m for m in (tuple(models) or table.models))
     return Config(
         root=root,

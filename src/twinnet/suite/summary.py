@@ -73,7 +73,7 @@ def summary_lines(outcomes: Sequence[Outcome]) -> list[str]:
     for group in groups:
         first = group.outcomes[0]
         what = " ".join(filter(None, (group.engine, group.kind)))
-        lines.append(f"  {len(group.outcomes)} x {what}: {clean(first.message)[:160]}")
+        lines.append(f"  {len(group.outcomes)} x {what}: {clean(first.message.partition(chr(10))[0])[:160]}")
         names = ", ".join(clean(o.name) for o in group.outcomes[:3])
         lines.append(f"      {names}{' ...' if len(group.outcomes) > 3 else ''}")
     reused = sum(o.reused for o in outcomes)
@@ -115,6 +115,8 @@ def commands_of(outcome: Outcome) -> list[tuple[str, str]]:
     """The commands that look closer, reproduce, and run the case again."""
     from pathlib import Path
 
+    from twinnet.report.next_steps import has_seeds
+
     folder = Path(outcome.folder) if outcome.folder else None
     found = []
     if folder is not None and (folder / "result.json").exists():
@@ -124,7 +126,7 @@ def commands_of(outcome: Outcome) -> list[tuple[str, str]]:
             inputs = shlex.quote(str(folder / "inputs.safetensors"))
             spec = shlex.quote(outcome.case.spec)
             found.append(("check", f"twinnet check {shlex.quote(str(cut))} --twin {spec} --inputs {inputs}"))
-        if (folder / "seeds").is_dir():
+        if has_seeds(folder):
             found.append(("repro", f"twinnet repro {shlex.quote(str(folder))}"))
     found.append(("again", f"twinnet suite -k {shlex.quote(outcome.name)}"))
     return found

@@ -82,6 +82,21 @@ def test_frames_of_a_video(video: Path) -> None:
     assert len(list(read_frames(video, fps=5))) == 10
 
 
+def test_a_video_of_one_frame_has_one(tmp_path: Path) -> None:
+    av: Any = pytest.importorskip("av")
+    path = tmp_path / "one frame ü.mp4"
+    tall = np.zeros((96, 54, 3), np.uint8)
+    tall[:48] = 255
+    with av.open(str(path), "w") as writer:
+        stream = writer.add_stream("libx264", rate=25, options={"crf": "10"})
+        stream.width, stream.height, stream.pix_fmt = 54, 96, "yuv420p"
+        writer.mux(stream.encode(av.VideoFrame.from_ndarray(tall, format="rgb24")))
+        writer.mux(stream.encode())
+    (frame,) = read_frames(path)
+    assert frame.name == "0 s" and frame.pixels.shape == (1080, 1920, 3)
+    assert frame.pixels[:, :800].min() > 240 and frame.pixels[:, 1120:].max() < 15, "turned to the left"
+
+
 def test_frames_of_a_folder_are_upright(tmp_path: Path) -> None:
     Image.fromarray(picture(0, 60, 100)).save(tmp_path / "b.png")
     tall = np.zeros((100, 60, 3), np.uint8)
@@ -98,6 +113,9 @@ def test_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for source, said in [(tmp_path / "gone.mp4", "no such video"), (tmp_path / "no.mp4", "cannot read")]:
         with pytest.raises(UsageError, match=said):
             list(read_frames(source))
+        with pytest.raises(UsageError, match=said) as told:
+            count_frames(source)
+        assert "Errno" not in str(told.value) and str(told.value).count(source.name) == 1
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="no images"):
         list(read_frames(tmp_path / "empty"))

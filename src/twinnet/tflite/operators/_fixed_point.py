@@ -7,7 +7,9 @@ Sums of products are exact; what rounds is the change from steps of the sum to s
   Their mean also rounds the zero point of its data, which is then the same number of steps off everywhere.
 - XNNPACK multiplies in float32 and rounds once. Where it only changes steps (QUANTIZE, LEAKY_RELU) it holds M in 8
   fractional bits: half of the last one for each step of the data. What it does not take over runs as above.
-- Kernels with 16-bit activations hold m in 15 bits, so a result is off by up to 2**-15 of itself.
+- Kernels with 16-bit activations hold m in 15 bits, so a result is off by up to 2**-15 of itself. Their GELU draws
+  lines between 513 values, 128 steps of the data apart, moved so that the curve lies on both sides of its line: off by
+  half of what a chord is, h * h * curvature / 8, and by the roundings of two values and of what is between.
 
 A bound is a number of steps, or a share of the value. tests/tflite/test_fixed_point.py compares with the kernels.
 """
@@ -50,6 +52,10 @@ _MEASURED = {
 _OTHERS = 0.02
 _MEASURED_16 = {"LOGISTIC": 1.0, "TANH": 1.0, "SOFTMAX": 8.0}
 """Steps, for functions that kernels compute in fixed point by a polynomial or a table; measured."""
+_CURVATURE_16 = {"GELU": 0.8}
+"""The largest second derivative of a function that kernels with 16-bit activations interpolate."""
+_SEGMENT = 128
+"""Steps of the data between two values of such a table."""
 
 
 def rounded_twice(factor: float) -> float:
@@ -88,6 +94,8 @@ def _slack(node: Node, step: float, *, wide: bool) -> float:
     op = node.op
     if wide and op in _MEASURED_16:
         return _MEASURED_16[op]
+    if wide and op in _CURVATURE_16:
+        return 1.5 + (_SEGMENT * _scales(node, 0)[0]) ** 2 / 16 * _CURVATURE_16[op] / step
     if op in _MEASURED:
         return _MEASURED[op]
     if op in _PRODUCTS:

@@ -39,19 +39,30 @@ def read_frames(source: Path, *, fps: float = 1.0) -> Iterator[Frame]:
     elif source.is_file():
         yield from _video(source, fps)
     else:
-        raise UsageError(f"no such video or folder: {source}")
+        raise _absent(source)
 
 
 def count_frames(source: Path, *, fps: float = 1.0) -> int | None:
     """How many frames there will be, as far as the file says."""
     if source.is_dir() or is_image_name(source):
         return len(_images(source))
+    if not source.exists():
+        raise _absent(source)
     av = _pyav()
     try:
         with av.open(str(source)) as reader:
             return max(1, round(reader.duration / av.time_base * fps)) if reader.duration else None
     except (av.FFmpegError, ValueError) as error:
-        raise UsageError(f"cannot read {source}: {error}") from error
+        raise _unreadable(source, error) from error
+
+
+def _absent(source: Path) -> UsageError:
+    return UsageError(f"no such video or folder: {source}")
+
+
+def _unreadable(source: Path, error: Exception) -> UsageError:
+    """FFmpeg's own words, without its numbers and the name that the message has already."""
+    return UsageError(f"cannot read {source}: {getattr(error, 'strerror', None) or error}")
 
 
 def _images(source: Path) -> list[Path]:
@@ -89,19 +100,13 @@ def _video(source: Path, fps: float) -> Iterator[Frame]:
                 raise UsageError(f"{source} is in a format that FFmpeg does not know")
             yield from _filtered(av, reader, reader.streams.video[0], fps)
     except (av.FFmpegError, ValueError) as error:
-        raise UsageError(f"cannot read {source}: {error}") from error
+        raise _unreadable(source, error) from error
 
 
 def _filtered(av: Any, reader: Any, stream: Any, fps: float) -> Iterator[Frame]:
     """Through the filters of FFmpeg that UVQ itself uses."""
-    graph = av.filter.Graph()
-    filters = [("fps", f"{fps:g}")]
-    if stream.codec_context.height > stream.codec_context.width:
-        filters.append(("transpose", "2"))
-    filters += [("scale", f"{WIDTH}:{HEIGHT}:flags=bicubic"), ("format", "rgb24"), ("buffersink", "")]
-    start = graph.add_buffer(template=stream)
-    graph.link_nodes(start, *(graph.add(name, words or None) for name, words in filters)).configure()
-    number, before = 0, None
+    graph = _graph(av, stream, fps)
+    number, before, first = 0, None, None
     endless = UsageError(f"the video is damaged: one frame of it lasts more than {_LONGEST:g} s")
 
     def pulled() -> Iterator[Frame]:
@@ -122,7 +127,24 @@ def _filtered(av: Any, reader: Any, stream: Any, fps: float) -> Iterator[Frame]:
         if before is not None and frame.time is not None and frame.time - before > _LONGEST:
             raise endless
         before = frame.time
+        first = first or frame
         graph.vpush(frame)
         yield from pulled()
     graph.vpush(None)
     yield from pulled()
+    if not number and first is not None:  # a video of less than half a period has no frame for the filter
+        graph = _graph(av, stream, None)
+        graph.vpush(first)
+        yield from pulled()
+
+
+def _graph(av: Any, stream: Any, fps: float | None) -> Any:
+    """Filters from decoded frames to upright ones of 1080p, `fps` of each second, or all."""
+    graph = av.filter.Graph()
+    filters = [("fps", f"{fps:g}")] if fps is not None else []
+    if stream.codec_context.height > stream.codec_context.width:
+        filters.append(("transpose", "2"))
+    filters += [("scale", f"{WIDTH}:{HEIGHT}:flags=bicubic"), ("format", "rgb24"), ("buffersink", "")]
+    start = graph.add_buffer(template=stream)
+    graph.link_nodes(start, *(graph.add(name, words or None) for name, words in filters)).configure()
+    return graph

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from twinnet.errors import UsageError
 from twinnet.progress import Report, silent
+from twinnet.report.figures import count
 from twinnet.zoo.uvq.frames import count_frames
 from twinnet.zoo.uvq.score import FrameScore, load_uvq
 
@@ -43,7 +44,7 @@ class VideoScore:
                 *rows,
                 f"{'mean':<{width}}  {self.mean:.6f}",
                 "",
-                f"{len(self.frames)} frames, {each:.1f} s each, peak memory {self.peak_memory / 1e6:.0f} MB",
+                f"{count(len(self.frames), 'frame')}, {each:.1f} s each, peak memory {self.peak_memory / 1e6:.0f} MB",
             )
         )
 
@@ -54,9 +55,9 @@ def score_video(
     """Score the frames of a video or of a folder of images."""
     from twinnet.memory import peak_memory
 
+    total = count_frames(video, fps=fps)
     progress("reading the weights", None)
     uvq = load_uvq(weights, batch=batch)
-    total = count_frames(video, fps=fps)
     start = time.perf_counter()
     found: list[FrameScore] = []
     for one in uvq.scores(video, fps=fps):
