@@ -83,6 +83,9 @@ def test_from_the_failure_to_its_layer_and_its_repro(
     assert good.returncode == 0, good.stdout + good.stderr
     bad = run_suite(folder, dashboard, "planted?at=r2")
     assert bad.returncode == 1, bad.stdout + bad.stderr
+    browser.go(folder / "runs/suite/index.html")
+    assert browser.run("return document.querySelector('.badge').textContent") == "FAIL"
+    assert browser.barriers() == []
     sign_in(browser, dashboard)
     assert browser.run("return document.querySelector('.badge').textContent") == "WORSE"
     # The first page names the layer; its link leads to the case.

@@ -15,7 +15,9 @@ import pytest
 from tests.dashboard.bundles import bundle, case, result_json
 from tests.dashboard.conftest import new_database
 from tests.dashboard.places import Running, started
+from twinnet.dashboard import server
 from twinnet.dashboard.database import open_database
+from twinnet.dashboard.settings import Settings
 from twinnet.dashboard.tokens import Tokens
 
 CLIENTS, CASES = 50, 3
@@ -96,3 +98,15 @@ def test_a_polite_stop_finishes_what_is_being_answered(tmp_path: Path) -> None:
         thread.join(60)
         assert process.wait(60) == 0
     assert answers == [201]
+
+
+def test_ctrl_c_stops_it_whenever_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right after the greeting, and before it, while modules are loaded."""
+    with started(tmp_path, f"sqlite:///{tmp_path}/a.db") as (process, _):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    monkeypatch.setattr(server, "_warm", lambda: os.kill(os.getpid(), signal.SIGINT))
+    service = server.open_service(f"sqlite:///{tmp_path}/b.db", str(tmp_path / "b"), Settings(port=0))
+    greeted: list[str] = []
+    service.run(lambda: greeted.append("ready"))
+    assert greeted == []

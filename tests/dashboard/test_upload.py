@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -135,6 +136,8 @@ def test_wrong_servers_and_tokens_are_said(
         check(str(project / "models" / "net.onnx"), None, "onnxruntime", out=folder)
     for url, token, words in (
         (dashboard.url, "tw_wrong", "TWINNET_TOKEN"),
+        (dashboard.url, "tw_wrong", "this token is not known here"),
+        (dashboard.url, "", "a token is needed"),
         ("http://127.0.0.1:9", "", "does not answer"),
         ("ftp://x", "", "not the address"),
     ):
@@ -154,9 +157,13 @@ def test_the_terminal_reads_the_same(
 
     monkeypatch.setenv("TWINNET_SERVER", dashboard.url)
     monkeypatch.setenv("TWINNET_TOKEN", dashboard.token)
-    dashboard.post(bundle("terminal", [case("a"), case("b")], branch="terminal"))
+    long = case("b" * 250, "FAIL", figures={"ratio": 76_000.0})
+    dashboard.post(bundle("terminal", [case("a"), long], branch="terminal", started=time.time() - 7300))
     listed = CliRunner().invoke(app, ["sessions", "--branch", "terminal"])
-    assert listed.exit_code == 0 and "terminal" in listed.output and "PASS" in listed.output
+    assert listed.exit_code == 0 and "terminal" in listed.output and "FAIL" in listed.output
+    assert "2 h ago" in listed.output
+    [line] = CliRunner().invoke(app, ["runs", "--model", "b" * 250]).output.splitlines()
+    assert "76 000 x" in line and "full_model-onnxruntime-default" in line and len(line) < 200
     runs = CliRunner().invoke(app, ["runs", "--json", "-n", "2"])
     assert len(json.loads(runs.output)["items"]) == 2
     monkeypatch.delenv("TWINNET_SERVER")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from tests.report.browser import open_browser
 from twinnet.profile.model import Profile, Quantiles, Row
 from twinnet.profile.target import Target
 from twinnet.report.figures import percent
@@ -72,3 +74,29 @@ def test_the_roof_bends_where_the_machine_does() -> None:
     compute, memory = roof.dots
     assert memory.x < roof.ridge < compute.x and compute.size > memory.size
     assert roofline_of(replace(PROFILE, rows=ROWS[2:])) is None
+
+
+def test_long_names_keep_what_tells_them_apart() -> None:
+    names = [f"model.backbone.stage.{i}.expand_1x1.convolution" for i in range(2)]
+    rows = tuple(
+        replace(ROWS[0], module=name, network_ops=("pad", "conv2d", "batch_norm", "relu")) for name in names
+    )
+    table = profile_text(replace(PROFILE, rows=rows)).rpartition("\n\n")[2]
+    assert "place in model.backbone.stage" in table
+    assert "\n0.expand_1x1.convolution pad+con" in table and "\n1.expand_1x1.convolution pad+con" in table
+
+
+def test_the_page_bars_nobody_and_fits_a_phone(tmp_path: Path) -> None:
+    long = replace(
+        PROFILE.rows[0],
+        module="model.backbone.stage.0.block.1.expand.convolution",
+        network_ops=("conv2d",) * 9,
+    )
+    file = tmp_path / "profile.html"
+    file.write_text(render_profile(replace(PROFILE, rows=(long, *PROFILE.rows))))
+    with open_browser(500, 900) as browser:
+        browser.go(file)
+        assert browser.barriers() == []
+        wide, window = browser.run("return [document.documentElement.scrollWidth, window.innerWidth]")
+        assert wide <= window
+        assert browser.errors() == []

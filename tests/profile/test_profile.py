@@ -12,8 +12,10 @@ import pytest
 
 from tests.profile.nets import steps
 from twinnet.checking.options import Limits, Options
+from twinnet.engines.timing import LayerTime, Span, Timed
 from twinnet.errors import UsageError
 from twinnet.profile import Measured, compare_profiles, load_profile
+from twinnet.profile.measure import _gap
 from twinnet.profile.noise import low
 from twinnet.profile.target import Target
 from twinnet.profiling import Plan, profile_with
@@ -144,3 +146,12 @@ def test_engines_are_compared_layer_by_layer_although_they_fuse_differently() ->
     assert {c.module for c in made.changes} >= {f"blocks.{i}.0" for i in range(6)}
     assert not [c for c in made.changes if c.verdict in ("new", "gone") and c.share > 0.05]
     assert "measured in turns" in comparison_text(made, 1.5)
+
+
+def test_long_steps_on_a_busy_machine_add_up_to_the_whole() -> None:
+    """Steps that each waited for their turn do not take more than the run they are part of."""
+    slices = tuple(Span(run, 1.0 + run / 10) for run in range(4))
+    steps = tuple(LayerTime(name, "Conv", slices, (name,)) for name in "abcd")
+    whole = tuple(4.1 + run * 0.4 for run in range(4))
+    busy = Timed(steps, whole, whole, (1.4,) * 4, looked_cpu=(1.4,) * 4)
+    assert _gap(busy) == pytest.approx(0.02, abs=0.02)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,10 @@ from twinnet.cli import options as o
 from twinnet.cli._groups import grouped
 from twinnet.cli._screen import say, upload_run
 from twinnet.cli._verbs import Verbs
+
+if TYPE_CHECKING:
+    from twinnet.profile import Measured
+    from twinnet.profile.building import CompileProfile
 
 __all__ = ["app"]
 
@@ -100,10 +105,10 @@ def measure(
     """
     from twinnet.check import run_folder
     from twinnet.engines import parse_spec
-    from twinnet.profile import compare_profiles, read_target
+    from twinnet.profile import read_target
     from twinnet.profiling import Plan, compile_profile_with, profile_with
     from twinnet.progress import progress
-    from twinnet.report.profiles import comparison_text, compile_text, profile_text, write_compile_profile
+    from twinnet.report.profiles import write_compile_profile
 
     folder = run_folder(network, running.named(twin)) / "profile" if out is None else out
     plan = Plan(repeats, rounds, read_target(target) if target is not None else None)
@@ -115,13 +120,28 @@ def measure(
             spec = one.profile.spec
             built.append(compile_profile_with(options, network, running.inputs, spec, plan.target))
             write_compile_profile(built[-1], folder if len(found) == 1 else folder / parse_spec(spec).slug)
-    upload_run(folder.parent if folder.name == "profile" else folder, silent=quiet or as_json, profile=True)
     if bundle is not None:
         from twinnet.origin import origin
         from twinnet.report.bundle import profile_session, write_bundle
 
         session, runs = profile_session(folder)
         write_bundle(bundle, {**origin(), **session}, runs)
+    _show(found, built, folder, rows, quiet=quiet, as_json=as_json)
+    upload_run(folder.parent if folder.name == "profile" else folder, silent=quiet or as_json, profile=True)
+
+
+def _show(
+    found: Sequence[Measured],
+    built: Sequence[CompileProfile],
+    folder: Path,
+    rows: int,
+    *,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    from twinnet.profile import compare_profiles
+    from twinnet.report.profiles import comparison_text, compile_text, profile_text
+
     profiles = [one.profile for one in found]
     if as_json:
         texts = [profile.to_json() for profile in profiles]

@@ -33,7 +33,8 @@ def command(
     """
     import json
 
-    from twinnet.cli.sessions import table
+    from twinnet.cli.sessions import short, table
+    from twinnet.dashboard.words import NBSP, ratio
 
     server = needed_server(to)
     found = server.get(
@@ -45,8 +46,8 @@ def command(
     rows = [
         (
             one["verdict"],
-            f"{one['ratio']:.2g} x" if one["ratio"] is not None else "-",
-            one["name"],
+            ratio(one["ratio"]).replace(NBSP, " ") or "-",
+            short(one["name"]),
             one["born"] or one["message"].partition("\n")[0][:60] or "-",
             f"{server.url}/cases/{one['id']}",
         )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from twinnet.cli._screen import say
 from twinnet.cli._verbs import Verbs
+
+if TYPE_CHECKING:
+    from twinnet.dashboard.server import Service
 
 __all__ = ["app"]
 
@@ -115,14 +118,10 @@ def serve(
 
             with progress(quiet=False) as report:
                 fill(service.database, service.store, report)
-        _greet(service)
-        service.run()
+        service.run(lambda: _greet(service))
 
 
-def _greet(service: object) -> None:
-    from twinnet.dashboard.server import Service
-
-    assert isinstance(service, Service)
+def _greet(service: Service) -> None:
     say(f"database {service.database.shown}")
     if not service.tokens.any():
         token = service.tokens.add("first", "admin")
@@ -149,11 +148,20 @@ def token(
 @app.command("tokens")
 def tokens(database: Database = None) -> None:
     """List the tokens: name, scope, when each was last used."""
+    from twinnet.cli.sessions import table
     from twinnet.dashboard.words import ago
 
-    for one in _tokens(database).listed(limit=1000):
-        used = one["used"]
-        say(f"{one['name']}  {one['scope']}  {ago(used) if isinstance(used, float) else 'never used'}")
+    found = _tokens(database).listed(limit=1000)
+    rows = [
+        (
+            str(one["name"]),
+            str(one["scope"]),
+            ago(used) if isinstance(used := one["used"], float) else "never used",
+        )
+        for one in found
+    ]
+    for line in table(rows):
+        say(line)
 
 
 @app.command("revoke")

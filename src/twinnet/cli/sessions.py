@@ -9,7 +9,7 @@ import typer
 from twinnet.cli._screen import say
 from twinnet.cli.upload import ServerUrl, needed_server
 
-__all__ = ["command", "table"]
+__all__ = ["command", "short", "table"]
 
 
 def command(
@@ -30,6 +30,8 @@ def command(
     """
     import json
 
+    from twinnet.dashboard.words import ago, plainly
+
     found = needed_server(to).get("sessions", q=search, branch=branch, bad="true" if bad else "", limit=limit)
     if as_json:
         say(json.dumps(found, indent=1))
@@ -39,10 +41,11 @@ def command(
             str(one["id"]),
             "PASS" if one["failed"] + one["errors"] <= one["known"] else "FAIL" if one["failed"] else "ERROR",
             f"{one['passed']} pass, {one['failed']} fail, {one['errors']} error",
-            one["branch"] or "-",
+            ago(one["started"]),
+            short(one["branch"] or "-", 40),
             one["commit"][:8] or "-",
             one["who"] or "-",
-            one["engines"],
+            plainly(one["engines"]),
         )
         for one in found["items"]
     ]
@@ -60,3 +63,16 @@ def table(rows: list[tuple[str, ...]]) -> list[str]:
     """
     widths = [max(len(cell) for cell in column) for column in zip(*rows)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def short(text: str, most: int = 60) -> str:
+    """A name that leaves room for the rest of its line.
+
+    >>> short("a" * 20 + "-onnxruntime", 21)
+    'aaaaaaa...onnxruntime'
+    """
+    return (
+        text
+        if len(text) <= most
+        else f"{text[: (most - 3) * 2 // 5]}...{text[-(most - 3 - (most - 3) * 2 // 5) :]}"
+    )

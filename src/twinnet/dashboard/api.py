@@ -105,9 +105,12 @@ def _allowed(desk: Desk, scope: Scope) -> Callable[..., Bearer]:
     def check(given: Credentials) -> Bearer:
         found = None if given is None else desk.tokens.bearer(given.credentials)
         if found is None:
-            raise HTTPException(401, "a token is needed", {"WWW-Authenticate": "Bearer"})
+            told = "a token is needed" if given is None else "this token is not known here, or was revoked"
+            raise HTTPException(401, told, {"WWW-Authenticate": "Bearer"})
         if not found.may(scope):
-            raise HTTPException(403, f"the token {found.name} does not have the scope {scope}")
+            raise HTTPException(
+                403, f"the token {found.name} has the scope {found.scope}; this needs {scope}"
+            )
         return found
 
     return check

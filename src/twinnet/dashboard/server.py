@@ -12,12 +12,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinnet.dashboard.database import Database, open_database
 from twinnet.dashboard.settings import Settings
 from twinnet.dashboard.store import Store, open_store
 from twinnet.errors import EngineError
+
+if TYPE_CHECKING:
+    import uvicorn
 
 __all__ = ["Service", "default_files", "open_service"]
 
@@ -42,6 +45,7 @@ class Service:
 
         self.settings = replace(settings, port=port)
         self._stop = threading.Event()
+        self._server: uvicorn.Server | None = None
 
     @property
     def url(self) -> str:
@@ -59,36 +63,40 @@ class Service:
         from twinnet.dashboard.app import make_app
 
         structured_logs()
-        _warm()
-        config = uvicorn.Config(
-            make_app(self.database, self.store, self.settings, self.tokens),
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=_FAREWELL,
-            timeout_keep_alive=30,
-            ssl_certfile=_path(self.settings.tls_cert),
-            ssl_keyfile=_path(self.settings.tls_key),
-            h11_max_incomplete_event_size=64 << 10,
-        )
-        server = uvicorn.Server(config)
-        self._server = server
-        cleaner = threading.Thread(target=self._clean, name="twinnet-clean-up", daemon=True)
-        cleaner.start()
-        ready()
-        try:
-            with _deaf():
+        with _asked_by_signals(self.stop):
+            _warm()
+            config = uvicorn.Config(
+                make_app(self.database, self.store, self.settings, self.tokens),
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=_FAREWELL,
+                timeout_keep_alive=30,
+                ssl_certfile=_path(self.settings.tls_cert),
+                ssl_keyfile=_path(self.settings.tls_key),
+                h11_max_incomplete_event_size=64 << 10,
+            )
+            server = self._server = uvicorn.Server(config)
+            cleaner = threading.Thread(target=self._clean, name="twinnet-clean-up", daemon=True)
+            try:
+                if self._stop.is_set():
+                    return
+                cleaner.start()
+                ready()
                 server.run(sockets=[self._socket])
-        finally:
-            self._stop.set()
-            self._socket.close()
-            cleaner.join(_FAREWELL)
-            self.database.close()
+            finally:
+                self._stop.set()
+                self._socket.close()
+                if cleaner.ident is not None:
+                    cleaner.join(_FAREWELL)
+                self.database.close()
 
     def stop(self) -> None:
-        """End `run` from another thread."""
-        self._server.should_exit = True
+        """End `run`, from another thread or while it starts."""
+        self._stop.set()
+        if self._server is not None:
+            self._server.should_exit = True
 
     def _clean(self) -> None:
         from sqlalchemy.exc import SQLAlchemyError
@@ -109,21 +117,25 @@ class Service:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Ignore SIGINT and SIGTERM once the server has answered them: it raises them again when it has stopped."""
+def _asked_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """SIGINT and SIGTERM ask to stop.
+
+    While modules are loaded, an exception out of nowhere would look like a broken installation; and the server, which
+    has handlers of its own, raises both again when it has stopped.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _nothing) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def asked(*_: Any) -> None:
+        stop()
+
+    before = {number: signal.signal(number, asked) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _nothing(*_: Any) -> None:
-    """A signal that was answered."""
 
 
 def open_service(database: str, files: str, settings: Settings) -> Service:

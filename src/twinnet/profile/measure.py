@@ -148,23 +148,32 @@ def _gap(timed: Timed) -> float:
     """The share of a run without timers that no step accounts for.
 
     Run by run, as whatever disturbs a run disturbs its steps as well; what the timers cost is taken off both. Where
-    runs waited for their turn, the wait is in the steps only by chance: then the least disturbed times of both count.
+    runs waited for their turn, the wait is in the steps only by chance: then the least disturbed times of both count,
+    unless the steps are so long that each of them waited in every run.
 
     >>> from twinnet.engines.timing import LayerTime, Span
     >>> steps = tuple(LayerTime(n, "Add", (Span(0, 5e-3), Span(1, 5e-3)), timer=1e-3) for n in "ab")
     >>> round(_gap(Timed(steps, (13e-3, 13e-3), (10e-3, 10e-3), (10e-3, 10e-3), looked_cpu=(13e-3, 13e-3))), 3)
     0.2
     """
-    if timed.alone or (timed.cpu and low(timed.cpu) < _WAITED * low(timed.bare)):
-        whole = low(undisturbed(timed.bare, timed.cpu))
-        return 1 - sum(low(step.per_run) for step in timed.steps) / whole if whole else 0.0
+    if timed.alone:
+        return _least_disturbed(timed)
     total = [0.0] * len(timed.whole)
     for step in timed.steps:
         for span in step.spans:
             total[span.run] += max(span.seconds - step.timer, 0.0)
     cost = _cost_of_looking(timed)
     shares = [1 - parts / (whole - cost) for parts, whole in zip(total, timed.whole) if whole > cost]
-    return statistics.median(shares) if shares else 0.0
+    by_run = statistics.median(shares) if shares else 0.0
+    if timed.cpu and low(timed.cpu) < _WAITED * low(timed.bare):
+        least = _least_disturbed(timed)
+        return least if least >= 0 else max(least, by_run)
+    return by_run
+
+
+def _least_disturbed(timed: Timed) -> float:
+    whole = low(undisturbed(timed.bare, timed.cpu))
+    return 1 - sum(low(step.per_run) for step in timed.steps) / whole if whole else 0.0
 
 
 def _row(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 
 from twinnet.errors import UsageError
@@ -17,7 +18,7 @@ from twinnet.files import atomic_write, checked, read_toml
 __all__ = ["Target", "machine", "read_target", "write_target"]
 
 _SIDE = 384
-_BYTES = 1 << 25
+_BYTES, _PIECES = 1 << 25, 16
 _SECONDS = 0.25
 """How long each of them is tried: short pieces of work fit between whatever else runs."""
 
@@ -75,19 +76,26 @@ def write_target(target: Target, path: str | Path) -> None:
 
 @cache
 def machine(threads: int | None = None) -> Target:
-    """This machine, measured: the best of a few products and copies that are too large for the caches.
+    """This machine, measured: the best of some products, and of copies of pieces of what the inner caches do not hold.
 
-    The best, because whatever else runs here can only make them slower.
+    The best, because whatever else runs here can only make them slower; pieces, because a long copy is interrupted.
     """
     import torch
 
     with _threads(threads), torch.no_grad():
         a, b = torch.rand(_SIDE, _SIDE), torch.rand(_SIDE, _SIDE)
         c = torch.empty(_SIDE, _SIDE)
-        x, y = torch.rand(_BYTES // 4), torch.empty(_BYTES // 4)
+        pieces = cycle(
+            zip(torch.rand(_BYTES // 4).chunk(_PIECES), torch.zeros(_BYTES // 4).chunk(_PIECES), strict=True)
+        )
+
+        def copied() -> None:
+            source, to = next(pieces)
+            to.copy_(source)
+
         one = torch.ones(1)
         product = _best(lambda: torch.mm(a, b, out=c))
-        copy = _best(lambda: y.copy_(x))
+        copy = _best(copied) * _PIECES
         small = _best(lambda: [torch.add(one, one, out=one) for _ in range(100)]) / 100
     count = threads or len(os.sched_getaffinity(0))
     name = f"{_processor()}, {count} thread{'s' if count != 1 else ''}"

@@ -98,7 +98,11 @@ def _environment() -> jinja2.Environment:
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters.update(
-        figure=figures.figure, times=figures.times, clean=figures.clean, percent=figures.percent
+        figure=figures.figure,
+        times=figures.times,
+        clean=figures.clean,
+        percent=figures.percent,
+        grouped=figures.grouped,
     )
     return environment
 

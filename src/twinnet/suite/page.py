@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from twinnet.report.figures import clean
+from twinnet.report import html
 from twinnet.suite.groups import grouped
 from twinnet.suite.outcome import Outcome
 from twinnet.suite.summary import commands_of, rows_of
@@ -17,7 +16,7 @@ __all__ = ["render_page"]
 
 
 def render_page(outcomes: Sequence[Outcome], folder: Path) -> str:
-    """The text of index.html, which works offline and runs no script."""
+    """The text of index.html, which works offline and looks like the reports."""
     rows = rows_of(outcomes)
     models = list(dict.fromkeys(row.model for row in rows))
     columns = list(dict.fromkeys(row.column for row in rows))
@@ -29,14 +28,20 @@ def render_page(outcomes: Sequence[Outcome], folder: Path) -> str:
             cell = _cell(outcome, folder)
             layers.setdefault(outcome.case.model, {}).setdefault(label, {})[outcome.case.column] = cell
     counts = {v: sum(o.verdict == v for o in outcomes) for v in ("PASS", "FAIL", "ERROR", "SKIP")}
-    return _template().render(
+    troubled = [_cell(o, folder) for o in outcomes if not o.good]
+    verdict = "PASS" if not troubled else "FAIL" if any(c["verdict"] == "FAIL" for c in troubled) else "ERROR"
+    told = f"{len(troubled)} of {len(outcomes)} to look at" if troubled else "every case is as expected"
+    return html.render_page(
+        "suite.html.j2",
+        verdict=verdict,
+        told=told,
         models=models,
         columns=columns,
         cells=cells,
         full={key: _cell(row.full, folder) for key, row in cells.items() if row.full},
         layers=layers,
         groups=grouped(outcomes),
-        troubled=[_cell(o, folder) for o in outcomes if not o.good],
+        troubled=troubled,
         counts=counts,
         expected=sum(o.expected == "yes" for o in outcomes),
         total=len(outcomes),
@@ -65,18 +70,3 @@ def _cell(outcome: Outcome, folder: Path) -> dict[str, Any]:
         "weak": outcome.verdict == "PASS" and outcome.evidence == "weak",
         "commands": commands_of(outcome) if not outcome.good else [],
     }
-
-
-@cache
-def _template() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    made = Environment(
-        loader=PackageLoader("twinnet.suite"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters["clean"] = clean
-    return made.get_template("session.html.j2")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twinnet.profile.model import Profile, Row
-from twinnet.report.figures import clean, percent
+from twinnet.report.figures import clean
 from twinnet.report.html import render_page
 from twinnet.report.profiles import words
 from twinnet.report.profiles.flame import flame_of
@@ -27,7 +27,7 @@ def _context(profile: Profile) -> dict[str, Any]:
         ("runs", f"{profile.repeats}; {spread}"),
         ("busy", words.busy(profile)),
         ("cost of looking", f"{words.looking(profile)}; {words.gap(profile)}"),
-        ("joined", f"{_share(profile.joined)} of the steps' time belongs to layers of the network"),
+        ("joined", f"{words.share(profile.joined)} of the steps' time belongs to layers of the network"),
         ("not joined", ", ".join(profile.rest)),
         ("size", words.much(profile.size)),
         ("memory", f"{words.much(profile.memory)} at least" if profile.memory else ""),
@@ -36,25 +36,23 @@ def _context(profile: Profile) -> dict[str, Any]:
         {
             "label": clean(r.label),
             "source": clean(r.source),
-            "share": _share(r.share),
+            "share": words.share(r.share),
             "why": words.limited(r),
         }
         for r in profile.dearest()
     ]
+    first = sum(row.share for row in profile.dearest())
     return {
         "network": clean(profile.network),
         "whole": words.seconds(profile.bare.p50),
         "facts": [(name, clean(text)) for name, text in facts if text],
+        "told": f"{words.share(first)} of it in the {len(dearest)} dearest of {len(profile.rows)} steps",
         "dearest": dearest,
         "flame": flame_of(profile),
         "roofline": roofline_of(profile),
         "rows": [_row(number, row) for number, row in enumerate(profile.rows)],
         "between": _between(profile),
     }
-
-
-def _share(share: float) -> str:
-    return ("-" if share < 0 else "") + percent(abs(share), 1)
 
 
 def _between(profile: Profile) -> dict[str, Any] | None:
@@ -65,15 +63,17 @@ def _between(profile: Profile) -> dict[str, Any] | None:
         "place": words.BETWEEN,
         "op": profile.engine,
         "time": time,
-        "share": _share(share),
+        "share": words.share(share),
         "bar": round(100 * share, 2),
     }
 
 
 def _row(number: int, row: Row) -> dict[str, Any]:
+    place = row.module or row.label.partition(" ")[0]
     return {
         "number": number,
-        "place": clean(row.label),
+        "module": clean(place),
+        "ops": clean(row.label.removeprefix(place).strip()),
         "step": clean(row.name),
         "op": clean(row.op),
         "kernel": clean(row.kernel),
@@ -82,7 +82,7 @@ def _row(number: int, row: Row) -> dict[str, Any]:
         "time": words.seconds(row.p50),
         "spread": f"{words.seconds(row.p10)} to {words.seconds(row.p90)}",
         "calls": row.calls,
-        "share": _share(row.share),
+        "share": words.share(row.share),
         "bar": round(100 * row.share, 2),
         "rate": words.rate(row),
         "bytes": words.much(row.bytes),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from twinnet.profile.building import CompileProfile
 from twinnet.profile.compare import Change, Comparison
 from twinnet.profile.model import Profile, Row
-from twinnet.report.figures import clean, count, percent
+from twinnet.report.figures import clean, count
 from twinnet.report.profiles import words
 
 __all__ = ["columns", "comparison_text", "compile_text", "profile_text"]
@@ -41,13 +42,13 @@ def profile_text(profile: Profile, folder: str = "", rows: int = _ROWS) -> str:
         f"whole    {words.seconds(profile.bare.p50)} (8 of 10 runs: {spread}; {profile.repeats} runs)",
         *([f"busy     {words.busy(profile)}"] if words.busy(profile) else []),
         f"looking  costs {words.looking(profile)}; {words.gap(profile)}",
-        f"joined   {_percent(profile.joined)} of the steps' time belongs to layers of the network{_rest(profile)}",
+        f"joined   {words.share(profile.joined)} of the steps' time belongs to layers of the network{_rest(profile)}",
         "",
     ]
     for number, row in enumerate(profile.dearest(), start=1):
         why = words.limited(row)
         place = clean(row.label) + (f"  {clean(row.source)}" if row.source else "")
-        lines.append(f"{number}.  {_percent(row.share):>5}  {place}{f': {why}' if why else ''}")
+        lines.append(f"{number}.  {words.share(row.share):>5}  {place}{f': {why}' if why else ''}")
     lines += ["", *_table(profile, rows)]
     if folder:
         there = (Path(folder) / "trace.pftrace").is_file()
@@ -65,9 +66,13 @@ def compile_text(profile: CompileProfile, rows: int = 8) -> str:
     lines = [f"built    {steps}", f"size     {words.much(profile.size)}"]
     lines += [f"passes   {passes}"] if passes else []
     shown = sorted(profile.estimates, key=lambda one: -one.seconds)[:rows]
+    inside = _shared(
+        [one.module for one in shown if one.module],
+        [f"{one.module or one.name} {one.op}" for one in shown],
+    )
     cells = [
         (
-            _short(clean(f"{one.module or one.name} {one.op}")),
+            _short(clean(f"{one.module or one.name} {one.op}".removeprefix(inside))),
             clean(one.source),
             words.seconds(one.seconds),
             words.much(one.flops, "FLOP"),
@@ -76,13 +81,11 @@ def compile_text(profile: CompileProfile, rows: int = 8) -> str:
         )
         for one in shown
     ]
-    head = ("place", "line", "estimate", "FLOP", "bytes", "limit")
+    head = (
+        f"place in {clean(inside[:-1])}" if inside else "place",
+        *("line", "estimate", "FLOP", "bytes", "limit"),
+    )
     return "\n".join([*lines, whole, "", *columns([head, *cells], right=(2, 3, 4))])
-
-
-def _percent(share: float) -> str:
-    digits = 0 if abs(share) >= 0.095 or share == 0 else 1
-    return ("-" if share < 0 else "") + percent(abs(share), digits).replace("\u00a0", " ")
 
 
 def _rest(profile: Profile) -> str:
@@ -96,26 +99,45 @@ def _rest(profile: Profile) -> str:
 def _table(profile: Profile, most: int) -> list[str]:
     head = ("place", "step", "time", "p10", "p90", "share", "calls", "FLOP/s", "bytes", "limit")
     shown = profile.dearest(most)
-    rows = [head, *(_cells(row) for row in shown)]
+    inside = _shared([row.module for row in shown if row.module], [row.label for row in shown])
+    head = (f"place in {clean(inside[:-1])}" if inside else "place", *head[1:])
+    rows = [head, *(_cells(row, inside) for row in shown)]
     if profile.between:
-        time, share = words.seconds(profile.between), _percent(profile.gap)
+        time, share = words.seconds(profile.between), words.share(profile.gap)
         rows.append((words.BETWEEN, profile.engine, time, "", "", share, "", "", "", ""))
     lines = columns(rows, right=(2, 3, 4, 5, 6, 7, 8))
     left = len(profile.rows) - len(shown)
     if left > 0:
         rest = sum(row.share for row in profile.rows) - sum(row.share for row in shown)
-        lines.append(f"... and {left} more with {_percent(max(rest, 0.0))} of the time")
+        lines.append(f"... and {left} more with {words.share(max(rest, 0.0))} of the time")
     return lines
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _shared(modules: Sequence[str], labels: Sequence[str]) -> str:
+    """The modules that all rows are inside, with a dot behind them; empty if the labels fit as they are.
+
+    >>> _shared(["net.body.a", "net.body.b.c"], ["net.body.a " + "conv2d+" * 6])
+    'net.body.'
+    """
+    if all(len(label) <= _WIDEST for label in labels):
+        return ""
+    outer = [module.split(".")[:-1] for module in modules]
+    first, last = (
+        min(outer, default=[]),
+        max(outer, default=[]),
+    )  # what these two share, all between them share
+    same = [a for a, b in takewhile(lambda pair: pair[0] == pair[1], zip(first, last))]
+    return ".".join(same) + "." if same else ""
+
+
+def _cells(row: Row, inside: str = "") -> tuple[str, ...]:
     return (
-        _short(clean(row.label)),
+        _short(clean(row.label.removeprefix(inside))),
         _short(clean(row.op), 20),
         words.seconds(row.p50),
         words.seconds(row.p10),
         words.seconds(row.p90),
-        _percent(row.share),
+        words.share(row.share),
         str(row.calls),
         words.rate(row).removesuffix("FLOP/s"),
         words.much(row.bytes),
@@ -165,7 +187,7 @@ def _change(change: Change) -> tuple[str, ...]:
         words.seconds(change.before),
         words.seconds(change.after),
         f"{change.ratio:.2f} x",
-        _percent(change.share),
+        words.share(change.share),
     )
 
 

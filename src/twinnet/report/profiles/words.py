@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from twinnet.profile.model import Profile, Row
 from twinnet.report.figures import percent, seconds
 
-__all__ = ["BETWEEN", "bound", "busy", "gap", "limited", "looking", "much", "rate", "seconds"]
+__all__ = ["BETWEEN", "bound", "busy", "gap", "limited", "looking", "much", "rate", "seconds", "share"]
 
 BETWEEN = "between the steps"
 """The row of what the engine does there."""
@@ -25,6 +27,19 @@ def much(count: float | None, unit: str = "B") -> str:
     return f"{count:.0f} {unit}"
 
 
+def share(part: float) -> str:
+    """A share with two digits or more, never rounded up to 100 %.
+
+    >>> share(0.186), share(0.05), share(0.0), share(-0.021), share(0.9996)
+    ('18 %', '5.0 %', '0 %', '-2.1 %', '99 %')
+    """
+    size = abs(part)
+    sign = "-" if part < 0 else ""
+    if 0 < size < 0.0995:
+        return f"{sign}{math.floor(size * 1000 + 1e-9) / 10:.1f} %"
+    return sign + percent(size).replace("\u00a0", " ")
+
+
 def rate(row: Row) -> str:
     """How fast a step computes."""
     return "" if not row.flops or row.p50 <= 0 else much(row.flops / row.p50, "FLOP/s")
@@ -42,8 +57,8 @@ def limited(row: Row) -> str:
         return ""
     if row.limit == "overhead":
         return "overhead: it hardly computes"
-    share = min(row.efficiency or 0.0, 1.0)
-    return f"{row.limit} bound, {percent(share)} of it".replace("\u00a0", " ")
+    reached = min(row.efficiency or 0.0, 1.0)
+    return f"{row.limit} bound, {percent(reached)} of it".replace("\u00a0", " ")
 
 
 def bound(profile: Profile) -> str:
@@ -55,13 +70,13 @@ def bound(profile: Profile) -> str:
 
 def gap(profile: Profile) -> str:
     """How the steps and the whole compare."""
-    share = percent(abs(profile.gap), 1).replace("\u00a0", " ")
+    part = share(abs(profile.gap))
     if profile.alone:
         more = "more" if profile.gap < 0 else "less"
-        return f"each step was run alone: together they take {share} {more} than the whole"
+        return f"each step was run alone: together they take {part} {more} than the whole"
     if profile.gap < 0:
-        return f"the steps together take {share} more than the whole"
-    return f"{share} of the whole is between the steps"
+        return f"the steps together take {part} more than the whole"
+    return f"{part} of the whole is between the steps"
 
 
 _WAITS, _FELT = 0.7, 0.005
@@ -80,6 +95,6 @@ def looking(profile: Profile) -> str:
     """What the timers cost."""
     if profile.overhead < _FELT:
         return "next to nothing"
-    more = percent(profile.overhead, 1).replace("\u00a0", " ")
+    more = share(profile.overhead)
     each = f" ({seconds(profile.timer)} a step, taken off)" if profile.timer > 0 else ""
     return f"{more} more time{each}"
