@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from twinnet.checking.by_hand import assumed, read_beside, turned_pairs
+from twinnet.checking.by_hand import assumed, read_beside, turned_pairs, without_lone_guesses
 from twinnet.checking.case import Case
 from twinnet.checking.sides import Sides
 from twinnet.checking.unfit import inputs_hinted, refuse_inputs, refuse_other, refuse_random, refuse_untold
@@ -111,6 +111,7 @@ def plan_check(case: Case, opened: Opened) -> tuple[Plan, Traces]:
     pairing = _settled(paired, *traces, known=known)
     if search:
         pairing = _searched(opened, pairing, traces)
+    pairing = without_lone_guesses(opened.net, opened.twin, pairing, opened.plain)
     if names_out is not None:
         write_names(names_out, pairing, *traces)
     if not pairing.pairs:
