@@ -233,3 +233,28 @@ def test_samples_keep_their_order(tmp_path: Path) -> None:
         np.save(tmp_path / f"s{number}" / "y.npy", np.float32([number]))
     found = load_recording(tmp_path)
     assert [float(found.trace(i)["y"][0]) for i in range(3)] == [1, 9, 10]
+
+
+def _classifier() -> nn.Sequential:
+    torch.manual_seed(0)
+    parts = (nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5))
+    return nn.Sequential(*parts).eval()
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_an_output_of_any_name_is_known_by_its_shape(tmp_path: Path, wrong: bool) -> None:
+    net, x = _classifier(), torch.rand(1, 3, 8, 8)
+    with torch.no_grad():
+        np.savez(tmp_path / "a.npz", input=x, conv_17=net[0](x), Identity=net(x) + 0.5 * wrong)
+    found = twinnet.check(net, x, f"recording:{tmp_path / 'a.npz'}", keep="none")
+    assert isinstance(found, Result) and found.verdict == ("FAIL" if wrong else "PASS")
+    assert "Identity is taken for the output output" in _said(found)
+
+
+def test_an_output_that_shapes_do_not_tell_is_left_to_the_user(tmp_path: Path) -> None:
+    net, x = nn.Sequential(_classifier(), nn.Softmax(1)).eval(), torch.rand(1, 3, 8, 8)
+    with torch.no_grad():  # the logits have the shape of the output, and are all that was dumped
+        np.savez(tmp_path / "a.npz", input=x, conv_17=net[0][0](x), Identity=net[0](x))
+    found = twinnet.check(net, x, f"recording:{tmp_path / 'a.npz'}", keep="none")
+    assert isinstance(found, Result) and found.verdict == "PASS" and "is taken for" not in _said(found)
+    assert "holds no array for the network's output" in _said(found)

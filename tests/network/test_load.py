@@ -82,7 +82,7 @@ def test_a_factory_of_an_installed_module():
         ("number", "returned an int, not a network"),
         ("pair", "returned a tuple of int, int"),
         ("raises", r"detector\.py:16: factory raises\(\) raised FileNotFoundError: weights\.pt is not here"),
-        ("needs", "missing 1 required positional argument: 'size'"),
+        ("needs", r"needs arguments \(size\)"),
         ("plian", "did you mean plain"),
     ],
 )
@@ -174,3 +174,28 @@ def test_a_file_that_cannot_be_read(tmp_path):
         load_network(tmp_path / "missing.onnx")
     with pytest.raises(UsageError, match="is a folder"):
         load_network(tmp_path)
+
+
+def test_a_factory_that_needs_arguments_or_returns_weights(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import torch\n"
+        "def build(width, *, depth, bias=True): return torch.nn.Linear(width, depth, bias)\n"
+        "def weights(): return torch.nn.Linear(2, 2).state_dict()\n"
+    )
+    with pytest.raises(UsageError, match=r"mine.py:build needs arguments \(width, depth\)") as caught:
+        load_network(f"{tmp_path}/mine.py:build")
+    assert "give them defaults" in str(caught.value.hint) and "build(...)" in str(caught.value.hint)
+    with pytest.raises(
+        UsageError, match=r"returned an OrderedDict of weights, not a network\n.*load_state_dict"
+    ):
+        load_network(f"{tmp_path}/mine.py:weights")
+
+
+def test_a_pickled_network_is_told_from_weights(tmp_path):
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    torch.save(module, tmp_path / "whole.pt")
+    torch.save({"model": module.state_dict(), "epoch": 3}, tmp_path / "weights.pt")
+    with pytest.raises(UsageError, match=r"a whole network pickled by torch.save.*weights_only=False"):
+        load_network(tmp_path / "whole.pt")
+    with pytest.raises(UsageError, match="weights without a network"):
+        load_network(tmp_path / "weights.pt")

@@ -245,7 +245,7 @@ def test_a_file_with_other_outputs_is_an_error(tmp_path: Path) -> None:
     other.graph.output.append(helper.make_tensor_value_info("s", onnx.TensorProto.FLOAT, [4, 8]))
     file, twin = save(_net(), tmp_path / "a.onnx"), save(other, tmp_path / "b.onnx")
     found = _check(str(file), X, f"onnxruntime:{twin}")
-    assert found.verdict == "ERROR" and "the network has 1 outputs, the twin 2" in found.error
+    assert found.verdict == "ERROR" and "the network has 1 output (y), the twin 2 (y, s)" in found.error
 
 
 def test_extended_keeps_the_networks_order() -> None:

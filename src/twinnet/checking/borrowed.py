@@ -104,8 +104,10 @@ def recorded_inputs(twins: Iterable[Any], network: Network) -> Recorded | None:
         _fitted(inputs_of(recording, index, names), network, notes) for index in range(len(recording.samples))
     ]
     if not all(samples):
+        held = sorted(recording.trace(0)) if recording.samples else []
+        told = f": it has {', '.join(held[:6])}{' ...' if len(held) > 6 else ''}" if held else ""
         raise UsageError(
-            f"{place} does not hold the inputs it was recorded on",
+            f"{place} does not hold the inputs it was recorded on{told}",
             hint=f"give them with --inputs, or put them beside the arrays: {names[0] if names else 'input'}.npy",
         )
     return Recorded(place, samples, tuple(notes))

@@ -14,8 +14,9 @@ from twinnet.pairing import Pair, Pairing
 from twinnet.pairing.labels import bare, known_as, naming
 from twinnet.pairing.transforms import IDENTITY, Transform, channels_first, nearest
 from twinnet.result import Guard, fact
+from twinnet.trace import DEFAULT_MEMORY, TraceBuilder
 
-__all__ = ["assumed", "fed_arrays", "read_beside", "turned_pairs"]
+__all__ = ["assumed", "fed_arrays", "read_beside", "turned_pairs", "without_lone_guesses"]
 
 
 def read_beside(
@@ -40,9 +41,46 @@ def read_beside(
         if stated in arrays and stated not in found.values():
             found[name] = stated
     fed = {} if twin.recording.sample(0) else fed_arrays(arrays, list(sample), set(found.values()))
+    guessed = _by_shape(
+        net, sample, outputs, found, {n: a for n, a in arrays.items() if n not in fed.values()}
+    )
+    found |= guessed
     pairs = [(outputs[n], a) for n, a in found.items()] + [(np.asarray(sample[n]), a) for n, a in fed.items()]
     turns = {name: turn.to_network for ours, name in pairs if (turn := _turn(ours, arrays[name]))}
-    return twin.read_as(Reading(found, fed, turns))
+    return twin.read_as(Reading(found, fed, turns, frozenset(guessed)))
+
+
+def _by_shape(
+    net: Session, sample: Arrays, outputs: Arrays, found: Mapping[str, str], arrays: Arrays
+) -> dict[str, str]:
+    """Outputs that no name finds, each with the one array that can be nothing else: no layer of the network is called
+    like it, no other array has the shape of this output, and nothing else in the network has it."""
+    if net.by_hand or len(found) == len(outputs):
+        return {}
+    named = {bare(name) for kind in naming(net.sites).values() for name in kind}
+    free = {
+        name: array.shape
+        for name, array in arrays.items()
+        if name not in found.values() and not any(short in named for short in known_as([name]))
+    }
+    guessed: dict[str, tuple[str, str]] = {}
+    for (name, array), tensor in zip(outputs.items(), net.output_tensors, strict=False):
+        fitting = [
+            other
+            for other, shape in free.items()
+            if shape == array.shape or channels_first(array.shape, shape) is not None
+        ]
+        if name not in found and array.ndim and len(fitting) == 1:
+            guessed[name] = (tensor, fitting[0])
+    if not guessed:
+        return {}
+    trace = net.trace(sample, {site.tensor for site in net.sites}, TraceBuilder(DEFAULT_MEMORY))
+    shapes = [(tensor, np.shape(trace[tensor])) for tensor in trace]
+    return {
+        name: array
+        for name, (tensor, array) in guessed.items()
+        if all(shape != outputs[name].shape for other, shape in shapes if other != tensor)
+    }
 
 
 def _usual(role: str, number: int, count: int) -> Iterator[str]:
@@ -89,6 +127,16 @@ def turned_pairs(
     return replace(pairing, pairs=tuple(kept))
 
 
+def without_lone_guesses(net: Session, twin: Session, pairing: Pairing, outputs: Arrays) -> Pairing:
+    """Without outputs known by their shape only, if no other array pairs: it may be another network's dump."""
+    if not isinstance(twin, RecordedSession) or not twin.reading.guessed or not pairing.unmatched_twin:
+        return pairing
+    tensors = dict(zip(outputs, net.output_tensors, strict=False))
+    guessed = {tensors[name] for name in twin.reading.guessed}
+    alone = all(pair.site.tensor in guessed for pair in pairing.pairs)
+    return pairing.without(guessed) if alone else pairing
+
+
 def assumed(net: Session, twin: Session, pairing: Pairing, outputs: Arrays) -> list[Guard]:
     """What was assumed about arrays that somebody else wrote, and which outputs are not among them."""
     if not isinstance(twin, RecordedSession) or not twin.by_hand:
@@ -98,6 +146,9 @@ def assumed(net: Session, twin: Session, pairing: Pairing, outputs: Arrays) -> l
     turned = list(dict.fromkeys([*twin.reading.turns, *turned]))
     if turned:
         found.append(Guard("note", fact("recording.channels_last", count=len(turned), name=turned[0])))
+    if twin.reading.guessed:
+        pairs = tuple((twin.reading.outputs[name], name) for name in sorted(twin.reading.guessed))
+        found.append(Guard("note", fact("recording.output_by_shape", pairs=pairs)))
     if left := [site.tensor for site in pairing.unmatched_twin]:
         # Beside a network its layers say what must be there; two heaps of arrays say nothing.
         weak = net.by_hand and bool(pairing.unmatched)

@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from twinnet.checking.by_hand import assumed, read_beside, turned_pairs
+from twinnet.checking.by_hand import assumed, read_beside, turned_pairs, without_lone_guesses
 from twinnet.checking.case import Case
 from twinnet.checking.sides import Sides
-from twinnet.checking.unfit import layout_hinted, refuse_inputs, refuse_other, refuse_random, refuse_untold
+from twinnet.checking.unfit import inputs_hinted, refuse_inputs, refuse_other, refuse_random, refuse_untold
 from twinnet.checking.unknown import names_of
 from twinnet.checking.unpaired import nothing_pairs, write_names
 from twinnet.engines.base import Session
@@ -68,7 +68,7 @@ def open_both(case: Case, sides: Sides) -> Opened:
     graph = net.graph()
     refuse_random("network", net, graph)
     # Torch modules learn their outputs' names from a first run.
-    with layout_hinted(case.network, case.first):
+    with inputs_hinted(case.network, case.first):
         plain = net.run(case.first)
     twin = sides.open_twin()
     refuse_random("twin", twin, None)
@@ -111,6 +111,7 @@ def plan_check(case: Case, opened: Opened) -> tuple[Plan, Traces]:
     pairing = _settled(paired, *traces, known=known)
     if search:
         pairing = _searched(opened, pairing, traces)
+    pairing = without_lone_guesses(opened.net, opened.twin, pairing, opened.plain)
     if names_out is not None:
         write_names(names_out, pairing, *traces)
     if not pairing.pairs:

@@ -1,7 +1,8 @@
-"""Refuse sides whose numbers cannot be compared: random, of other shapes, or another network."""
+"""Refuse sides whose numbers cannot be compared: random, of other shapes, or another network; hints on inputs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -15,12 +16,16 @@ from twinnet.network.base import Network
 from twinnet.pairing.transforms import candidates
 from twinnet.signature import TensorSpec, dims
 
-__all__ = ["layout_hinted", "refuse_inputs", "refuse_other", "refuse_random", "refuse_untold"]
+__all__ = ["inputs_hinted", "refuse_inputs", "refuse_other", "refuse_random", "refuse_untold"]
+
+
+_DTYPE = re.compile(r"scalar type|\bdtype\b|\bLong\b|FloatTensor")
+"""What PyTorch writes about tensors of another type than expected."""
 
 
 @contextmanager
-def layout_hinted(network: Network, sample: Mapping[str, np.ndarray]) -> Iterator[None]:
-    """If the network refuses a picture whose channels come last, say so."""
+def inputs_hinted(network: Network, sample: Mapping[str, np.ndarray]) -> Iterator[None]:
+    """If the network refuses an input, say what may be wrong with it: channels last, or another type."""
     try:
         yield
     except EngineError as error:
@@ -31,6 +36,11 @@ def layout_hinted(network: Network, sample: Mapping[str, np.ndarray]) -> Iterato
                     f"input {name} is {dims(np.shape(array))}, channels last (NHWC), and most modules take NCHW: "
                     "array.transpose(0, 3, 1, 2)"
                 )
+        if error.hint is None and network.format == "PyTorch" and _DTYPE.search(error.what):
+            told = ", ".join(f"{name} is {np.asarray(array).dtype}" for name, array in sample.items())
+            error.hint = (
+                f"{told}; for another type let the factory return (module, example inputs), or give --inputs"
+            )
         raise
 
 
@@ -101,8 +111,14 @@ def refuse_other(
     said: list[str] = []
     loose = not twin.output_tensors or twin.loose_outputs or net.loose_outputs
     counts = len(net.output_tensors), len(twin.output_tensors)
+    hint = "twinnet diff NETWORK TWIN lists everything that differs"
     if counts[0] != counts[1] and not loose:
-        said.append(f"the network has {counts[0]} outputs, the twin {counts[1]}")
+        said.append(
+            f"the network has {counts[0]} output{'s' * (counts[0] != 1)} ({_some([*plain])}), "
+            f"the twin {counts[1]} ({_some([*twin_plain])})"
+        )
+        if set(twin_plain) < set(plain):
+            hint = f"to check these alone, let the factory return a module whose forward returns {_some([*twin_plain])}"
     twin_graph = twin.graph() if graph is not None else None
     if graph is not None and twin_graph is not None:
         outputs = zip(plain.values(), twin_plain.values(), strict=False)
@@ -118,8 +134,12 @@ def refuse_other(
         raise EngineError(
             f"they are not the same network: {'; '.join(said)}",
             stage="pair",
-            hint="twinnet diff NETWORK TWIN lists everything that differs",
+            hint=hint,
         )
+
+
+def _some(names: list[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def _sizes_differ(graph: Graph, twin: Graph) -> bool:

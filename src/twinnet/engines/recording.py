@@ -54,12 +54,13 @@ class Reading:
     """What files that somebody else wrote mean beside a network.
 
     `outputs` and `inputs` map the network's names to names of arrays, `turns` gives an array the network's order of
-    axes.
+    axes, `guessed` names the outputs that were known by their shape only.
     """
 
     outputs: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     turns: Mapping[str, Callable[[np.ndarray], np.ndarray]] = field(default_factory=dict)
+    guessed: frozenset[str] = frozenset()
 
 
 class RecordedSession(Session):

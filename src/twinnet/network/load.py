@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -146,15 +147,18 @@ def _from_factory(ref: str, example: Any, name: str) -> Network:
     place, attribute = split_reference(ref)
     source = Path(place) if place.endswith(".py") else None
     name = name or f"{source.stem if source else place.rpartition('.')[2]}.{attribute}"
-    made = (
-        factory
-        if isinstance(factory, torch.nn.Module)
-        else call_user(factory, what="factory", name=f"{attribute}()")
-    )
+    if isinstance(factory, torch.nn.Module):
+        made = factory
+    else:
+        _refuse_arguments(ref, factory)
+        made = call_user(factory, what="factory", name=f"{attribute}()")
     if isinstance(made, (str, Path, Network)) or not _is_network(made):
+        weights = isinstance(made, Mapping) and any(isinstance(v, torch.Tensor) for v in made.values())
         raise UsageError(
-            f"{ref} returned {_kind(made)}, not a network",
-            hint="a factory returns an nn.Module, or (module, example inputs)",
+            f"{ref} returned {_kind(made)}{' of weights' if weights else ''}, not a network",
+            hint="build the network, call load_state_dict with these weights, and return the network"
+            if weights
+            else "a factory returns an nn.Module, or (module, example inputs)",
         )
     return _load(made, example, name, source)
 
@@ -168,6 +172,25 @@ def _is_network(made: Any) -> bool:
         isinstance(made, (torch.nn.Module, torch.export.ExportedProgram))
         or type(made).__name__ == "ModelProto"
     )
+
+
+def _refuse_arguments(ref: str, factory: Any) -> None:
+    """Raise a `UsageError` for a factory that cannot be called without arguments."""
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):
+        return  # not callable, or without a signature: calling it says more
+    named = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
+    )
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind in named]
+    if needed:
+        raise UsageError(
+            f"{ref} needs arguments ({', '.join(needed)}), and a factory is called without any",
+            hint=f"give them defaults, or write a function without arguments that returns {factory.__name__}(...)",
+        )
 
 
 def _kind(made: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickletools
 import zipfile
 from pathlib import Path
 from typing import Literal
@@ -81,7 +82,13 @@ def _describe_zip(path: Path) -> str:
         return "a truncated or damaged archive (an exported program or checkpoint cut short?)"
     if any(name.endswith("constants.pkl") for name in names):
         return "a TorchScript archive, which is not read (use torch.export.save, or give file.py:factory)"
-    if any(name.endswith("data.pkl") for name in names):
+    pickled = next((name for name in names if name.endswith("data.pkl")), None)
+    if pickled is not None and _holds_module(path, pickled):
+        return (
+            "a whole network pickled by torch.save, which is never loaded, as that runs code (if you trust it, write "
+            "a factory that returns torch.load(FILE, weights_only=False), and give it as file.py:factory)"
+        )
+    if pickled is not None:
         return "a PyTorch checkpoint: weights without a network (give the code as file.py:factory)"
     if any(name.endswith(".npy") for name in names):
         return "a NumPy archive (.npz)"
@@ -90,6 +97,21 @@ def _describe_zip(path: Path) -> str:
             "an exported program of PyTorch 2.7 or older (load it there and save it again with a newer one)"
         )
     return "a zip archive"
+
+
+_LONGEST_PICKLE = 1 << 24
+
+
+def _holds_module(path: Path, member: str) -> bool:
+    """Whether a pickle names classes of `torch.nn`; it is read, not run."""
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(member) as file:
+            for opcode, argument, _ in pickletools.genops(file.read(_LONGEST_PICKLE)):
+                if opcode.name == "GLOBAL" and str(argument).startswith("torch.nn.modules."):
+                    return True
+    except (*BAD_ARCHIVE, ValueError):
+        return False  # damaged: what it looks like is all that can be said
+    return False
 
 
 def _is_pt2(path: Path) -> bool:

@@ -96,7 +96,12 @@ class TorchNetwork(Network):
             ]
         kind = next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.float32)
         return [
-            TensorSpec(p.name, dtype_name(kind), None, optional=p.default is not p.empty)
+            TensorSpec(
+                p.name,
+                dtype_name(torch.int64 if _is_index(p.name) else kind),
+                None,
+                optional=p.default is not p.empty,
+            )
             for p in forward_parameters(self.module)
         ]
 
@@ -228,6 +233,15 @@ class TorchNetwork(Network):
         free = tuple(replace(spec, shape=("?",) * len(spec.shape or ())) for spec in made.signature.inputs)
         made.signature = replace(made.signature, inputs=free)
         return made
+
+
+def _is_index(name: str) -> bool:
+    """Whether the name of an input says that it holds whole numbers that pick rows of a table.
+
+    >>> [_is_index(name) for name in ("input_ids", "tokens", "x", "grids")]
+    [True, True, False, False]
+    """
+    return name.endswith("_ids") or name in ("ids", "tokens", "token", "indices", "index")
 
 
 def name_tensors(result: Any) -> dict[str, torch.Tensor]:

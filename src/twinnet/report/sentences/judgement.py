@@ -137,6 +137,12 @@ def _(count: int, name: str) -> str:
     return f"the recording holds {count} tensors with channels last ({name} ...); they are compared with channels first"
 
 
+@sentence("recording.output_by_shape")
+def _(pairs: tuple[tuple[str, str], ...]) -> str:
+    told = ", ".join(f"{array} is taken for the output {name}" for array, name in pairs)
+    return f"{told}: by its shape it can be no other (--names says otherwise)"
+
+
 @sentence("recording.no_outputs")
 def _(names: tuple[str, ...]) -> str:
     return (
