@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from twinnet.dashboard import words
 from twinnet.dashboard.queries.runs import LayerRow
 from twinnet.dashboard.queries.sessions import SessionRow
 from twinnet.dashboard.queries.trends import Band, Point
@@ -16,6 +18,8 @@ from twinnet.report.figures import clean
 __all__ = ["Along", "Bar", "History", "Trend", "along", "flame", "history", "trend"]
 
 WIDTH, LEFT, RIGHT = 1000.0, 54.0, 14.0
+Words = Callable[[float | None], str]
+"""A value in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,18 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeBar:
+    """The time of a layer; `run` is "one" or "two"."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    run: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Along:
     """Layers along the network: error over floor of one or two runs, and the time of each layer below."""
 
@@ -80,7 +96,7 @@ class Along:
     ticks: tuple[Tick, ...]
     labels: tuple[tuple[float, float, str, str], ...]
     radius: float
-    bars: tuple[tuple[float, float, float, str, str], ...]
+    bars: tuple[TimeBar, ...]
     time_ticks: tuple[tuple[float, str], ...]
     height: float
     left: float = LEFT
@@ -106,7 +122,7 @@ def along(first: Sequence[LayerRow], second: Sequence[LayerRow], link: str) -> A
                 round(LEFT + (where[row.tensor] + 0.5) * step, 2),
                 scale(row.ratio),
                 row.status.replace(" ", "-") or "none",
-                f"{row.label}: {_times(row.ratio)}{', ' + _seconds(row.time) if row.time else ''}",
+                f"{row.label}: {words.ratio(row.ratio)}{', ' + words.seconds(row.time) if row.time else ''}",
                 f"{link}{row.place_id}",
                 scale(row.allowed) if row.status == "fail" else None,
             )
@@ -147,24 +163,22 @@ def _labels(
 
 def _time_bars(
     first: Sequence[LayerRow], second: Sequence[LayerRow], where: Mapping[str, int], step: float
-) -> Any:
+) -> tuple[tuple[TimeBar, ...], tuple[tuple[float, str], ...], float]:
+    """The bars, the ticks of their axis, and the height of the chart with them."""
     top, bottom = 226.0, 300.0
     most = max(row.time or 0.0 for row in (*first, *second)) or 1.0
     wide = max(step * (0.42 if second else 0.8), 1.0)
     bars = []
-    for kind, rows in (("one", first), ("two", second)):
+    for run, rows in (("one", first), ("two", second)):
         for row in rows:
             if row.time:
-                x = LEFT + where[row.tensor] * step + step * 0.08 + (wide if kind == "two" else 0.0)
+                x = LEFT + where[row.tensor] * step + step * 0.08 + (wide if run == "two" else 0.0)
                 tall = (bottom - top) * row.time / most
-                title = f"{row.label}: {_seconds(row.time)}"
-                bars.append((round(x, 2), round(bottom - tall, 2), round(tall, 2), title, kind))
-    ticks = ((top, _seconds(most)), ((top + bottom) / 2, _seconds(most / 2)), (bottom, "0"))
-    return (
-        tuple((x, y, tall, title, f"{kind} {wide:.2f}") for x, y, tall, title, kind in bars),
-        ticks,
-        bottom + 20,
-    )
+                title = f"{row.label}: {words.seconds(row.time)}"
+                x, y = round(x, 2), round(bottom - tall, 2)
+                bars.append(TimeBar(x, y, round(wide, 2), round(tall, 2), run, title))
+    ticks = ((top, words.seconds(most)), ((top + bottom) / 2, words.seconds(most / 2)), (bottom, "0"))
+    return tuple(bars), ticks, bottom + 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +199,9 @@ class Trend:
 
 
 def trend(
-    points: Sequence[Point], values: Sequence[float | None], band: Band, words: Any, what: str
+    points: Sequence[Point], values: Sequence[float | None], band: Band, spoken: Words, what: str
 ) -> Trend | None:
-    """The chart of values over sessions; `words` says a value, `what` is "ratio" or "time"."""
+    """The chart of values over sessions; `spoken` gives a value in words, `what` is "ratio" or "time"."""
     known = [v for v in values if v is not None]
     if not known:
         return None
@@ -204,20 +218,18 @@ def trend(
         if value is not None:
             y = scale(value)
             line += f"{'L' if line else 'M'}{x:g} {y:g}"
-            title = f"session {point.session_id}: {words(value)}, {point.verdict}"
+            title = f"session {point.session_id}: {spoken(value)}, {point.verdict}"
             dots.append((x, y, point.verdict, title, f"/cases/{point.run_id}"))
     marks = [
-        (xs[i], scale(values[i]), "worse" if i in band.marks else "better", words(values[i]))
+        (xs[i], scale(values[i]), "worse" if i in band.marks else "better", spoken(values[i]))
         for i in (*band.marks, *band.better)
     ]
-    from datetime import UTC, datetime
-
     every = max(1, math.ceil(len(points) / 8))
     dates = [
         (xs[i], f"{datetime.fromtimestamp(points[i].started, UTC):%d %b}")
         for i in range(0, len(points), every)
     ]
-    ticks = scale.ticks(5) if what == "ratio" else scale.ticks(words)
+    ticks = scale.ticks(5) if what == "ratio" else scale.ticks(spoken)
     return Trend(tuple(dots), line, _areas(xs, band, scale), tuple(marks), ticks, tuple(dates))
 
 
@@ -233,8 +245,8 @@ class _Linear:
         share = min(max((value or 0.0) / (self.most * 1.05 or 1.0), 0.0), 1.0)
         return round(self.bottom - share * (self.bottom - self.top), 2)
 
-    def ticks(self, words: Any) -> tuple[Tick, ...]:
-        found = [Tick(self(self.most * share), words(self.most * share)) for share in (0.5, 1.0)]
+    def ticks(self, spoken: Words) -> tuple[Tick, ...]:
+        found = [Tick(self(self.most * share), spoken(self.most * share)) for share in (0.5, 1.0)]
         return (Tick(self.bottom, "0"), *found)
 
 
@@ -276,15 +288,3 @@ def flame(name: str, rows: Sequence[Mapping[str, Any]]) -> Any:
 
 def _finite(value: float | None) -> float | None:
     return None if value is None or abs(value) >= 1e299 else value
-
-
-def _times(value: float | None) -> str:
-    from twinnet.dashboard.words import ratio
-
-    return ratio(value)
-
-
-def _seconds(value: float | None) -> str:
-    from twinnet.dashboard.words import seconds
-
-    return seconds(value)

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from twinnet.dashboard import words
 from twinnet.dashboard.access import cookie_name
 from twinnet.dashboard.desk import Desk
+from twinnet.dashboard.queries.changes import BETTER, WORSE
 from twinnet.dashboard.tokens import Bearer
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def environment() -> Any:
         bytes=words.bytes_of,
         ago=words.ago,
         day=words.day,
+        tone=lambda kind: "fail" if kind in WORSE else "pass" if kind in BETTER else "",
         word=shlex.quote,
         segment=lambda part: quote(str(part), safe=""),
     )

@@ -43,12 +43,10 @@ def standing(session: s.SessionRow, base: s.SessionRow | None, found: c.Changes 
         return Standing(verdict, verdict, f"{bad}; there is no earlier session to compare with", None, ())
     counts = found.counts
     told = [
-        f"{counts[kind]} {_plural(kind, counts[kind])}"
-        for kind in ("new failure", "less accurate", "slower", "fixed", "more accurate", "faster")
-        if kind in counts
+        f"{counts[kind]} {_plural(kind, counts[kind])}" for kind in (*c.WORSE, *c.BETTER) if kind in counts
     ]
     against = f"against session {base.id}"
-    top = tuple(found.of("new failure", "less accurate", "slower")[:4])
+    top = tuple(found.of(*c.WORSE)[:4])
     if "new failure" in counts or "less accurate" in counts:
         return Standing("WORSE", "FAIL", f"{', '.join(told)} {against}", found, top)
     if "slower" in counts:

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
+from twinnet.dashboard.incoming import is_bad
 from twinnet.dashboard.models import Run, Series
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-__all__ = ["Change", "Changes", "Kind", "between_engines", "between_sessions"]
+__all__ = ["BETTER", "WORSE", "Change", "Changes", "Kind", "between_engines", "between_sessions"]
 
 Kind = Literal[
     "new failure", "fixed", "still failing", "less accurate", "more accurate", "slower", "faster", "same"
 ]
 
-_WORSE: tuple[Kind, ...] = ("new failure", "less accurate", "slower")
-_ORDER: tuple[Kind, ...] = (
-    *("new failure", "less accurate", "slower", "still failing", "fixed", "more accurate", "faster", "same"),
-)
+WORSE: tuple[Kind, ...] = ("new failure", "less accurate", "slower")
+BETTER: tuple[Kind, ...] = ("fixed", "more accurate", "faster")
+_ORDER: tuple[Kind, ...] = (*WORSE, "still failing", *BETTER, "same")
 _RATIO, _TIME = 4.0, 1.25
 """Accuracy counts as changed from this factor on, and times from this one: below is noise."""
 _FLOOR = 1.0
@@ -54,7 +54,7 @@ class Change:
     @property
     def kind(self) -> Kind:
         """What became of it."""
-        bad, was_bad = _bad(self.verdict, self.expected), _bad(self.verdict_before, self.expected_before)
+        bad, was_bad = is_bad(self.verdict, self.expected), is_bad(self.verdict_before, self.expected_before)
         if bad:
             return "still failing" if was_bad else "new failure"
         if was_bad and self.verdict == "PASS":
@@ -84,7 +84,7 @@ class Change:
     @property
     def worse(self) -> bool:
         """Whether it became worse."""
-        return self.kind in _WORSE
+        return self.kind in WORSE
 
     @property
     def size(self) -> float:
@@ -101,6 +101,11 @@ class Changes:
     def of(self, *kinds: Kind) -> list[Change]:
         """The changes of some kinds."""
         return [row for row in self.rows if row.kind in kinds]
+
+    @property
+    def moved(self) -> list[Change]:
+        """Those that became worse or better."""
+        return self.of(*WORSE, *BETTER)
 
     @property
     def counts(self) -> dict[Kind, int]:
@@ -165,7 +170,3 @@ def _sorted(connection: Connection, query: Any) -> Changes:
     # The whole model before its layers: it is what people ship.
     rows.sort(key=lambda row: (_ORDER.index(row.kind), row.layer != "", -row.size, row.model, row.engine))
     return Changes(tuple(rows))
-
-
-def _bad(verdict: str, expected: str) -> bool:
-    return verdict in ("FAIL", "ERROR") and expected != "yes"
