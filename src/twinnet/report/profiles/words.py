@@ -5,7 +5,7 @@ from __future__ import annotations
 from twinnet.profile.model import Profile, Row
 from twinnet.report.figures import percent, seconds
 
-__all__ = ["BETWEEN", "bound", "busy", "gap", "limited", "looking", "much", "rate", "seconds"]
+__all__ = ["BETWEEN", "bound", "busy", "gap", "limited", "much", "rate", "seconds", "timers"]
 
 BETWEEN = "between the steps"
 """The row of what the engine does there."""
@@ -76,10 +76,10 @@ def busy(profile: Profile) -> str:
     )
 
 
-def looking(profile: Profile) -> str:
+def timers(profile: Profile) -> str:
     """What the timers cost."""
     if profile.overhead < _FELT:
         return "next to nothing"
     more = percent(profile.overhead, 1).replace("\u00a0", " ")
-    each = f" ({seconds(profile.timer)} a step, taken off)" if profile.timer > 0 else ""
+    each = f" ({seconds(profile.timer)} a step, subtracted)" if profile.timer > 0 else ""
     return f"{more} more time{each}"
