@@ -48,9 +48,8 @@ def make_app(database: Database, store: Store, settings: Settings, tokens: Token
     ]
 
     def missing(request: Request, error: Exception) -> Response:
-        if request.url.path.startswith(
-            "/api/"
-        ):  # a line break in the path: no route matches it, nor the mount
+        # A line break in a path: neither a route of the API nor its mount matches it.
+        if request.url.path.startswith("/api/"):
             return JSONResponse({"detail": "there is no such address"}, 404)
         return not_found(request)
 
