@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-__all__ = ["ended", "start_child", "stop_child"]
+__all__ = ["ended", "start_child", "stop_child", "wait_child"]
 
 _GUARD = """
 import os, select, signal, sys
@@ -52,6 +52,21 @@ def start_child(arguments: Sequence[str], **options: Any) -> subprocess.Popen[An
 def ended(child: subprocess.Popen[Any]) -> None:
     """Say that a program has ended by itself."""
     _tell(_guard(os.getpid()), f"-{child.pid}\n")
+
+
+def wait_child(child: subprocess.Popen[Any], limit: float | None = None) -> int:
+    """The exit code of a program, once it has ended. Whatever interrupts the wait, `limit` seconds included, stops it.
+
+    >>> wait_child(start_child([sys.executable, "-c", "raise SystemExit(3)"]))
+    3
+    """
+    try:
+        code = child.wait(limit)
+    except BaseException:
+        stop_child(child)
+        raise
+    ended(child)
+    return code
 
 
 def stop_child(child: subprocess.Popen[Any]) -> None:

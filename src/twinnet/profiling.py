@@ -13,9 +13,8 @@ from twinnet.checking.case import Case, modes_kept, read_network, read_twins
 from twinnet.checking.options import Limits, Options
 from twinnet.checking.profiled import built_case, open_subject
 from twinnet.checking.sides import Sides
-from twinnet.profile import Measured, Profile, Target, machine
+from twinnet.profile import Measured, Profile, Target, machine, profile_of
 from twinnet.profile.building import CompileProfile
-from twinnet.profile.measure import profile_of
 from twinnet.profile.turns import affordable, timed_in_turns
 from twinnet.progress import Report, silent
 from twinnet.upload import offer_run

@@ -69,6 +69,11 @@ def test_the_document_is_complete(filled: Running) -> None:
     assert "POST /api/v1/bundles" in page
 
 
+def test_a_path_that_no_route_matches_is_answered_in_json(filled: Running) -> None:
+    status, body, _ = filled.ask("/api/v1/runs/1/files/%0Ax")
+    assert status == 404 and json.loads(body)["detail"]
+
+
 def test_bodies_of_another_kind_are_refused(filled: Running) -> None:
     status, body, _ = filled.ask("/api/v1/bundles", method="POST", data=b"x", content_type="text/plain")
     assert status == 415 and "application/zip" in json.loads(body)["detail"]

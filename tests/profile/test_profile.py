@@ -103,7 +103,7 @@ def test_the_columns_are_documented() -> None:
 def test_the_screen_names_three_places_and_their_limits(onnx: Measured) -> None:
     text = profile_text(onnx.profile, "out")
     assert onnx.profile.dearest(1)[0].label in text.split("\n1. ")[1].split("\n")[0]
-    assert "\n3. " in text and "compute" in text and "costs" in text
+    assert "\n3. " in text and "compute" in text and "timers   cost" in text
     assert text.splitlines()[-1] == "next     twinnet profile compare out OTHER"
 
 

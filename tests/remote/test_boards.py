@@ -265,7 +265,7 @@ def test_an_engine_without_a_runner_says_so(board: SshBoard, net: Path) -> None:
     with pytest.raises(UsageError, match="torch has no runner for boards") as raised:
         _check(str(net), X, "torch", on=board.address())
     assert "onnxruntime" in str(raised.value)
-    with pytest.raises(UsageError, match="only the twin of an engine"):
+    with pytest.raises(UsageError, match="only a twin that an engine runs"):
         _check(str(net), X, lambda x: x, on=board.address())
 
 
@@ -430,7 +430,7 @@ def test_what_a_board_sends_cannot_leave_its_folder(tmp_path: Path) -> None:
             info = tarfile.TarInfo(name)
             info.size = 1
             tar.addfile(info, io.BytesIO(b"1"))
-        with pytest.raises(EngineError, match="no copy of room"):
+        with pytest.raises(EngineError, match="other than a copy of room"):
             board._unpack(packed, "room", tmp_path / "target")
     with tarfile.open(tmp_path / "files.tar", "w") as tar:
         link = tarfile.TarInfo("room/link")

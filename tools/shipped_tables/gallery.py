@@ -183,10 +183,10 @@ def _page() -> str:
     lines = [
         "# Eight awkward pictures",
         "",
-        "Test sets hold photographs. People have posters, screenshots, skies and scans. Each picture below went "
-        "through a file and the shipped tables, as `twinnet lut run` does it: before on the left, every pixel enlarged "
-        "as a square, after on the right. `python -m tools.shipped_tables.gallery` writes the page and its pictures; "
-        "scores of such inputs are in every model's card.",
+        "Test sets consist of photographs; people also have posters, screenshots, skies and scans. Each picture below",
+        "was saved to a file and run through the shipped tables by `twinnet lut run`: before on the left, with every",
+        "pixel enlarged to a square, after on the right. `python -m tools.shipped_tables.gallery` writes this page and",
+        "its pictures; every model's card has scores for such inputs.",
         "",
     ]
     for picture in PICTURES:

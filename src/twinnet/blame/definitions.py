@@ -1,6 +1,6 @@
 """Where engines differ by definition: places at which an operator has no agreed result, or only few digits.
 
-Such a difference is no fault of the conversion. It is still a difference, so it is judged like any other, and the
+Such a difference is not the fault of the conversion. It is still a difference, so it is judged like any other, and the
 finding says what it is about.
 """
 

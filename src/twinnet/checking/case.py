@@ -93,7 +93,8 @@ def placed(twin: Twin, on: str | None) -> Twin:
         return twin
     if not isinstance(twin, Spec):
         raise UsageError(
-            "only a twin that an engine runs can run on a board", hint="name it by a spec, such as onnxruntime"
+            "only a twin that an engine runs can run on a board",
+            hint="name it by a spec, such as onnxruntime",
         )
     return replace(twin, on=board)
 

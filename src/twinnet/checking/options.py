@@ -101,7 +101,9 @@ class Options:
     def __post_init__(self) -> None:
         for name, kind in (("level", Level), ("keep", Keep)):
             if (given := getattr(self, name)) not in get_args(kind):
-                raise UsageError(f"unknown value {given!r} for {name}", hint=f"one of {', '.join(get_args(kind))}")
+                raise UsageError(
+                    f"unknown value {given!r} for {name}", hint=f"one of {', '.join(get_args(kind))}"
+                )
 
     @classmethod
     def of(cls, kind: type[Keywords], given: Keywords, progress: Report = silent) -> Options:

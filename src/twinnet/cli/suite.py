@@ -15,7 +15,7 @@ __all__ = ["app"]
 
 
 class _Suite(Verbs):
-    """Says how folders of models are given: a word that is no command is most likely one."""
+    """Says how folders of models are given: a word that is not a command is most likely one."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         word = args[0]

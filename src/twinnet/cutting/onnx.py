@@ -30,7 +30,7 @@ _DRAWS = ("Random", "Multinomial", "Bernoulli")
 
 
 class OnnxCutter:
-    """One ONNX model. A layer is a node with everything it needs that is no observable tensor."""
+    """One ONNX model. A layer is a node with everything it needs that is not an observable tensor."""
 
     def __init__(self, network: OnnxNetwork) -> None:
         self._network = network

@@ -418,7 +418,7 @@ def _tokens(api: fastapi.FastAPI, desk: Desk, admin: Any) -> None:
         "/tokens",
         status_code=201,
         **admin,
-        responses={409: {"model": s.Problem, "description": "There is a token of this name."}},
+        responses={409: {"model": s.Problem, "description": "There is already a token of this name."}},
     )
     def make_token(wanted: s.NewToken) -> s.MadeToken:
         """Make a token; the answer is the only place where it is seen."""

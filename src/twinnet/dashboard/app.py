@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
 from twinnet.dashboard.access import Guard
@@ -48,6 +48,9 @@ def make_app(database: Database, store: Store, settings: Settings, tokens: Token
     ]
 
     def missing(request: Request, error: Exception) -> Response:
+        # A line break in a path: neither a route of the API nor its mount matches it.
+        if request.url.path.startswith("/api/"):
+            return JSONResponse({"detail": "there is no such address"}, 404)
         return not_found(request)
 
     app = Starlette(routes=routes, exception_handlers={404: missing, SQLAlchemyError: no_database})

@@ -11,10 +11,35 @@ from typing import Any
 
 from twinnet.report.figures import clean
 
-__all__ = ["ENDLESS", "FileIn", "LayerIn", "RunIn", "SessionIn", "bounded", "key_of", "tidy"]
+__all__ = [
+    "ENDLESS",
+    "FileIn",
+    "LayerIn",
+    "RunIn",
+    "SessionIn",
+    "bounded",
+    "is_bad",
+    "key_of",
+    "kind_of",
+    "tidy",
+]
 
 ENDLESS = 1e300
 """Stands for NaN and Inf, which sort and add up badly; shown as such."""
+
+
+def kind_of(verdict: str, step: str) -> str:
+    """FAIL, ERROR with its step, PASS or SKIP.
+
+    >>> kind_of("ERROR", "compile"), kind_of("FAIL", "")
+    ('ERROR:compile', 'FAIL')
+    """
+    return f"ERROR:{step}" if verdict == "ERROR" and step else verdict
+
+
+def is_bad(verdict: str, expected: str) -> bool:
+    """Whether somebody has to look at a run: it failed, and was not expected to."""
+    return verdict in ("FAIL", "ERROR") and expected != "yes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +94,7 @@ class RunIn:
     @property
     def kind(self) -> str:
         """FAIL, ERROR with its step, PASS or SKIP."""
-        return f"ERROR:{self.step}" if self.verdict == "ERROR" and self.step else self.verdict
+        return kind_of(self.verdict, self.step)
 
     @property
     def digest(self) -> str:

@@ -56,7 +56,7 @@ class UploadedCase(BaseModel):
 
 
 class Uploaded(BaseModel):
-    """What became of an upload."""
+    """The result of an upload."""
 
     session: int
     key: str

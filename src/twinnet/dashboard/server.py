@@ -139,14 +139,14 @@ def _asked_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def open_service(database: str, files: str, settings: Settings) -> Service:
-    """Open database and store, and bind the port; everything that can be wrong is said before it starts."""
+    """Open database and store, and bind the port; anything wrong is reported before it starts."""
     settings.check()
     opened = open_database(database)
     return Service(opened, open_store(files or default_files(opened)), settings)
 
 
 def default_files(database: Database) -> str:
-    """Where files go if nothing is said: a folder beside the database, or in the folder of people's data."""
+    """Where files go by default: a folder beside the database, or in the folder of people's data."""
     from twinnet.dashboard.database import default_url
 
     path = database.engine.url.database if database.is_sqlite else default_url().partition(":///")[2]

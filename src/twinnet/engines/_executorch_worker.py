@@ -62,7 +62,7 @@ def _runtime() -> Any:
 
 
 def _convert(asked: dict[str, Any], loaded: dict[tuple[Any, ...], Any]) -> dict[str, Any]:
-    """Lower a program to a .pte with its ETRecord; a quantised one is written down as a program, too."""
+    """Lower a program to a .pte with its ETRecord; a quantised one is also written as a program."""
     import torch
 
     program = _loaded(asked["program"])

@@ -1,8 +1,8 @@
 """Makes TFLite files in a process of its own: converts exported programs, quantises TFLite files.
 
 `python -P _litert_make_program.py TASK.json`, with a task {"do": "convert", "program", "target"} or {"do": "quantise",
-"source", "target", "recipe", "calibrate", "samples": [.npz files]}. It needs litert-torch and nothing of twinnet. What
-goes wrong is said in one line that starts with "error:".
+"source", "target", "recipe", "calibrate", "samples": [.npz files]}. It needs litert-torch and nothing of twinnet. An
+error is reported in one line that starts with "error:".
 """
 
 from __future__ import annotations

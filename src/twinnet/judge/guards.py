@@ -40,7 +40,7 @@ __all__ = [
 Arrays = Mapping[str, np.ndarray]
 
 _UNTESTED = 0.01
-"""The share of an output's elements that may be too small to show a fault before that is said."""
+"""The share of an output's elements that may be too small to show a fault before a guard says so."""
 
 _DOUBTFUL = 0.05
 """The share of elements that may differ by more than rounding of their own size, as sums that cancel do."""

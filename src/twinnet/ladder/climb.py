@@ -25,7 +25,7 @@ from twinnet.result import Climb, Result, Rung
 __all__ = ["Climber", "Way"]
 
 Way = Literal["halves", "up", "every"]
-"""How the bad rung is found: by halves, from the bottom up, or by checking every rung and every block."""
+"""How the bad rung is found: by bisection, from the bottom up, or by checking every rung and every block."""
 
 _NAMED = re.compile(r"in ([\w.]+) \(\w+\)|node (\S+) \(\w+\)")
 """How messages name a module or a node: "in features.2 (Block), net.py:7", "node pad (Pad)"."""

@@ -1,4 +1,4 @@
-"""The rungs of a climb in a folder, so that an interrupted one goes on where it stopped."""
+"""The rungs of a climb in a folder, so that an interrupted one can be resumed."""
 
 from __future__ import annotations
 

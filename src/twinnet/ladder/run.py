@@ -50,9 +50,9 @@ def ladder(
         twin: Engine specs, separated by commas. Every rung is converted, so a spec has no file.
         at: Names of modules (or nodes) to cut at, as patterns; without them stages, then what is inside them.
         sizes: Words to call the factory with, one rung each, from the smallest network to the largest.
-        way: "halves" looks for the bad rung by halves, "up" climbs from the bottom until the first bad one, "every"
+        way: "halves" finds the bad rung by bisection, "up" climbs from the bottom until the first bad one, "every"
             checks all rungs and all blocks.
-        out: Folder to write. A climb that was interrupted goes on from there.
+        out: Folder to write. An interrupted climb is resumed from there.
         tell: Called with the twin and every rung as soon as it is checked.
 
     >>> import torch

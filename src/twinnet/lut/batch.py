@@ -96,7 +96,7 @@ def run_files(
     """Run every file of `source` into `target`.
 
     In a folder, a damaged file does not stop the others, and a result that is there already is kept unless `saving`
-    says to overwrite it: an interrupted run goes on where it was.
+    says to overwrite it: an interrupted run continues where it stopped.
     """
     saving = saving or Saving()
     pairs = jobs(Path(source), Path(target))

@@ -1,4 +1,4 @@
-"""Measure a twin: run it, join its steps to the network, and say what limits each."""
+"""The profile of a twin that was timed: its steps joined to the network, and what limits each."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from twinnet.signature import dims
 
 if TYPE_CHECKING:
     from twinnet.engines.base import Session
-    from twinnet.job import Arrays
     from twinnet.site import Site
 
-__all__ = ["Measured", "Subject", "measure", "profile_of"]
+__all__ = ["Measured", "Subject", "profile_of"]
 
 _SLOW = 8.0
 """A step that takes this many times what arithmetic and bandwidth allow, and hardly computes, is overhead."""
@@ -57,29 +56,6 @@ class Measured:
     timeline: Timeline
 
 
-def measure(
-    session: Session,
-    inputs: Arrays,
-    subject: Subject,
-    *,
-    repeats: int = 20,
-    threads: int | None = None,
-    target: Target | None = None,
-) -> Measured:
-    """Measure a session on one sample.
-
-    Args:
-        session: The twin, open.
-        inputs: The sample.
-        subject: The network, to which the steps are joined.
-        repeats: Runs that count; some more come before them.
-        threads: Threads of the engine, by which the machine is measured, too.
-        target: What the machine can do; None measures this one.
-    """
-    timed = session.profile(inputs, repeats)
-    return profile_of(session, timed, subject, threads=threads, target=target)
-
-
 def profile_of(
     session: Session,
     timed: Timed,
@@ -88,7 +64,15 @@ def profile_of(
     threads: int | None = None,
     target: Target | None = None,
 ) -> Measured:
-    """The profile of a session that was timed."""
+    """The profile of a session that was timed.
+
+    Args:
+        session: The twin, open.
+        timed: Its times on one sample.
+        subject: The network, to which the steps are joined.
+        threads: Threads of the engine, with which the machine is measured too.
+        target: What the machine can do; None measures this one.
+    """
     target = target or machine(threads)
     joined = Joiner(subject.graph, subject.pairs, session.graph()).join(timed.steps)
     width = _WIDTHS.get(session.precision, 1 if "int8" in session.precision else 4)

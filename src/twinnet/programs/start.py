@@ -19,18 +19,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from twinnet.children import ended, start_child, stop_child
+from twinnet.children import start_child, wait_child
 from twinnet.errors import EngineError
 from twinnet.time_limit import time_up
 
-__all__ = ["Finished", "Task", "ending", "first_problem", "last_words", "start_program"]
+__all__ = [
+    "Finished",
+    "Task",
+    "ending",
+    "failed_program",
+    "first_problem",
+    "last_words",
+    "start_program",
+    "too_slow",
+]
 
 _KEPT = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The output of a program that succeeded."""
+    """The output of a program that has ended."""
 
     out: str
     log: str
@@ -81,26 +90,34 @@ def start_program(
                 hint="is it installed, and executable?",
             ) from None
         try:
-            code = child.wait(limit)
-            ended(child)
+            code = wait_child(child, limit)
         except subprocess.TimeoutExpired:
-            stop_child(child)
-            what = f"{name} could not {stage} within the time limit of {limit:g} s"
-            raise time_up(what, stage, last_words(_text(out) + _text(err))) from None
-        except BaseException:
-            stop_child(child)
-            raise
-        texts = _text(out), _text(err)
+            raise too_slow(task, last_words(_text(out) + _text(err))) from None
+        finished = Finished(_text(out), _text(err))
     if code == 0:
-        return Finished(*texts)
-    log = last_words("\n".join(filter(None, texts))) or ending(code)
-    sentence = (task.said or first_problem)("\n".join(texts))
+        return finished
+    raise failed_program(task, code, finished)
+
+
+def too_slow(task: Task, log: str = "") -> EngineError:
+    """The error for a program that exceeded its time limit."""
+    return time_up(
+        f"{task.name} could not {task.stage} within the time limit of {task.limit:g} s", task.stage, log
+    )
+
+
+def failed_program(task: Task, code: int, finished: Finished, *, absent_from: str = "") -> EngineError:
+    """The error for a program that failed; `absent_from` names the machine that does not have it."""
+    log = "\n".join(filter(None, (finished.out, finished.log)))
+    sentence = (task.said or first_problem)(log)
+    if absent_from:
+        sentence = f"{absent_from} has no such program ({sentence})"
     how = ending(code) if code < 0 or not sentence else ""
     words = "; ".join(filter(None, (how, sentence)))
-    raise EngineError(
-        f"{name} could not {stage}: {words[:400]}",
-        stage=stage,
-        log=log,
+    return EngineError(
+        f"{task.name} could not {task.stage}: {words[:400]}",
+        stage=task.stage,
+        log=last_words(log) or ending(code),
         accident="killed" if code < 0 else "",
     )
 

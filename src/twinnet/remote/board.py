@@ -329,7 +329,7 @@ printf '%s\\n' "home $f" "machine $(uname -m)"
                                 out.write(block)
         except (tarfile.TarError, ValueError, EOFError) as error:
             raise EngineError(
-                f"{self.name} sent back a damaged copy of {path}", stage="run", log=str(error)
+                f"{self.name} sent something other than a copy of {path}", stage="run", log=str(error)
             ) from None
 
 

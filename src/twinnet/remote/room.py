@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from twinnet.children import ended, start_child, stop_child
+from twinnet.children import start_child, wait_child
 from twinnet.errors import EngineError
 from twinnet.programs.place import Answering, Room, Script
-from twinnet.programs.start import Finished, Task, ending, first_problem, last_words
+from twinnet.programs.start import Finished, Task, ending, failed_program, last_words, too_slow
 from twinnet.programs.worker import Died, Worker
 from twinnet.remote.board import Board
 from twinnet.scratch import new_scratch
-from twinnet.time_limit import time_up
 
 __all__ = ["BoardRoom"]
 
@@ -95,16 +94,10 @@ class BoardRoom(Room):
             given.seek(0)
             child = start_child(line, stdin=given, stdout=out, stderr=err)
             try:
-                child.wait(task.limit)
-                ended(child)
+                wait_child(child, task.limit)
             except subprocess.TimeoutExpired:
-                stop_child(child)
                 self.board.call("stop", self.board.run, key)
-                what = f"{task.name} could not {task.stage} within the time limit of {task.limit:g} s"
-                raise time_up(what, task.stage) from None
-            except BaseException:
-                stop_child(child)
-                raise
+                raise too_slow(task) from None
             texts = []
             for file in (out, err):
                 file.seek(0)
@@ -113,20 +106,11 @@ class BoardRoom(Room):
         if code is None:
             raise self.board.connection.lost(task.stage, log)
         self.board.check()
+        finished = Finished(texts[0], log)
         if code == 0:
-            return Finished(texts[0], log)
-        words = "\n".join(filter(None, (texts[0], log)))
-        sentence = (task.said or first_problem)(words)
-        if code == 127 and "not found" in log:
-            sentence = f"{self.board.name} has no such program ({sentence})"
-        how = ending(code) if code < 0 or not sentence else ""
-        said = "; ".join(filter(None, (how, sentence)))
-        raise EngineError(
-            f"{task.name} could not {task.stage}: {said[:400]}",
-            stage=task.stage,
-            log=last_words(words) or how,
-            accident="killed" if code < 0 else "",
-        )
+            return finished
+        absent = self.board.name if code == 127 and "not found" in log else ""
+        raise failed_program(task, code, finished, absent_from=absent)
 
     def worker(self, script: Script, python: Path | None = None) -> Answering:
         self.board.versions(script.packages)

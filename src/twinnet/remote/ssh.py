@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
-from twinnet.children import ended, start_child, stop_child
+from twinnet.children import start_child, stop_child, wait_child
 from twinnet.errors import EngineError
 from twinnet.programs.start import last_words
 from twinnet.remote.address import Address
@@ -203,15 +203,10 @@ class Connection:
                 out = stack.enter_context(target.open("wb+"))
             child = start_child(self.command(words), stdin=given, stdout=out, stderr=err)
             try:
-                code = child.wait(limit)
-                ended(child)
+                code = wait_child(child, limit)
             except subprocess.TimeoutExpired:
-                stop_child(child)
                 what = f"{self.address.text} did not {stage} within {limit:g} s"
                 raise EngineError(what, stage="run", accident="connection") from None
-            except BaseException:
-                stop_child(child)
-                raise
             err.seek(0)
             log = err.read(1 << 20).decode(errors="replace")
             if code == 255 or code < 0:

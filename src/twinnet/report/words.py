@@ -151,7 +151,7 @@ def verdict_words(result: Result) -> str:
     """The verdict's sentence: how large the difference is, in units that mean something."""
     if result.verdict == "ERROR":
         stage = f" at the stage '{clean(result.stage)}'" if result.stage else ""
-        return f"the check could not run{stage}; nothing is said about the numbers"
+        return f"the check could not run{stage}; this says nothing about the numbers"
     output = worst_output(result)
     if result.verdict == "PASS":
         return _pass_words(result, output)

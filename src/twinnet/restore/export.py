@@ -13,7 +13,7 @@ __all__ = ["compress", "export", "main", "read_tables"]
 
 
 def export(folder: str | Path, *, quiet: bool = False) -> list[Path]:
-    """Tabulate the network of the chosen checkpoint; with `dfc = true` compress the tables, too."""
+    """Tabulate the network of the chosen checkpoint; with `dfc = true` also compress the tables."""
     from twinnet.lut.exporter import export as tabulate
     from twinnet.lut.file import LutFile, write
     from twinnet.restore.checkpoint import trained_network

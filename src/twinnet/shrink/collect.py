@@ -72,7 +72,7 @@ class Seeds:
 def seeds_of_error(source: Source, error: EngineError, *, opened: bool) -> tuple[Seed, ...]:
     """The seed of an engine's refusal, if there is one; `opened`: the network's own side had been opened by then."""
     try:
-        from twinnet.shrink.gather import error_seed
+        from twinnet.shrink.error_seed import error_seed
     except ImportError:  # without onnx there is nothing to cut
         return ()
     seed = error_seed(source, error, opened=opened)

@@ -12,7 +12,6 @@ import numpy as np
 from twinnet.engines import Spec, find_engine, standalone_of
 from twinnet.engines.meaning import OwnJudge
 from twinnet.errors import EngineError, TwinnetError
-from twinnet.job import Job
 from twinnet.judge.aggregate import VISIBLE
 from twinnet.judge.born import BornTest
 from twinnet.judge.expectation import SegmentRun, expect
@@ -22,20 +21,17 @@ from twinnet.onnx.cut import between, build
 from twinnet.onnx.export import OnnxArtefact, onnx_artefact
 from twinnet.onnx.graph import OnnxGraph
 from twinnet.pairing import IDENTITY, Pair, Transform
-from twinnet.precision import UNITS
 from twinnet.result import PairResult
 from twinnet.shrink.seed import LARGEST, Link, Place, Runner, Seed
 from twinnet.shrink.steps import allowed_by
 from twinnet.shrink.trial import Bench, Candidate, Outcome, exact_values, run
 
 if TYPE_CHECKING:
-    import onnx
-
     from twinnet.judge.plan import Plan
     from twinnet.judge.sample import Seen
     from twinnet.shrink.collect import Source
 
-__all__ = ["Gatherer", "error_seed"]
+__all__ = ["Gatherer"]
 
 _SEEDS = 2
 _WIDER = 5
@@ -120,8 +116,11 @@ class Gatherer:
         return self._with_network(found, network, values)
 
     def _options(self, spec: Any) -> dict[str, str]:
-        threads = self._source.job.threads
-        return ({"threads": str(threads)} if threads else {}) | _options(spec, self._source.job)
+        job = self._source.job
+        threads = {"threads": str(job.threads)} if job.threads else {}
+        if not isinstance(spec, Spec):
+            return threads
+        return threads | find_engine(spec.engine).standalone_options(spec.options, spec.file, job)
 
     def _network_artefact(self) -> OnnxArtefact | None:
         """The network as ONNX: its own file, or an export."""
@@ -396,44 +395,6 @@ class Gatherer:
 def _in_parts(pair: Pair) -> Pair:
     """A complex pair compared by real and imaginary parts, as the twin stores them."""
     return replace(pair, transform=IDENTITY) if pair.transform == Transform(pairs=True) else pair
-
-
-def error_seed(source: Source, error: EngineError, *, opened: bool) -> Seed | None:
-    """The ONNX network that an engine refused, as a seed; None if the error has another origin."""
-    spec: Any = source.twin if opened else source.reference
-    refused = bool(error.log) and error.stage.startswith(("load", "import", "compile", "run"))
-    if not refused or not isinstance(spec, Spec) or spec.on:  # a repro runs here, and not on a board
-        return None
-    side = standalone_of(spec.engine)
-    if side is None or not side.takes_onnx:
-        return None
-    try:
-        file = spec.file if find_engine(spec.engine).file_is_network else None
-        artefact = onnx_artefact(source.network, file, source.job)
-        if sum(f.stat().st_size for f in artefact.network.external) > LARGEST:
-            return None
-        model: onnx.ModelProto = artefact.network.complete()
-    except (TwinnetError, OSError):
-        return None
-    seed = Seed(
-        kind="error",
-        place=Place("", source.network.name),
-        network_side=Runner(),
-        twin_side=Runner(spec.engine, _options(spec, source.job), find_engine(spec.engine).version()),
-        twin=model,
-        inputs={n: np.array(a) for n, a in artefact.feeds(source.job.inputs).items()},
-        unit=UNITS["float32"],
-        error=error.log or error.what,
-    )
-    return seed if seed.nbytes <= LARGEST else None
-
-
-def _options(spec: Any, job: Job) -> dict[str, str]:
-    return (
-        find_engine(spec.engine).standalone_options(spec.options, spec.file, job)
-        if isinstance(spec, Spec)
-        else {}
-    )
 
 
 def _ratio(found: Outcome) -> float:

@@ -1,7 +1,7 @@
 """Module paths from tensor names.
 
 litert-torch writes where a tensor comes from as `pkg.Root/pkg.Class_attribute/...;1`, several joined by `;;`.
-TensorFlow writes scopes, `model/block/conv2d/Conv2D`, which are no paths of modules.
+TensorFlow writes scopes, `model/block/conv2d/Conv2D`, which are not paths of modules.
 """
 
 from __future__ import annotations

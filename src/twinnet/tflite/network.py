@@ -60,7 +60,7 @@ def _spec(name: str, tensor: Tensor) -> TensorSpec:
 
 
 def _count(model: Model) -> int:
-    """Elements of stored tensors of rank 1 and more that are no indices; quantised biases count."""
+    """Elements of stored tensors of rank 1 and more that are not indices; quantised biases count."""
     held = (t for t in model.main.tensors if t.data is not None)
     weights = (t for t in held if t.dtype not in _INDICES or t.steps is not None)
     return sum(math.prod(int(n) for n in t.shape or ()) for t in weights)

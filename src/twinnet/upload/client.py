@@ -35,7 +35,7 @@ class Server:
     token: str = ""
 
     def post_bundle(self, path: Path) -> dict[str, Any]:
-        """Send a bundle; returns what became of it."""
+        """Send a bundle, and return the answer of the server."""
         with path.open("rb") as file:
             request = urllib.request.Request(f"{self.url}/api/v1/bundles", file, method="POST")
             request.add_header("Content-Type", "application/zip")

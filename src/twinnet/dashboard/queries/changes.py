@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
+from twinnet.dashboard.incoming import is_bad
 from twinnet.dashboard.models import Layer, Place, Run, Series
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Change:
         skipped = self.verdict in ("", "SKIP") and not self.same_as
         if skipped and self.verdict_before in ("PASS", "FAIL", "ERROR"):
             return "not run"
-        bad, was_bad = _bad(self.verdict, self.expected), _bad(self.verdict_before, self.expected_before)
+        bad, was_bad = is_bad(self.verdict, self.expected), is_bad(self.verdict_before, self.expected_before)
         if bad:
             return "still failing" if was_bad else "new failure"
         if was_bad and self.verdict == "PASS":
@@ -237,7 +238,3 @@ def _sorted(rows: list[Change]) -> Changes:
     # The whole model before its layers: it is what people ship.
     rows.sort(key=lambda row: (_ORDER.index(row.kind), row.layer != "", -row.size, row.model, row.engine))
     return Changes(tuple(rows))
-
-
-def _bad(verdict: str, expected: str) -> bool:
-    return verdict in ("FAIL", "ERROR") and expected != "yes"

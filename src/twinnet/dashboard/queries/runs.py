@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from twinnet.dashboard.incoming import is_bad, kind_of
 from twinnet.dashboard.models import Answer, Complaint, File, Layer, Place, Run, Series
 
 if TYPE_CHECKING:
@@ -58,12 +59,12 @@ class RunRow:
     @property
     def kind(self) -> str:
         """FAIL, ERROR with its step, PASS or SKIP."""
-        return f"ERROR:{self.step}" if self.verdict == "ERROR" and self.step else self.verdict
+        return kind_of(self.verdict, self.step)
 
     @property
     def bad(self) -> bool:
         """Whether somebody has to look at it."""
-        return self.verdict in ("FAIL", "ERROR") and self.expected != "yes"
+        return is_bad(self.verdict, self.expected)
 
 
 @dataclass(frozen=True, slots=True)

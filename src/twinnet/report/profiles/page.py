@@ -26,7 +26,7 @@ def _context(profile: Profile) -> dict[str, Any]:
         ("machine", words.bound(profile)),
         ("runs", f"{profile.repeats}; {spread}"),
         ("busy", words.busy(profile)),
-        ("cost of looking", f"{words.looking(profile)}; {words.gap(profile)}"),
+        ("cost of timers", f"{words.timers(profile)}; {words.gap(profile)}"),
         ("joined", f"{words.share(profile.joined)} of the steps' time belongs to layers of the network"),
         ("not joined", ", ".join(profile.rest)),
         ("size", words.much(profile.size)),

@@ -41,7 +41,7 @@ def profile_text(profile: Profile, folder: str = "", rows: int = _ROWS) -> str:
         f"machine  {clean(words.bound(profile))}",
         f"whole    {words.seconds(profile.bare.p50)} (8 of 10 runs: {spread}; {profile.repeats} runs)",
         *([f"busy     {words.busy(profile)}"] if words.busy(profile) else []),
-        f"looking  costs {words.looking(profile)}; {words.gap(profile)}",
+        f"timers   cost {words.timers(profile)}; {words.gap(profile)}",
         f"joined   {words.share(profile.joined)} of the steps' time belongs to layers of the network{_rest(profile)}",
         "",
     ]

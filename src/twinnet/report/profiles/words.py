@@ -7,7 +7,7 @@ import math
 from twinnet.profile.model import Profile, Row
 from twinnet.report.figures import percent, seconds
 
-__all__ = ["BETWEEN", "bound", "busy", "gap", "limited", "looking", "much", "rate", "seconds", "share"]
+__all__ = ["BETWEEN", "bound", "busy", "gap", "limited", "much", "rate", "seconds", "share", "timers"]
 
 BETWEEN = "between the steps"
 """The row of what the engine does there."""
@@ -91,10 +91,10 @@ def busy(profile: Profile) -> str:
     )
 
 
-def looking(profile: Profile) -> str:
+def timers(profile: Profile) -> str:
     """What the timers cost."""
     if profile.overhead < _FELT:
         return "next to nothing"
     more = share(profile.overhead)
-    each = f" ({seconds(profile.timer)} a step, taken off)" if profile.timer > 0 else ""
+    each = f" ({seconds(profile.timer)} a step, subtracted)" if profile.timer > 0 else ""
     return f"{more} more time{each}"
