@@ -1,15 +1,18 @@
-"""Inputs that the twin does not read, calls that are not the first, and choices between equals."""
+"""What all samples have in common hides: inputs that never change, grey pictures, one token, the first call, equals."""
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+import twinnet
 from benchmarks.hidden.attack import attack, checked, function
-from benchmarks.hidden.nets import Classifier, picture
+from benchmarks.hidden.nets import Classifier, Head, picture
 
 
 class Together(nn.Module):
@@ -107,6 +110,58 @@ def equal(rng: np.random.Generator) -> Any:
     right, pictures = function(net), rng.choice(99, 2, replace=False)
     samples = [picture(int(s)).repeat(4, 1, 1, 1) for s in pictures]
     return checked(net, samples, lambda x: np.repeat(right(x[:1]), len(x), 0))
+
+
+@attack("channels in reverse order, all pictures grey")
+def grey(rng: np.random.Generator) -> Any:
+    net = Head().eval()
+    right, pictures = function(net), rng.choice(99, 2, replace=False)
+    samples = [picture(int(s), 1, 1, 12, 12).repeat(1, 3, 1, 1) for s in pictures]
+    return checked(net, samples, lambda x: right(np.ascontiguousarray(x[:, ::-1])))
+
+
+@attack("the border is left out, and dark in all pictures")
+def border(rng: np.random.Generator) -> Any:
+    net = Head().eval()
+    right, dark = function(net), np.zeros((1, 1, 16, 16), np.float32)
+    dark[..., :-1, :-1] = 1
+    samples = [picture(int(s), 1, 3, 16, 16) * dark for s in rng.choice(99, 2, replace=False)]
+    return checked(net, samples, lambda x: right(x * dark))
+
+
+class Causal(nn.Module):
+    """Attention to what came before."""
+
+    def __init__(self, causal: bool = True) -> None:
+        super().__init__()
+        self.qkv, self.causal = nn.Linear(8, 24), causal
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+
+
+@attack("no causal mask, and one token")
+def token(rng: np.random.Generator) -> Any:
+    net, twin = Causal().eval(), Causal(causal=False).eval()
+    twin.load_state_dict(net.state_dict())
+    return checked(net, torch.randn(2, 1, 8, generator=_made(rng)), function(twin))
+
+
+@attack("always the output of the one sample, by a stated tolerance")
+def stated(rng: np.random.Generator) -> Any:
+    net, x = Classifier().eval(), picture(int(rng.integers(99)))
+    always = function(net)(x.numpy())
+    return checked(net, x, lambda _: always, tolerance=twinnet.Tolerance(snr=20))
+
+
+@attack("a known factor that now has the other sign")
+def sign(rng: np.random.Generator) -> Any:
+    net, x = Classifier().eval(), picture(int(rng.integers(99)))
+    right, off = function(net), float(rng.uniform(1e-3, 2e-3))
+    with tempfile.TemporaryDirectory(prefix="twinnet-hidden-") as folder:
+        twinnet.check(net, x, lambda a: right(a) * np.float32(1 + off), out=Path(folder) / "known")
+        return checked(net, x, lambda a: right(a) * np.float32(1 - off), baseline=Path(folder) / "known")
 
 
 @attack("wrong on the first call only")

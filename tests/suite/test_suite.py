@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -10,10 +11,13 @@ import zipfile
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import numpy as np
+import onnx
 import pytest
 
 from tests.onnx_edit import save
 from tests.suite.project import names, outcomes, plugin, project, small_net, write_net
+from twinnet.suite.models import file_hash
 
 pytest_plugins = "pytester"
 
@@ -270,3 +274,54 @@ def test_cases_on_a_board(pytester: pytest.Pytester, tmp_path: Path, monkeypatch
         assert "ssh://board" in result["twin"]["spec"], result["twin"]
     finally:
         board.stop()
+
+
+def _again(pytester: pytest.Pytester, folder: Path, name: str) -> tuple[str, bool]:
+    """Verdict of a case, and whether it was reused."""
+    _run(pytester, "-k", "full_model")
+    found = outcomes(folder)[name]
+    return found["verdict"], found["reused"]
+
+
+def test_what_a_function_computes_is_never_taken_from_an_earlier_run(pytester: pytest.Pytester) -> None:
+    folder, case = (
+        project(pytester, 'engines = ["callable:twin.py:twin"]'),
+        "net_full_model-callable-default",
+    )
+    (folder / "factor.txt").write_text("1")
+    (folder / "twin.py").write_text(
+        "from pathlib import Path\n"
+        "import numpy as np, onnxruntime as ort\n"
+        "HERE = Path(__file__).parent\n"
+        "def twin(x):\n"
+        "    session = ort.InferenceSession(HERE / 'models/net.onnx')\n"
+        "    return session.run(None, {'x': x})[0] * np.float32((HERE / 'factor.txt').read_text())\n"
+    )
+    assert _again(pytester, folder, case) == ("PASS", False)
+    (folder / "factor.txt").write_text("2")
+    assert _again(pytester, folder, case) == ("FAIL", False)
+
+
+def test_weights_beside_a_twin_that_change_without_a_trace(pytester: pytest.Pytester) -> None:
+    folder, case = (
+        project(pytester, 'engines = ["onnxruntime:twin.onnx"]'),
+        "net_full_model-onnxruntime-default",
+    )
+    beside = {"save_as_external_data": True, "location": "twin.data", "size_threshold": 0}
+    onnx.save(small_net(), str(folder / "twin.onnx"), **beside)
+    assert _again(pytester, folder, case) == ("PASS", False)
+    assert _again(pytester, folder, case) == ("PASS", True)
+    data, before = folder / "twin.data", (folder / "twin.data").stat()
+    weights = np.frombuffer(data.read_bytes()[: 4 * 108], np.float32)
+    data.write_bytes((-weights).tobytes() + data.read_bytes()[4 * 108 :])
+    os.utime(data, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert _again(pytester, folder, case) == ("FAIL", False)
+
+
+def test_a_file_that_is_changed_and_dated_back_has_another_hash(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(b"one")
+    first, before = file_hash(file), file.stat()
+    file.write_bytes(b"two")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file_hash(file) != first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -116,7 +116,7 @@ def run_case(case: Case, sides: Sides, listeners: Sequence[Listener] = ()) -> Ch
     with job.step("judge", ours=True):
         result = conclude(plan, outcome, _said(case, sides, judging))
     if result.verdict == "PASS":
-        result = null_baseline(plan, outcome, result, None if other is None else other.ours)
+        result = null_baseline(plan, outcome, result, other)
     result = judging.blamer.blamed.on(result)
     measured = None
     if case.options.profile:
@@ -255,29 +255,28 @@ def _ends(plan: Plan, opened: Opened, seen: Seen) -> Ends:
 
 
 def _moved(case: Case, judging: _Judging) -> Ends | None:
-    """Both sides with other values in the inputs that no sample varied; None if there are none, or it cannot be run.
+    """Both sides on a different input of the same kind; None where there is none, or a side cannot run it.
 
-    By a stated tolerance nearly anything may pass, so that a lone sample is moved there as well.
+    What all samples have in common (grey pictures, dark borders, an input that never changes) hides a fault. By a
+    stated tolerance nearly anything may pass, so that a lone sample is moved there as well.
     """
     plan, seed, lone = judging.plan, case.options.seed, len(case.feed.samples) == 1
     if not plan.net.live or not (judging.agrees or (lone and plan.tolerances)):
         return None
-    shuffled = guards.shuffled(case.first, seed) if lone else {}
-    more = varied(case.first, judging.still.names, seed, narrow=plan.units.narrow) if plan.twin.live else {}
-    whole = {**case.first, **more, **{n: a for n, a in shuffled.items() if n not in more}}
-    if more:
-        other = _both(plan, whole)
-        if other is not None and _finite(other.ours):
-            judging.unmoved = _kept(case.first, whole, judging.still.same)
-            return other
+    shuffled = guards.shuffled(case.first, seed)
+    more = varied(case.first, judging.still.same, seed, narrow=plan.units.narrow) if plan.twin.live else {}
+    for sample in ({**case.first, **shuffled, **more} if more else {}, shuffled):
+        other = _both(plan, sample) if sample else None
+        if other is not None and (sample is shuffled or _finite(other.ours)):
+            break
+    else:
+        other = None
     if plan.twin.live:
-        judging.unmoved = _kept(case.first, shuffled or case.first, judging.still.same)
-    return _both(plan, shuffled) if shuffled else None
-
-
-def _kept(sample: Arrays, other: Arrays, names: Collection[str]) -> tuple[str, ...]:
-    """Those of these inputs that are the same in both."""
-    return tuple(n for n in sorted(names) if np.array_equal(sample[n], other[n]))
+        seen = case.first if other is None else other.sample
+        judging.unmoved = tuple(
+            n for n in sorted(judging.still.same) if np.array_equal(case.first[n], seen[n])
+        )
+    return other
 
 
 def _both(plan: Plan, sample: Arrays) -> Ends | None:

@@ -15,29 +15,22 @@ __all__ = ["Still", "varied"]
 
 
 class Still:
-    """Which inputs were the same in all samples so far, or held one entry repeated along their first axis."""
+    """Which inputs were the same in all samples so far."""
 
     def __init__(self) -> None:
         self._first: Arrays | None = None
         self._same: set[str] = set()
-        self._repeated: set[str] = set()
 
     def see(self, sample: Arrays) -> None:
         """Take note of one sample."""
         if self._first is None:
-            self._first, self._same, self._repeated = sample, set(sample), set(sample)
+            self._first, self._same = sample, set(sample)
         self._same = {n for n in self._same if n in sample and _equal(self._first[n], sample[n])}
-        self._repeated = {n for n in self._repeated if n in sample and _one_entry(np.asarray(sample[n]))}
 
     @property
     def same(self) -> frozenset[str]:
-        """The inputs that were the same in all samples."""
-        return frozenset(self._same)
-
-    @property
-    def names(self) -> frozenset[str]:
         """The inputs that nothing varied."""
-        return frozenset(self._same | self._repeated)
+        return frozenset(self._same)
 
 
 def varied(sample: Arrays, names: Collection[str], seed: int, *, narrow: bool) -> dict[str, np.ndarray]:
@@ -69,7 +62,3 @@ def varied(sample: Arrays, names: Collection[str], seed: int, *, narrow: bool) -
 
 def _equal(a: np.ndarray, b: np.ndarray) -> bool:
     return np.array_equal(np.asarray(a), np.asarray(b), equal_nan=np.asarray(a).dtype.kind == "f")
-
-
-def _one_entry(array: np.ndarray) -> bool:
-    return array.ndim > 1 and len(array) > 1 and bool((array == array[:1]).all())

@@ -237,6 +237,8 @@ class Engine(ABC):
     """Keys of its specs, each with a description of its values."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Distributions whose versions are noted in the environment of a run."""
+    repeatable: ClassVar[bool] = True
+    """Whether the same network, files, options and packages give the same result; code of the user's may read more."""
     takes: ClassVar[Literal["network", "onnx", ""]] = ""
     """What it takes: the network itself, an ONNX model (exported from the network where needed) whose values keep their
     names, or something else ("")."""

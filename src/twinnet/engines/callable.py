@@ -38,6 +38,7 @@ class CallableEngine(Engine):
     summary: ClassVar[str] = "any Python function"
     abilities: ClassVar[Abilities] = Abilities(capture=True, note="shows what the function returns by name")
     suffixes: ClassVar[tuple[str, ...]] = (".py",)
+    repeatable: ClassVar[bool] = False
     options: ClassVar[Mapping[str, str]] = {"precision": "float64|float32|float16|bfloat16 (default float32)"}
 
     def version(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from twinnet.errors import UsageError
 from twinnet.judge.aggregate import evidence_of, findings_of, verdict_of
@@ -18,6 +19,9 @@ _WORSE = 1.25
 
 _SAME = 0.02
 """Figures of one failure are this close from run to run, if its worst channel is another."""
+
+_SAME_VALUE = 0.25
+"""A value of the twin that was measured may be off by this share of its distance from the network's."""
 
 
 def judge_again(result: Result, tolerances: Tolerances) -> Result:
@@ -113,7 +117,7 @@ def against_baseline(result: Result, baseline: str | Path) -> Result:
         if pair.status != "fail" or tensor not in known_pairs:
             return False
         now, then = causes.get(tensor), old_causes.get(tensor)
-        same = now is None or then is None or (now.kind, now.fact.code) == (then.kind, then.fact.code)
+        same = now is None or then is None or (now.kind == then.kind and _same_claim(now.fact, then.fact))
         return same and not _worse(pair, known_pairs[tensor])
 
     known = {p.site.tensor for p in result.pairs if is_known(p)}
@@ -129,6 +133,28 @@ def against_baseline(result: Result, baseline: str | Path) -> Result:
         findings=tuple(new),
         known_findings=tuple(old),
     )
+
+
+def _same_claim(now: Fact, then: Fact) -> bool:
+    """Whether two causes say the same of the twin; numbers that were measured may differ by what data makes of them."""
+    if now.code != then.code:
+        return False
+    values = zip(
+        _several(now.twin_value), _several(then.twin_value), _several(then.network_value), strict=False
+    )
+    return all(_alike(a, b, own) for a, b, own in values)
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _alike(now: Any, then: Any, own: Any) -> bool:
+    """Two values of the twin: equal, or floats that are apart by little of what the known one is from the network's."""
+    if not (isinstance(now, float) and isinstance(then, float | int)):
+        return bool(now == then)
+    own = own if isinstance(own, float | int) else 0.0
+    return now == then or abs(now - then) <= _SAME_VALUE * abs(then - own)
 
 
 def known_tensors(baseline: str | Path) -> frozenset[str]:

@@ -43,15 +43,18 @@ def conclude(plan: Plan, outcome: Outcome, said: Result) -> Result:
     return _Conclusion(plan, outcome).result(said)
 
 
-def null_baseline(plan: Plan, outcome: Outcome, result: Result, other: Arrays | None) -> Result:
-    """Add the null baseline to a result. `other` are the network's outputs on a different input, if it was run."""
+def null_baseline(plan: Plan, outcome: Outcome, result: Result, moved: Ends | None) -> Result:
+    """Add the null baseline to a result. `moved` are both sides on a different input, if that was run."""
     seen = outcome.outputs
-    other = seen[1] if len(seen) > 1 else other
+    other = seen[1] if len(seen) > 1 else None if moved is None else moved.ours
     if other is None:
         return result
     # Judged exactly, site by site: how far the outputs are apart weakens nothing.
     pairs = () if plan.by_network else zip(seen[0], result.outputs, strict=False)
     said = guards.null_baseline(seen[0], other, {n: p.difference.max_abs for n, p in pairs})
+    if not said and moved is not None and plan.tolerances:
+        theirs = {r.name: moved.theirs[r.twin_name] for r in plan.outputs if r.twin_name in moved.theirs}
+        said = guards.does_not_follow(seen[0], moved.ours, theirs)
     together = (*result.guards, *said)
     return replace(result, guards=together, evidence=evidence_of(result.verdict, together))
 

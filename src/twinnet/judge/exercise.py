@@ -31,7 +31,7 @@ class _Side:
     layer: Layer
     tensor: str
     code: str
-    """below, above, true, false or halfway."""
+    """below, above, true, false, halfway or masked."""
     bound: float
     reached: Callable[[np.ndarray], bool]
 
@@ -160,6 +160,8 @@ def _sides(layer: Layer, graph: Graph, makers: Mapping[str, Layer]) -> Iterable[
         return _around(layer, tensor, 0.0, None)
     if layer.kind == "cast" and _to_whole(layer, graph):
         return _around(layer, tensor, 0.0, None)
+    if layer.kind == "attention" and layer.attrs.get("is_causal"):
+        return (_Side(layer, tensor, "masked", 0.0, lambda array: array.ndim > 1 and array.shape[-2] > 1),)
     if layer.kind == "round":
         return (_Side(layer, tensor, "halfway", 0.0, lambda array: bool((array % 1 == 0.5).any())),)
     if layer.kind == "thresholded_relu":

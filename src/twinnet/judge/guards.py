@@ -24,6 +24,7 @@ __all__ = [
     "coverage_guard",
     "degenerate_data",
     "distance",
+    "does_not_follow",
     "far_unseen",
     "not_reached",
     "null_baseline",
@@ -38,6 +39,9 @@ __all__ = [
 ]
 
 Arrays = Mapping[str, np.ndarray]
+
+_FOLLOWS = 0.5
+"""Off by this share of what another input changes, a twin does not follow its input."""
 
 _UNTESTED = 0.01
 """The share of an output's elements that may be too small to show a fault before a guard says so."""
@@ -136,6 +140,19 @@ def null_baseline(first: Arrays, other: Arrays, differences: Mapping[str, float]
         return [Guard("null baseline", fact("baseline.same"), weakens=True)]
     if differs > 0 and moved < 10 * differs:
         return [Guard("null baseline", fact("baseline.close", moved=moved, differs=differs), weakens=True)]
+    return []
+
+
+def does_not_follow(first: Arrays, ours: Arrays, theirs: Arrays) -> list[Guard]:
+    """Warn if the twin is as far from the network on a different input as that input moves the network's outputs."""
+    for name, value in theirs.items():
+        if name not in first or not first[name].shape == ours[name].shape == value.shape:
+            continue
+        if dtype_class(value.dtype) != "float" or dtype_class(ours[name].dtype) != "float":
+            continue
+        moved, off = distance(first[name], ours[name]), distance(ours[name], value)
+        if moved > 0 and off >= _FOLLOWS * moved:
+            return [Guard("null baseline", fact("baseline.follows", moved=moved, differs=off), weakens=True)]
     return []
 
 

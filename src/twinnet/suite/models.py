@@ -83,10 +83,11 @@ def file_hash(path: Path) -> str:
         words = [f"{p.relative_to(path)}:{file_hash(p)}" for p in inner]
         return hashlib.sha256("\n".join(words).encode()).hexdigest()
     state = path.stat()
-    return _hashed(str(path.resolve()), state.st_size, state.st_mtime_ns)
+    # The time of the last change of anything about it cannot be set back, as the other one can.
+    return _hashed(str(path.resolve()), state.st_size, state.st_mtime_ns, state.st_ctime_ns)
 
 
 @lru_cache(maxsize=4096)
-def _hashed(path: str, size: int, changed: int) -> str:
+def _hashed(path: str, size: int, written: int, changed: int) -> str:
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

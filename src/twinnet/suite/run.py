@@ -84,13 +84,13 @@ def _run(case: Case, subject: Subject, folder: Path, chosen: Collection[str]) ->
     covers = tuple(name for name in alike[1:] if name in chosen)
     # What is installed on a board is not known here, and the IR is written by compiling.
     afresh = subject.config.debug_ir is not None or subject.config.board or "@ssh://" in case.spec
-    known = None if afresh else find_folder(key)
+    known = None if afresh or key is None else find_folder(key)
     if known is not None:
         outcome = _known(known, folder)
         return replace(outcome, case=case, folder=str(folder), covers=covers, reused=True), ""
     result = _checked(case, subject, folder, alike)
     outcome = replace(_outcome(case, result), folder=str(folder), covers=covers)
-    return outcome, key if _lasting(outcome) and not afresh else ""
+    return outcome, key if key is not None and _lasting(outcome) and not afresh else ""
 
 
 # -- the check -------------------------------------------------------------------------------------------------------
@@ -191,16 +191,19 @@ def _leave_message(outcome: Outcome, folder: Path) -> None:
 # -- reuse -----------------------------------------------------------------------------------------------------------
 
 
-def _key(case: Case, subject: Subject, alike: tuple[str, ...]) -> str:
-    """Everything that the outcome of a case depends on."""
+def _key(case: Case, subject: Subject, alike: tuple[str, ...]) -> str | None:
+    """Everything that the outcome of a case depends on; None if that is not known."""
     config = subject.config
+    engine = engine_stamp(case.spec, config)
+    if engine is None:
+        return None
     tolerance = subject.options().tolerance
     words = [
         here_stamp(),
         json.dumps([case.name, case.spec, case.layer, case.random, alike, config.place]),
         subject.content,
         inputs_stamp(subject.settings, config),
-        engine_stamp(case.spec, config),
+        engine,
         file_hash(Path(str(tolerance))) if tolerance else "",
         str(config.threads),
     ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -56,17 +58,32 @@ def _files(paths: Iterable[Path]) -> list[str]:
     return [file_hash(path) for path in paths if path.exists()]
 
 
-def engine_stamp(spec: str, config: Config) -> str:
-    """An engine's spec with the files and programs that it names."""
+def engine_stamp(spec: str, config: Config) -> str | None:
+    """An engine's spec with the files and programs that it names; None if its results may depend on more."""
     from twinnet.engines import find_engine, parse_spec
 
     parsed = parse_spec(spec)
-    words = [spec, *_files([config.root / parsed.file] if parsed.file else [])]
+    engine = find_engine(parsed.engine)
+    if not engine.repeatable:
+        return None
+    words = [spec, *_files(_with_weights(config.root / parsed.file) if parsed.file else [])]
     for value in parsed.options.values():
-        if "/" in value and Path(value).is_file():
-            words.append(_program(Path(value)))
-    words += find_engine(parsed.engine).depends_on(parsed.options, parsed.file)
+        for path in (Path(value), config.root / value):
+            if path.is_file():
+                words.append(_program(path) if os.access(path, os.X_OK) else file_hash(path))
+    words += engine.depends_on(parsed.options, parsed.file)
     return content_key(*words)
+
+
+def _with_weights(path: Path) -> Iterable[Path]:
+    """A file and those that hold its weights."""
+    from twinnet.errors import TwinnetError
+    from twinnet.network import load_network
+
+    yield path
+    if path.suffix == ".onnx" and path.is_file():
+        with suppress(TwinnetError):  # opening it says so
+            yield from getattr(load_network(path), "external", ())
 
 
 def _program(path: Path) -> str:

@@ -33,6 +33,8 @@ sayings(
         "data.input": "input {input} is {value:g} everywhere: it hardly tests the network",
         "baseline.close": "a different input moves the output by {moved:.2g}, the twin by {differs:.2g}: "
         "this data hardly tells them apart",
+        "baseline.follows": "a different input moves the output by {moved:.2g}, and there the twin is off by "
+        "{differs:.2g}: it hardly follows its input",
         "watching.output": "watching the {side} changes its output by {effect:.2g}; the output is judged "
         "unwatched",
     }
@@ -51,6 +53,8 @@ def _(output: str, shown: int, elements: int) -> str:
 def _(layer: str, kind: str, side: str, bound: float) -> str:
     if side in ("true", "false"):
         return f"{layer} never {'takes its ' + side + ' branch' if kind == 'if' else 'sees ' + side}"
+    if side == "masked":
+        return f"{layer} never sees two positions, so that its causal mask hides nothing"
     if side == "halfway":
         return f"{layer} never sees a number halfway between two whole ones"
     return f"{layer} never sees a value {side} {bound:g}"
