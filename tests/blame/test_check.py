@@ -151,3 +151,25 @@ def test_a_cause_that_another_sample_refutes_is_not_named(net: Net, turned: bool
     assert finding.cause is None, finding.cause
     assert finding.reason is not None and finding.reason.code == "cause.samples"
     assert "but sample" in str(finding.reason)
+
+
+@pytest.mark.parametrize("norm", [False, True])
+def test_another_checkpoint_is_named_with_its_biases(norm: bool, tmp_path: Path) -> None:
+    """Weights and biases differ at once, and a batch norm is folded into them: no constant explains it alone."""
+
+    def made(seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        between = nn.BatchNorm2d(8) if norm else nn.Identity()
+        net = nn.Sequential(nn.Conv2d(3, 8, 3), between, nn.ReLU(), nn.Conv2d(8, 4, 1)).eval()
+        for name, tensor in between.state_dict().items():
+            if tensor.is_floating_point():
+                nn.init.uniform_(tensor, *((-0.5, 0.5) if name == "running_mean" else (0.5, 2.0)))
+        return net
+
+    x = torch.randn(1, 3, 10, 10, generator=torch.Generator().manual_seed(0))
+    torch.onnx.export(made(1), (x,), str(tmp_path / "old.onnx"), dynamo=True, verbose=False)
+    result = twinnet.check(made(0), x, tmp_path / "old.onnx", keep="none")
+    assert isinstance(result, twinnet.Result) and len(result.findings) == 2
+    for finding in result.findings:
+        assert finding.cause is not None and finding.cause.kind == "weights"
+        assert "other weights and bias, as from another checkpoint" in finding.cause.sentence
