@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.suite.project import outcomes, write_net
+from twinnet.cli.main import app
 from twinnet.errors import UsageError
 from twinnet.suite.alone import run_suite
 from twinnet.suite.expected import accept, compared, fitting_none, read_expected
@@ -45,7 +47,10 @@ def test_exit_codes(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (place / "twin.py").write_text("import numpy\ndef zeros(x):\n    return numpy.zeros((1, 5), 'float32')\n")
     assert run_suite(["--twin-engines=callable:twin.py:zeros", "-kfull_model"]) == 1
     said = capfd.readouterr().out
-    assert "again    twinnet suite -k net_full_model-callable-default" in said
+    again = "twinnet suite --engines callable:twin.py:zeros -k net_full_model-callable-default"
+    assert f"again    {again}\n" in said
+    pasted = CliRunner().invoke(app, again.split()[1:])
+    assert pasted.exit_code == 1, pasted.output
     with pytest.raises(UsageError, match="no case was selected"):
         run_suite([*words, "-knothing"])
 
@@ -112,10 +117,6 @@ def test_accepting(tmp_path: Path) -> None:
 def test_what_the_user_reads_of_lines_that_fit_nothing(
     place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from typer.testing import CliRunner
-
-    from twinnet.cli.main import app
-
     with pytest.raises(UsageError, match="no session in"):
         read_session(place / "runs/suite")
     write_net(place)

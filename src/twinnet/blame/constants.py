@@ -82,7 +82,9 @@ def other_parameters(kind: str, other: Mapping[int, tuple[Any, torch.Tensor]]) -
     if any(cause not in _LEARNED for cause, _ in roles):
         return None
     a, b = (torch.cat([pair[side].double().reshape(-1) for pair in other.values()]) for side in (0, 1))
-    apart = float((b - a).norm() / a.norm()) if _alike(a, b) > _RELATED else None
+    largest = max(other.values(), key=lambda pair: pair[1].numel())
+    related = _alike(*(tensor.double() for tensor in largest)) > _RELATED
+    apart = float((b - a).norm() / a.norm()) if related else None
     return fact(
         "weights.several",
         of=tuple(noun for _, noun in roles),

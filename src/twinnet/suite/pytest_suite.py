@@ -129,6 +129,17 @@ class SuitePlugin:
         """The run folder of a case."""
         return self.config.report / "runs" / case.name
 
+    @cached_property
+    def given(self) -> tuple[str, ...]:
+        """What was said on the command line about which cases there are and where they run, for `twinnet suite`."""
+        said = {name: self.pytest_config.getoption(f"twin_{name.replace('-', '_')}") for name in _GIVEN}
+        words = [word for name, value in said.items() if value for word in (f"--{name}", str(value))]
+        for folder in self.pytest_config.getoption("twin_models") or ():
+            words += ["--models", str(folder)]
+        if self.config.place:
+            words += ["--on", self.config.place]
+        return (*words, "--with-random") if self.config.random else tuple(words)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
@@ -195,6 +206,8 @@ class SuitePlugin:
         return not chosen and ran >= {model.name for model in self.models.values()}
 
 
+_GIVEN = ("engines", "chips", "hw-type", "tolerance")
+"""Options that are called `--twin-...` in pytest."""
 _CHOOSING = (
     *("keyword", "markexpr", "lf", "deselect", "maxfail", "stepwise"),
     *("twin_engines", "twin_models", "twin_chips"),
@@ -246,7 +259,7 @@ class CaseItem(pytest.Item):
         else:
             stopped = Outcome(self.case, "ERROR", "import", "read", str(self._case))
             self.outcome = compared(stopped, self._suite.expected)
-        outcome = self.outcome
+        outcome = self.outcome = replace(self.outcome, given=self._suite.given)
         if outcome.expected == "yes":
             pytest.xfail(" ".join(filter(None, (outcome.kind, outcome.reason, outcome.link))))
         if outcome.verdict == "SKIP":
