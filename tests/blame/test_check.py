@@ -178,3 +178,25 @@ def test_causes_are_looked_for_while_there_is_time_and_the_rest_is_said(
     notes = [g.message for g in found.guards if g.fact.code == "note.unsought"]
     assert notes == ([] if named == 12 else ["causes were looked for in 8 findings, not in 4 more"])
     assert [f.reason.code for f in found.findings if f.cause is None] == ["cause.unsought"] * (12 - named)
+
+
+@pytest.mark.parametrize("norm", [False, True])
+def test_another_checkpoint_is_named_with_its_biases(norm: bool, tmp_path: Path) -> None:
+    """Weights and biases differ at once, and a batch norm is folded into them: no constant explains it alone."""
+
+    def made(seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        between = nn.BatchNorm2d(8) if norm else nn.Identity()
+        net = nn.Sequential(nn.Conv2d(3, 8, 3), between, nn.ReLU(), nn.Conv2d(8, 4, 1)).eval()
+        for name, tensor in between.state_dict().items():
+            if tensor.is_floating_point():
+                nn.init.uniform_(tensor, *((-0.5, 0.5) if name == "running_mean" else (0.5, 2.0)))
+        return net
+
+    x = torch.randn(1, 3, 10, 10, generator=torch.Generator().manual_seed(0))
+    torch.onnx.export(made(1), (x,), str(tmp_path / "old.onnx"), dynamo=True, verbose=False)
+    result = twinnet.check(made(0), x, tmp_path / "old.onnx", keep="none")
+    assert isinstance(result, twinnet.Result) and len(result.findings) == 2
+    for finding in result.findings:
+        assert finding.cause is not None and finding.cause.kind == "weights"
+        assert "other weights and bias, as from another checkpoint" in finding.cause.sentence

@@ -6,15 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.faults.tflite_edit import TfliteEdit
 
 import twinnet
 from tests.needs import need_data, need_engine
 from tests.tflite_nets import small, small_tflite
 from twinnet.engines import find_engine
+from twinnet.engines.spec import reference_spec
 from twinnet.errors import EngineError
 from twinnet.job import Job
 from twinnet.report.words import side_words
 from twinnet.result import Result
+from twinnet.tflite.network import TfliteNetwork
 from twinnet.trace import TraceBuilder
 
 KERNELS = ("xnnpack", "builtin", "reference")
@@ -126,3 +129,25 @@ def test_an_abort_is_an_error(tmp_path: Path) -> None:
         except EngineError:
             states.add("ERROR")
     assert states <= {"refused", "ERROR", "PASS", "FAIL"}
+
+
+@pytest.mark.parametrize(
+    ("operator", "kernels", "hint"),
+    [
+        ("Convolution2DTransposeBias", "xnnpack", "XNNPACK has this operator: kernels=xnnpack"),
+        ("Landmarks2TransformMatrix", "builtin", "what it records can be a twin"),
+    ],
+)
+def test_operators_that_litert_itself_has_not(operator: str, kernels: str, hint: str) -> None:
+    """MediaPipe's own: a network runs on XNNPACK if that has them all, and the message says who has the others."""
+    edit = TfliteEdit(small_tflite().data)
+    op = edit.operators("SOFTMAX")[0]
+    edit.become(op, "CUSTOM")
+    edit.model.operatorCodes[op.opcodeIndex].customCode = operator.encode()
+    net = TfliteNetwork(edit.data(), name="custom")
+    assert reference_spec(net).options == {"kernels": kernels}
+    with pytest.raises(EngineError, match="unresolved custom op") as raised:
+        find_engine("litert").open(
+            net, {"kernels": "builtin"}, None, Job({net.signature.inputs[0].name: small()[1][0].numpy()})
+        )
+    assert hint in str(raised.value)

@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.suite.project import outcomes, write_net
+from twinnet.cli.main import app
 from twinnet.errors import UsageError
 from twinnet.suite.alone import run_suite
-from twinnet.suite.expected import accept, compared, read_expected
+from twinnet.suite.expected import accept, compared, fitting_none, read_expected
 from twinnet.suite.groups import grouped, normalised
 from twinnet.suite.outcome import Case, Outcome
 from twinnet.suite.session import Listener, Session, read_session
@@ -30,6 +32,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_exit_codes(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="there is no folder"):
         run_suite([])
+    (place / "models").mkdir()
+    with pytest.raises(UsageError, match="no model in"):
+        run_suite([])
     write_net(place)
     (place / "conftest.py").write_text("raise RuntimeError('tests of the project are not loaded')")
     words = ["--twin-engines=onnxruntime", "-kfull_model"]
@@ -42,7 +47,10 @@ def test_exit_codes(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (place / "twin.py").write_text("import numpy\ndef zeros(x):\n    return numpy.zeros((1, 5), 'float32')\n")
     assert run_suite(["--twin-engines=callable:twin.py:zeros", "-kfull_model"]) == 1
     said = capfd.readouterr().out
-    assert "again    twinnet suite -k net_full_model-callable-default" in said
+    again = "twinnet suite --engines callable:twin.py:zeros -k net_full_model-callable-default"
+    assert f"again    {again}\n" in said
+    pasted = CliRunner().invoke(app, again.split()[1:])
+    assert pasted.exit_code == 1, pasted.output
     with pytest.raises(UsageError, match="no case was selected"):
         run_suite([*words, "-knothing"])
 
@@ -87,6 +95,10 @@ def test_accepting(tmp_path: Path) -> None:
         "net_layer_Conv_0-iree-default | ERROR:compile | no / kernel for it\n"
     )
     assert compared(conv, read_expected(file)).good
+    advised = replace(conv, case=replace(CASE, layer="Div_3"), message="not taken\n  give a file")
+    accept(tmp_path / "fresh.txt", [advised])
+    assert read_expected(tmp_path / "fresh.txt")[0].reason == "not taken"
+    assert [e.pattern for e in fitting_none(read_expected(file), [conv, mul, add])] == ["other_*"]
     # It fails in another way now; a pattern that is wrong about one case gets a line before it.
     changed = replace(conv, verdict="FAIL", step="", message="differs")
     added = replace(add, verdict="ERROR", step="run", message="stopped")
@@ -100,6 +112,24 @@ def test_accepting(tmp_path: Path) -> None:
     file.write_text("net_* | FAIL or PASS\n")
     with pytest.raises(UsageError, match="is not an expected failure"):
         read_expected(file)
+
+
+def test_what_the_user_reads_of_lines_that_fit_nothing(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UsageError, match="no session in"):
+        read_session(place / "runs/suite")
+    write_net(place)
+    lines = "net_layer_*-onnxruntime-* | FAIL | they pass\nnett_* | FAIL | a typo\n"
+    (place / "expected-failures.txt").write_text(lines)
+    assert run_suite([]) == 1
+    assert "note     expected-failures.txt:2 fits no case: nett_*\n" in capfd.readouterr().out
+    assert run_suite(["-kfull_model"]) == 0, "only some have run"
+    assert "fits no case" not in capfd.readouterr().out
+    assert run_suite([]) == 1
+    said = CliRunner().invoke(app, ["suite", "accept"]).output
+    assert "passes: edit the pattern" in said and "nothing to change" in said
+    assert (place / "expected-failures.txt").read_text() == lines
 
 
 def test_groups() -> None:

@@ -259,11 +259,14 @@ def test_wrong_settings_are_wrong_usage(pytester: pytest.Pytester) -> None:
     assert "needs a chip" in _run(pytester).stderr.str()
 
 
-def test_cases_on_a_board(pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("busybox", [False, True])
+def test_cases_on_a_board(
+    busybox: bool, pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.boards import start_board
     from twinnet.remote.ssh import CONFIG
 
-    board = start_board(tmp_path / "board")
+    board = start_board(tmp_path / "board", busybox=busybox)
     monkeypatch.setenv(CONFIG, str(board.config))
     try:
         folder = project(pytester)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 
 from twinnet.blame.fitting import nice
 from twinnet.result import Fact, fact
 
-__all__ = ["in_few_bits", "other_constant", "other_vector"]
+__all__ = ["in_few_bits", "other_constant", "other_parameters", "other_vector"]
 
 _LINEAR = {"conv", "conv_transpose", "matmul", "gemm", "linear", "lstm", "gru", "rnn", "einsum"}
 _PLACES: dict[tuple[str, int], tuple[str, str]] = {
@@ -34,6 +35,8 @@ _PLACES: dict[tuple[str, int], tuple[str, str]] = {
     ("prelu", 1): ("constant", "slope"),
 }
 _SHOWN = 8
+_LEARNED = {"weights", "scale", "bias", "statistics"}
+"""What training finds."""
 
 
 def other_constant(kind: str, place: int, old: torch.Tensor | None, new: torch.Tensor) -> tuple[str, Fact]:
@@ -58,6 +61,37 @@ def other_constant(kind: str, place: int, old: torch.Tensor | None, new: torch.T
     if a.dim() > 1 and (rolled := _rolled(noun, a, b)) is not None:
         return cause, rolled
     return cause, other_vector(noun, a, b)
+
+
+def other_parameters(kind: str, other: Mapping[int, tuple[Any, torch.Tensor]]) -> Fact | None:
+    """The fact that several learned constants of a layer differ; None for one, or if not all are learned.
+
+    `other` holds the network's constant and the twin's by their places.
+
+    >>> w, b = torch.ones(2, 3), torch.ones(2)
+    >>> other_parameters("linear", {1: (w, 2 * w), 2: (b, 3 * b)}).params["of"]
+    ('weights', 'bias')
+    """
+    same = all(
+        isinstance(old, torch.Tensor) and old.shape == new.shape and old.is_floating_point()
+        for old, new in other.values()
+    )
+    if len(other) < 2 or not same:
+        return None
+    roles = [_role(kind, place, old, new) for place, (old, new) in other.items()]
+    if any(cause not in _LEARNED for cause, _ in roles):
+        return None
+    a, b = (torch.cat([pair[side].double().reshape(-1) for pair in other.values()]) for side in (0, 1))
+    largest = max(other.values(), key=lambda pair: pair[1].numel())
+    related = _alike(*(tensor.double() for tensor in largest)) > _RELATED
+    apart = float((b - a).norm() / a.norm()) if related else None
+    return fact(
+        "weights.several",
+        of=tuple(noun for _, noun in roles),
+        differing=int((a != b).sum()),
+        elements=a.numel(),
+        share=apart,
+    )
 
 
 def other_vector(noun: str, old: torch.Tensor, new: torch.Tensor) -> Fact:

@@ -344,11 +344,17 @@ class Problem:
 
     def give(self, index: int, place: int, value: Any) -> Patch:
         """Layer `index` reading another constant at `place`."""
+        return self.give_all(index, {place: value})
+
+    def give_all(self, index: int, values: Mapping[int, Any]) -> Patch:
+        """Layer `index` reading other constants at several places."""
         layer = self.layers[index]
-        new = f"{layer.outputs[0]}/constant{place}"
-        inputs = [*layer.inputs, *(None,) * (place + 1 - len(layer.inputs))]
-        inputs[place] = new
-        return Patch(index, index + 1, (replace(layer, inputs=tuple(inputs)),), {new: value})
+        names = {place: f"{layer.outputs[0]}/constant{place}" for place in values}
+        inputs = [*layer.inputs, *(None,) * (max(values) + 1 - len(layer.inputs))]
+        for place, name in names.items():
+            inputs[place] = name
+        constants = {names[place]: value for place, value in values.items()}
+        return Patch(index, index + 1, (replace(layer, inputs=tuple(inputs)),), constants)
 
 
 def _step(layer: Layer, known: dict[str, Any]) -> None:

@@ -172,6 +172,7 @@ def accept(
     ] = None,
 ) -> None:
     """Make the outcomes of the last session the expected ones: update the file of expected failures."""
+    from twinnet.report.figures import count
     from twinnet.suite.config import read_config
     from twinnet.suite.expected import accept as accept_outcomes
     from twinnet.suite.session import read_session
@@ -182,4 +183,5 @@ def accept(
     changes = accept_outcomes(path, outcomes)
     for line in changes:
         say(line)
-    say(f"{path}: {len(changes)} changes" if changes else f"{path}: nothing to change")
+    made = sum(not line.startswith("left") for line in changes)
+    say(f"{path}: {count(made, 'change') if made else 'nothing to change'}")

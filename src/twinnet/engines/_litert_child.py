@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 
 from twinnet.engines import _litert_program
+from twinnet.errors import EngineError
 from twinnet.job import Job
 from twinnet.programs.place import Script
 
-__all__ = ["Child", "Loaded"]
+__all__ = ["XNNPACK_ONLY", "Child", "Loaded"]
+
+XNNPACK_ONLY = frozenset({"Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D"})
+"""Custom operators of MediaPipe that XNNPACK has and LiteRT's own kernels have not."""
 
 
 class Child:
@@ -40,7 +44,17 @@ class Child:
         with self.job.step("load"):
             number = next(self._numbers)
             request = {"do": "load", "session": number, "model": self.room.give(file)}
-            self.ask({**request, "settings": dict(settings)}, "load the network")
+            try:
+                self.ask({**request, "settings": dict(settings)}, "load the network")
+            except EngineError as error:
+                if "unresolved custom op" not in error.what:
+                    raise
+                hint = (
+                    "the application that runs this file brings the operator; what it records can be a twin"
+                )
+                if any(name in error.what for name in XNNPACK_ONLY):
+                    hint = "XNNPACK has this operator: kernels=xnnpack"
+                raise error.hinting(hint) from None
         return Loaded(self, number)
 
     def close(self) -> None:

@@ -268,6 +268,10 @@ class Engine(ABC):
     making: ClassVar[tuple[str, ...]] = ()
     """Options that say how a file of that format is made from the network, and not how it runs."""
 
+    def writing(self, network: Network) -> Mapping[str, str]:
+        """Options under which it computes this network as written; others than `as_written` if it needs them."""
+        return self.as_written
+
     def reference(self, network: Network) -> str | None:
         """The spec that runs the network when the twin uses this engine; None: the default for its format."""
         return None

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from twinnet.engines._litert_child import XNNPACK_ONLY
 from twinnet.engines._litert_make import ACTIVATIONS, CALIBRATIONS, WAYS, Quantise, converted, quantised
 from twinnet.engines._litert_program import KERNELS
 from twinnet.engines.base import Abilities, Engine, Session, Standalone, one_of, positive, read_options
@@ -56,6 +57,13 @@ class LiteRtEngine(Engine):
             return version("ai-edge-litert")
         except PackageNotFoundError:
             raise MissingExtra("ai-edge-litert", "litert") from None
+
+    def writing(self, network: Network) -> Mapping[str, str]:
+        from twinnet.tflite.network import TfliteNetwork
+
+        operators = network.model.main.operators if isinstance(network, TfliteNetwork) else ()
+        only = any(op.custom and op.op in XNNPACK_ONLY for op in operators)
+        return {"kernels": "xnnpack"} if only else self.as_written
 
     def keeps_names(self, network: Network, options: Mapping[str, str]) -> bool:
         return network.format == "TFLite" and "quantize" not in options
@@ -120,7 +128,11 @@ def _quantised(loaded: TfliteNetwork, network: Network | None, way: Quantise, jo
 def _library(text: str) -> str:
     path = Path(text).expanduser()
     if not path.is_file():
-        raise EngineError(f"litert could not load the delegate {text}: there is no such file", stage="load")
+        raise EngineError(
+            f"litert could not load the delegate {text}: there is no such file",
+            stage="load",
+            hint="delegate=PATH names a shared library",
+        )
     return str(path.absolute())
 
 

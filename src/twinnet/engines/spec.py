@@ -165,8 +165,8 @@ def reference_spec(network: Network, twin: Any = None) -> Spec:
         beside = engine_for_format(twin.format)().reference(network)
     if beside is not None:
         return parse_spec(beside)
-    engine = engine_for_format(network.format)
-    return Spec(engine.name, engine.as_written)
+    engine = engine_for_format(network.format)()
+    return Spec(engine.name, engine.writing(network))
 
 
 _PLACE = re.compile(r"@(?=ssh://)")

@@ -9,6 +9,7 @@ from typing import Any
 
 from twinnet.errors import EngineError, MissingExtra, UsageError, machine_error
 from twinnet.suite.config import read_config
+from twinnet.suite.models import find_models
 
 __all__ = ["run_suite"]
 
@@ -34,6 +35,11 @@ def run_suite(words: Sequence[str], *, quiet: bool = False) -> int:
         raise UsageError(
             f"there is no folder {config.models[0] if config.models else 'models'}",
             hint="name one with --models, or as models = [...] under [tool.twinnet] in pyproject.toml",
+        )
+    if not find_models(config.models):
+        raise UsageError(
+            f"no model in {', '.join(map(str, folders))}",
+            hint="models are files .onnx, .tflite, .pt2 and *_model.py; --models names other folders",
         )
     asked = [word.partition("=")[2] for word in words if word.startswith("--twin-report=")]
     report = Path(asked[-1]) if asked else config.root / config.report
@@ -84,7 +90,7 @@ class _Seen:
         if code == 2:
             raise KeyboardInterrupt
         if code == 4:
-            raise UsageError("pytest refused the options above")
+            raise UsageError("the suite was not started, for the reason above")
         if code == 5:
             raise UsageError("no case was selected", hint="`twinnet suite --list` names them all")
         if code == 3:

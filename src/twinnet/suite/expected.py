@@ -16,7 +16,7 @@ from twinnet.files import atomic_write
 from twinnet.steps import STEPS
 from twinnet.suite.outcome import Outcome
 
-__all__ = ["Expectation", "accept", "compared", "read_expected"]
+__all__ = ["Expectation", "accept", "compared", "fitting_none", "read_expected"]
 
 _KINDS = ("FAIL", *(f"ERROR:{step}" for step in STEPS))
 _HEAD = "# case-glob | FAIL or ERROR:step | reason | link\n"
@@ -91,6 +91,12 @@ def compared(outcome: Outcome, expected: Iterable[Expectation]) -> Outcome:
     return replace(told, expected="yes" if found.wants(outcome.kind) else "no")
 
 
+def fitting_none(expected: Iterable[Expectation], outcomes: Iterable[Outcome]) -> list[Expectation]:
+    """Lines that fit no case: of a model or engine that is gone, or with a typo."""
+    names = [outcome.name for outcome in outcomes]
+    return [e for e in expected if not any(map(e.fits, names))]
+
+
 def accept(path: Path, outcomes: Iterable[Outcome]) -> list[str]:
     """Change the file so that these outcomes are expected; returns what was changed, a line each.
 
@@ -111,7 +117,7 @@ def accept(path: Path, outcomes: Iterable[Outcome]) -> list[str]:
         if first is None or first.pattern == outcome.name or first.wants(outcome.kind):
             continue
         if outcome.verdict == "PASS":
-            said.append(f"left     {first} (but {outcome.name} passes)")
+            said.append(f"left     {first} (but {outcome.name} passes: edit the pattern)")
         else:
             new.setdefault(first.line, []).append(str(_told(outcome)))
             said.append(f"added    {outcome.name} | {outcome.kind}")
@@ -133,7 +139,7 @@ def accept(path: Path, outcomes: Iterable[Outcome]) -> list[str]:
         if not any(e.fits(outcome.name) for e in expected):
             kept.append(str(_told(outcome)))
             said.append(f"added    {outcome.name} | {outcome.kind}")
-    if said:
+    if kept != lines:
         atomic_write(path, ("\n".join(kept) + "\n").encode())
     return said
 
@@ -143,5 +149,5 @@ def _told(outcome: Outcome) -> Expectation:
 
 
 def _short(message: str) -> str:
-    """A message as a reason: one line without the separator."""
-    return " ".join(message.split()).replace("|", "/")[:200]
+    """A message as a reason: one line without the separator, and without the advice after it."""
+    return " ".join(message.partition("\n  ")[0].split()).replace("|", "/")[:200]

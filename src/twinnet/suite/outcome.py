@@ -53,7 +53,7 @@ class Outcome:
     layer that stands for this one (SKIP). `built` says how many artefacts were exported, compiled or captured for
     it; a `reused` outcome is that of an earlier run with nothing changed. `expected` is "yes" for a known failure,
     "no" for a failure or a pass that was not expected, and empty for anything else; `wanted`, `reason` and `link`
-    are from the file of expected failures.
+    are from the file of expected failures, `given` options of `twinnet suite` without which there is no such case.
     """
 
     case: Case
@@ -74,6 +74,7 @@ class Outcome:
     link: str = ""
     figures: dict[str, float] = field(default_factory=dict)
     accident: Accident = ""
+    given: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -18,7 +18,7 @@ from twinnet.progress import TRACES, quiet
 from twinnet.suite import fixtures
 from twinnet.suite.cluster import Cluster, is_cluster
 from twinnet.suite.config import Config, read_config
-from twinnet.suite.expected import Expectation, compared, read_expected
+from twinnet.suite.expected import Expectation, compared, fitting_none, read_expected
 from twinnet.suite.models import Model, find_models, is_model, model_at
 from twinnet.suite.outcome import Case, Outcome
 from twinnet.suite.session import Session
@@ -129,6 +129,17 @@ class SuitePlugin:
         """The run folder of a case."""
         return self.config.report / "runs" / case.name
 
+    @cached_property
+    def given(self) -> tuple[str, ...]:
+        """What was said on the command line about which cases there are and where they run, for `twinnet suite`."""
+        said = {name: self.pytest_config.getoption(f"twin_{name.replace('-', '_')}") for name in _GIVEN}
+        words = [word for name, value in said.items() if value for word in (f"--{name}", str(value))]
+        for folder in self.pytest_config.getoption("twin_models") or ():
+            words += ["--models", str(folder)]
+        if self.config.place:
+            words += ["--on", self.config.place]
+        return (*words, "--with-random") if self.config.random else tuple(words)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
@@ -173,14 +184,35 @@ class SuitePlugin:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if not self.session.outcomes:
             return
+        from twinnet.report.figures import clean
         from twinnet.suite.summary import summary_lines
 
         terminalreporter.section("twinnet")
         for line in summary_lines(list(self.session.outcomes.values())):
             terminalreporter.write_line(line)
+        idle = fitting_none(self.expected, self.session.outcomes.values()) if self._ran_all() else ()
+        for one in idle:
+            where = f"{self.config.expected.name}:{one.line}"
+            terminalreporter.write_line(f"note     {where} fits no case: {clean(one.pattern)}")
         terminalreporter.write_line(f"report   {self.config.report / 'index.html'}")
         for line in self.uploading.end() if self.uploading is not None else ():
             terminalreporter.write_line(line)
+
+    def _ran_all(self) -> bool:
+        """Whether every case of the suite has run: nothing was chosen, and nothing stopped it."""
+        option = self.pytest_config.option
+        chosen = any(getattr(option, name, None) for name in _CHOOSING)
+        ran = {outcome.case.model for outcome in self.session.outcomes.values()}
+        return not chosen and ran >= {model.name for model in self.models.values()}
+
+
+_GIVEN = ("engines", "chips", "hw-type", "tolerance")
+"""Options that are called `--twin-...` in pytest."""
+_CHOOSING = (
+    *("keyword", "markexpr", "lf", "deselect", "maxfail", "stepwise"),
+    *("twin_engines", "twin_models", "twin_chips"),
+)
+"""Options that leave cases out."""
 
 
 class ModelFile(pytest.File):
@@ -227,7 +259,7 @@ class CaseItem(pytest.Item):
         else:
             stopped = Outcome(self.case, "ERROR", "import", "read", str(self._case))
             self.outcome = compared(stopped, self._suite.expected)
-        outcome = self.outcome
+        outcome = self.outcome = replace(self.outcome, given=self._suite.given)
         if outcome.expected == "yes":
             pytest.xfail(" ".join(filter(None, (outcome.kind, outcome.reason, outcome.link))))
         if outcome.verdict == "SKIP":

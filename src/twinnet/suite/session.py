@@ -94,6 +94,8 @@ def read_session(folder: Path) -> tuple[Mapping[str, Any], list[Outcome]]:
     from twinnet.files import read_json
 
     path = folder / "session.json" if folder.is_dir() else folder
+    if not path.exists():
+        raise UsageError(f"no session in {folder}", hint="`twinnet suite` writes one")
     data = read_json(path, "session")
     if not isinstance(data, dict) or not isinstance(data.get("results"), list):
         raise UsageError(f"{path} is not a session")

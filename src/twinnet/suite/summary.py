@@ -125,8 +125,12 @@ def commands_of(outcome: Outcome) -> list[tuple[str, str]]:
         if cut is not None:
             inputs = shlex.quote(str(folder / "inputs.safetensors"))
             spec = shlex.quote(outcome.case.spec)
-            found.append(("check", f"twinnet check {shlex.quote(str(cut))} --twin {spec} --inputs {inputs}"))
+            board = next((word for word in outcome.given if word.startswith("ssh://")), "")
+            there = f" --on {shlex.quote(board)}" if board else ""
+            found.append(
+                ("check", f"twinnet check {shlex.quote(str(cut))} --twin {spec} --inputs {inputs}{there}")
+            )
         if has_seeds(folder):
             found.append(("repro", f"twinnet repro {shlex.quote(str(folder))}"))
-    found.append(("again", f"twinnet suite -k {shlex.quote(outcome.name)}"))
+    found.append(("again", shlex.join(["twinnet", "suite", *outcome.given, "-k", outcome.name])))
     return found

@@ -14,10 +14,10 @@ import torch
 from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.causes.other_layer import owner
 from twinnet.blame.causes.padding import by_axis
-from twinnet.blame.constants import other_constant
+from twinnet.blame.constants import other_constant, other_parameters
 from twinnet.blame.problem import Patch, Problem
-from twinnet.layers.graph import Layer
-from twinnet.layers.simplify import with_linear_layers, without_copies
+from twinnet.layers.graph import Graph, Layer
+from twinnet.layers.simplify import simplified, with_linear_layers, without_copies
 from twinnet.result import Fact, fact
 
 _ATTRS = {
@@ -72,6 +72,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
             for i, j in zip(at[a:b], range(c, d)):
                 names.update({t: o for o, t in zip(ours[i].outputs, theirs[j].outputs) if t})
                 yield from _compare(problem, i, ours[i], theirs[j], names, left_out)
+                yield from _folded_norm(problem, i, theirs[j])
         elif what == "delete":
             for i in at[a:b]:
                 data = [n for n in ours[i].inputs if n is not None and n not in problem.constants]
@@ -156,10 +157,10 @@ def _compare(
         yield from _dropped(problem, i)
         return
     if our.kind != their.kind and (alike := _same_meaning(problem, i, their, inputs)) is not None:
-        for place, new in alike.items():
-            old = problem.constants[our.inputs[place] or ""]
-            if _differs(old, new):
-                yield _constant(problem, i, place, old, new)
+        was = {place: problem.constants[our.inputs[place] or ""] for place in alike}
+        yield from _constants(
+            problem, i, {k: (was[k], new) for k, new in alike.items() if _differs(was[k], new)}
+        )
         return
     if our.kind != their.kind:
         kind = _group(our.kind) if _group(our.kind) == _group(their.kind) else "operator"
@@ -205,13 +206,15 @@ def _compare(
         code = "operands.other" if our.kind in _COMMUTES else "operands.reordered"
         found = fact(code, operator=our.kind)
         yield _stated("operand order", found, lambda p: Patch(i, i + 1, (made,), constants), 0.6)
+    other: dict[int, tuple[Any, torch.Tensor]] = {}
     for place in range(max(len(our.inputs), len(inputs))):
         a, b = (n[place] if place < len(n) else None for n in (our.inputs, inputs))
         old = problem.constants.get(a or "")
         new = constants.get(b or "")
         if new is None or (old is None and a is not None) or not _differs(old, new):
             continue
-        yield _constant(problem, i, place, old, new)
+        other[place] = old, new
+    yield from _constants(problem, i, other)
     if len(our.inputs) > len(inputs) or any(b is None and a is not None for a, b in zip(our.inputs, inputs)):
         kind = (
             "bias" if our.kind in ("conv", "conv_transpose", "gemm", "linear", "layer_norm") else "operator"
@@ -225,6 +228,44 @@ def _compare(
         missing = "bias" if kind == "bias" else "operand"
         found = fact("operator.left_out", network=missing, twin="nothing")
         yield _stated(kind, found, lambda p: Patch(i, i + 1, (lost,)), 0.6)
+
+
+def _constants(problem: Problem, i: int, other: dict[int, tuple[Any, torch.Tensor]]) -> Iterator[Candidate]:
+    """Other constants of a layer: each by itself, and all that are learned, as another checkpoint has them."""
+    for place, (old, new) in other.items():
+        yield _constant(problem, i, place, old, new)
+    found = other_parameters(problem.layers[i].kind, other)
+    if found is not None:
+        news = {place: new for place, (_, new) in other.items()}
+        yield _last_resort(found, lambda p: p.give_all(i, news))
+
+
+def _last_resort(found: Fact, change: Callable[[Problem], Patch]) -> Candidate:
+    """Other weights altogether: believed only if no change of ours makes them, such as a factor or another order."""
+    return Candidate(kind="weights", fact=found, change=change, cost=10.0, whole=True)
+
+
+def _folded_norm(problem: Problem, i: int, their: Layer) -> Iterator[Candidate]:
+    """The weights of a layer into which the converter folded the batch norm after it."""
+    assert problem.twin is not None
+    pair = problem.layers[i : i + 2]
+    if len(pair) < 2 or pair[1].kind != "batch_norm" or pair[1].inputs[0] != pair[0].outputs[0]:
+        return
+    made = simplified(Graph(pair, (), pair[1].outputs, problem.constants))
+    if [layer.kind for layer in made.layers] != [their.kind]:
+        return
+    (ours,) = made.layers
+    values = {
+        place: (made.constants.get(a or ""), problem.twin.constants.get(b or ""))
+        for place, (a, b) in enumerate(zip(ours.inputs, their.inputs))
+        if place
+    }
+    other = {k: (a, b) for k, (a, b) in values.items() if b is not None and _differs(a, b)}
+    found = other_parameters(ours.kind, other)
+    if found is not None:
+        constants = {ours.inputs[k] or "": b for k, (_, b) in other.items()}
+        patch = Patch(i, i + 2, (ours,), {**made.constants, **constants})
+        yield _last_resort(found, lambda p: patch)
 
 
 def _constant(problem: Problem, i: int, place: int, old: Any, new: torch.Tensor) -> Candidate:

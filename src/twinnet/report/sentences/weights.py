@@ -27,6 +27,13 @@ def _(network: None, twin: str, bias: bool) -> str:
     return f"the twin has the weights of {twin}{', and its bias' if bias else ''}"
 
 
+@sentence("weights.several")
+def _(of: tuple[str, ...], differing: int, elements: int, share: float | None) -> str:
+    what = f"{', '.join(of[:-1])} and {of[-1]}"
+    far = "as from another checkpoint" if share is None else f"{share:.2%} apart from the network's"
+    return f"other {what}, {far} ({differing} of {elements} numbers differ)"
+
+
 @sentence("weights.grid")
 def _(step: float, truncated: bool) -> str:
     return f"the weights are {'truncated' if truncated else 'rounded'} to multiples of 1/{round(1 / step)}"
