@@ -264,6 +264,11 @@ def test_env_and_engines(place: Path) -> None:
     engines = run(place, "engines").stdout
     for name in ("torch", "onnxruntime", "onnx-reference", "callable", "recording"):
         assert name in engines
+    assert len(engines.splitlines()) < 50  # options are listed for one engine at a time
+    one = run(place, "engines", "onnxruntime").stdout
+    assert "off|basic|extended|all (default all)" in " ".join(one.split()) and "quantize" in one
+    wrong = run(place, "engines", "onnxrutime")
+    assert wrong.returncode == 2 and "did you mean onnxruntime" in wrong.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
