@@ -131,6 +131,7 @@ def evaluate(
     """Score everything made so far on the test sets, next to classical filters and other models.
 
     Example: twinnet lut eval -e models/mine --compare others/
+
     Example: twinnet lut eval --task sr --scale 4 --bench testsets/ --compare IMDN_x4.onnx
     """
     from twinnet.errors import UsageError

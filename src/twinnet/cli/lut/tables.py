@@ -169,7 +169,9 @@ def run(
     """Run a table network over images.
 
     Example: twinnet lut run photo.png --task sr --scale 4 --quality strong -o large.png
+
     Example: twinnet lut run photo.png --task denoise --sigma 15
+
     Example: twinnet lut run photo.jpg --task deblock --jpeg-quality 20 -o clean.png
     """
     from twinnet.errors import UsageError
