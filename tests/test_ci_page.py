@@ -40,6 +40,8 @@ def test_github_keeps_caches_and_results_and_comments(jobs: dict[str, Any]) -> N
     steps = job["jobs"]["check"]["steps"]
     used = {step["uses"].partition("@")[0]: step for step in steps if "uses" in step}
     assert used["actions/setup-python"]["with"]["cache"] == "pip"
+    # Without it the cache of pip wants a requirements.txt or pyproject.toml, and fails where there is none.
+    assert used["actions/setup-python"]["with"]["cache-dependency-path"] == ".github/workflows/twins.yml"
     assert used["actions/cache"]["with"]["path"] == "~/.cache/twinnet"
     assert used["actions/upload-artifact"]["with"]["path"] == "runs/ci"
     comment = next(step for step in steps if step.get("run", "").startswith("gh pr comment"))
@@ -51,6 +53,9 @@ def test_github_keeps_caches_and_results_and_comments(jobs: dict[str, Any]) -> N
 
 def test_gitlab_reads_junit_and_posts_the_summary(jobs: dict[str, Any], tmp_path: Path) -> None:
     job = jobs[".gitlab-ci.yml"]["twins"]
+    assert any("merge_request_event" in rule["if"] for rule in job["rules"]), (
+        "else it has no request to post to"
+    )
     assert (
         job["artifacts"]["reports"]["junit"] == "runs/ci/junit.xml" and job["artifacts"]["when"] == "always"
     )

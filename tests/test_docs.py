@@ -327,6 +327,15 @@ def test_cli_page_names_every_verb_and_option() -> None:
         assert own <= options, f"twinnet {verb} has no {sorted(own - options)}"
 
 
+def test_every_twin_of_the_readme_can_be_named() -> None:
+    from twinnet.engines import engine_names
+
+    table = (ROOT / "README.md").read_text("utf-8").partition("| spec | twin |")[2].partition("\n\n")[0]
+    told = {re.split(r"[?:]", spec)[0] for spec in first_cells(table)}
+    told = {name for name in told if not name.endswith(".onnx")}
+    assert told <= set(engine_names()) and len(told) > 8
+
+
 def test_the_readme_names_every_verb() -> None:
     import typer
 

@@ -87,10 +87,11 @@ def commands(folder: Path, packages: Sequence[Path], *lines: str) -> list[tuple[
 
 
 def test_they_are_listed_with_their_origin_and_used(tmp_path: Path, good: Path) -> None:
-    listed, right, wrong, refused = commands(
+    listed, described, right, wrong, refused = commands(
         tmp_path,
         [good],
         "engines",
+        "engines numpy-mlp",
         "check net.py:build --twin numpy-mlp --metric top1 --json",
         "check net.py:build --twin 'numpy-mlp?relu=smooth' --json",
         "check net.py:build --twin 'numpy-mlp?relu=round'",
@@ -98,7 +99,7 @@ def test_they_are_listed_with_their_origin_and_used(tmp_path: Path, good: Path) 
     code, out, err = listed
     assert code == 0, err
     lines = {line.split()[0]: line for line in out.splitlines() if line.split()}
-    assert "numpy-twin 1.2" in lines["numpy-mlp"] and "relu=hard|smooth" in lines["numpy-mlp"]
+    assert "numpy-twin 1.2" in lines["numpy-mlp"] and "hard|smooth" in described[1]
     assert " twinnet " in lines["torch"] and "numpy-twin" not in lines["torch"]
     for added in ("cause smooth-relu", "metric top1", "task inpaint"):
         assert f"{added}: from numpy-twin 1.2" in out

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import twinnet
+from twinnet.errors import UsageError
 from twinnet.network import load_network
 
 
@@ -37,6 +38,18 @@ def test_a_wrong_type_of_input_is_named_with_what_to_do():
     result = twinnet.check(Words(), twin="onnxruntime", shapes={"x": (1, 6)})
     assert result.verdict == "ERROR"
     assert "x is float32" in result.error and "(module, example inputs)" in result.error
+
+
+def test_bytes_for_a_network_of_floats():
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3)).eval()
+    result = twinnet.check(net, torch.zeros(1, 3, 8, 8, dtype=torch.uint8), "onnxruntime")
+    assert result.verdict == "ERROR" and "is uint8: give arrays of the type" in result.error
+
+
+def test_an_empty_array_is_refused():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4)).eval()
+    with pytest.raises(UsageError, match="the inputs hold no numbers: input is 0x3"):
+        twinnet.check(net, torch.zeros(0, 3), "onnxruntime")
 
 
 @pytest.mark.parametrize("output", ["logits", "other"])

@@ -220,6 +220,17 @@ def test_version_and_help(place: Path) -> None:
         assert run(place, verb, "-h").returncode == 0
 
 
+@pytest.mark.parametrize("words", [("lut", "run"), ("lut", "eval"), ("check",)])
+def test_every_example_begins_a_line(words: tuple[str, ...]) -> None:
+    from typer.testing import CliRunner
+
+    from twinnet.cli.main import app
+
+    text = CliRunner().invoke(app, [*words, "--help"]).output
+    assert "Example: " in text
+    assert all(line.strip().startswith("Example: ") for line in text.splitlines() if "Example: " in line)
+
+
 def test_judge_again(place: Path) -> None:
     assert run(place, "judge", "run").returncode == 1
     loose = run(place, "judge", "run", "--atol", "1")
@@ -264,6 +275,11 @@ def test_env_and_engines(place: Path) -> None:
     engines = run(place, "engines").stdout
     for name in ("torch", "onnxruntime", "onnx-reference", "callable", "recording"):
         assert name in engines
+    assert len(engines.splitlines()) < 50  # options are listed for one engine at a time
+    one = run(place, "engines", "onnxruntime").stdout
+    assert "off|basic|extended|all (default all)" in " ".join(one.split()) and "quantize" in one
+    wrong = run(place, "engines", "onnxrutime")
+    assert wrong.returncode == 2 and "did you mean onnxruntime" in wrong.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

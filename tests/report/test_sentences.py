@@ -96,3 +96,10 @@ def test_a_package_registers_a_sentence_of_its_own() -> None:
         )
     finally:
         del SENTENCES["late.frames"]
+
+
+def test_what_and_why_are_said_once_where_they_are_the_same() -> None:
+    shape = fact("shape.differs", network=(1, 2), twin=(2, 1))
+    assert words(fact("because", what=shape, why=shape)) == words(shape)
+    other = fact("shape.differs", network=(1, 2), twin=(3, 1))
+    assert words(fact("because", what=shape, why=other)) == f"{words(shape)}: {words(other)}"

@@ -11,7 +11,14 @@ import numpy as np
 from twinnet.checking.by_hand import assumed, read_beside, turned_pairs, without_lone_guesses
 from twinnet.checking.case import Case
 from twinnet.checking.sides import Sides
-from twinnet.checking.unfit import inputs_hinted, refuse_inputs, refuse_other, refuse_random, refuse_untold
+from twinnet.checking.unfit import (
+    inputs_hinted,
+    refuse_empty,
+    refuse_inputs,
+    refuse_other,
+    refuse_random,
+    refuse_untold,
+)
 from twinnet.checking.unknown import names_of
 from twinnet.checking.unpaired import nothing_pairs, write_names
 from twinnet.engines.base import Session
@@ -60,6 +67,7 @@ class Opened:
 
 def open_both(case: Case, sides: Sides) -> Opened:
     """Open both sides and run each once; raises EngineError if a side cannot run or is a different network."""
+    refuse_empty(case.first)
     # The canonical layers need PyTorch, and importing it takes longer than loading the engines: do both at once.
     with importing("torch") as waiting:
         net = sides.open_network()

@@ -9,17 +9,17 @@ from contextlib import contextmanager
 import numpy as np
 
 from twinnet.engines.base import Session
-from twinnet.errors import EngineError
+from twinnet.errors import EngineError, UsageError
 from twinnet.inputs.layout import image_layout
 from twinnet.layers.graph import Graph
 from twinnet.network.base import Network
 from twinnet.pairing.transforms import candidates
 from twinnet.signature import TensorSpec, dims
 
-__all__ = ["inputs_hinted", "refuse_inputs", "refuse_other", "refuse_random", "refuse_untold"]
+__all__ = ["inputs_hinted", "refuse_empty", "refuse_inputs", "refuse_other", "refuse_random", "refuse_untold"]
 
 
-_DTYPE = re.compile(r"scalar type|\bdtype\b|\bLong\b|FloatTensor")
+_DTYPE = re.compile(r"scalar type|\bdtype\b|\bLong\b|FloatTensor|[Ii]nput type .* should be the same")
 """What PyTorch writes about tensors of another type than expected."""
 
 
@@ -39,9 +39,17 @@ def inputs_hinted(network: Network, sample: Mapping[str, np.ndarray]) -> Iterato
         if error.hint is None and network.format == "PyTorch" and _DTYPE.search(error.what):
             told = ", ".join(f"{name} is {np.asarray(array).dtype}" for name, array in sample.items())
             error.hint = (
-                f"{told}; for another type let the factory return (module, example inputs), or give --inputs"
+                f"{told}: give arrays of the type that the network takes, or let its factory return "
+                "(module, example inputs)"
             )
         raise
+
+
+def refuse_empty(sample: Mapping[str, np.ndarray]) -> None:
+    """Raise UsageError for inputs without a single number. One of several may be empty: a cache of past values is."""
+    if sample and not any(np.size(array) for array in sample.values()):
+        shapes = ", ".join(f"{name} is {dims(np.shape(array))}" for name, array in sample.items())
+        raise UsageError(f"the inputs hold no numbers: {shapes}", hint="give at least one sample")
 
 
 def refuse_random(side: str, session: Session, graph: Graph | None) -> None:

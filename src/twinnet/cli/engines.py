@@ -11,12 +11,16 @@ import typer
 from twinnet.cli._screen import console, say
 
 if TYPE_CHECKING:
+    from twinnet.engines.base import Engine
     from twinnet.plugins import Kind
 
 __all__ = ["command"]
 
 
 def command(
+    engine: Annotated[
+        str | None, typer.Argument(metavar="[ENGINE]", help="Print the options of this one.")
+    ] = None,
     on: Annotated[
         str | None,
         typer.Option("--on", metavar="PLACE", help="What a board has: ssh://[user@]host[:port]."),
@@ -24,12 +28,49 @@ def command(
 ) -> None:
     """List the engines: what is installed and from where, what each can do, and how to install the rest."""
     from twinnet.engines.spec import place_name
+    from twinnet.errors import UsageError
 
     board = place_name(on)
-    if board:
+    if board and engine:
+        raise UsageError("--on lists all engines of a board", hint=f"leave out {engine}, or --on")
+    if engine:
+        _describe(engine)
+    elif board:
         _list_board(board)
     else:
         _list_here()
+
+
+def _describe(name: str) -> None:
+    """One engine with all its options, one to a line."""
+    from rich.table import Table
+
+    from twinnet.engines import find_engine, origin_of
+    from twinnet.errors import MissingExtra
+
+    engine = find_engine(name)
+    try:
+        version = engine.version()
+    except MissingExtra as error:
+        version = f"not installed: pip install 'twinnet[{error.extra}]'"
+    say(
+        f"{name} {version}, from {origin_of(name)}; shows {_shows(engine)}; parts alone: {engine.abilities.segment}"
+    )
+    if not engine.options:
+        say("it has no options")
+        return
+    table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
+    for title in ("option", "values"):
+        table.add_column(title, overflow="fold")
+    for key, values in engine.options.items():
+        table.add_row(key, values)
+    console().print(table)
+    say(f"\nseveral: --twin '{name}?KEY=VALUE&KEY=VALUE'")
+
+
+def _shows(engine: Engine) -> str:
+    able = engine.abilities
+    return able.note or ("all tensors" if able.capture else "outputs only")
 
 
 def _list_board(address: str) -> None:
@@ -75,7 +116,7 @@ def _list_here() -> None:
     from twinnet.plugins import KINDS, ignored, plugins
 
     table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
-    for title in ("engine", "version", "from", "shows", "parts alone", "options"):
+    for title in ("engine", "version", "from", "shows", "parts alone"):
         table.add_column(title, overflow="fold")
     said: list[str] = []
     for name in engine_names():
@@ -89,17 +130,17 @@ def _list_here() -> None:
         except MissingExtra as error:
             version = "not installed"
             said.append(f"{name}: pip install 'twinnet[{error.extra}]'")
-        able = engine.abilities
-        shows = "all tensors" if able.capture else "outputs only"
-        options = "; ".join(f"{k}={v}" for k, v in engine.options.items())
-        table.add_row(name, version, origin_of(name), able.note or shows, able.segment, options or "-")
+        table.add_row(name, version, origin_of(name), _shows(engine), engine.abilities.segment)
     console().print(table)
     said += [f"warning: {line}" for line in ignored("engine", BUILT_IN)]
     for kind in KINDS[1:]:
         said += _added(kind) if plugins(kind) else []
     for line in said:
         say(line)
-    say("\nspec: ENGINE[?key=value&key=value][:FILE]     example: --twin 'onnxruntime?opt=off'")
+    say(
+        "\nspec: ENGINE[?key=value&key=value][:FILE]     example: --twin 'onnxruntime?opt=off'"
+        "\n`twinnet engines ENGINE` lists the options of one"
+    )
 
 
 def _added(kind: Kind) -> list[str]:

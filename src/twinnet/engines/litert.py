@@ -28,7 +28,7 @@ class LiteRtEngine(Engine):
     extra: ClassVar[str | None] = "litert"
     summary: ClassVar[str] = "LiteRT (TFLite), CPU"
     abilities: ClassVar[Abilities] = Abilities(
-        capture=True, segment="cheap", profile=True, note="times of operators run alone"
+        capture=True, segment="cheap", profile=True, note="all tensors; times of operators alone"
     )
     packages: ClassVar[tuple[str, ...]] = ("ai-edge-litert", "litert-torch", "ai-edge-quantizer")
     suffixes: ClassVar[tuple[str, ...]] = (".tflite",)

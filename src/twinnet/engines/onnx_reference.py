@@ -31,7 +31,9 @@ class OnnxReferenceEngine(Engine):
     name: ClassVar[str] = "onnx-reference"
     extra: ClassVar[str | None] = "onnx"
     summary: ClassVar[str] = "onnx.reference, numpy"
-    abilities: ClassVar[Abilities] = Abilities(capture=True, segment="cheap", note="slow; small inputs only")
+    abilities: ClassVar[Abilities] = Abilities(
+        capture=True, segment="cheap", note="all tensors; slow: small inputs only"
+    )
     packages: ClassVar[tuple[str, ...]] = ("onnx",)
     takes = "onnx"
 

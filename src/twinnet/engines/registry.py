@@ -5,6 +5,7 @@ Everything else about an engine is declared by its class (`twinnet.engines.base.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -148,7 +149,9 @@ def _class_of(name: str) -> type[Engine]:
         module, _, attribute = BUILT_IN[name].partition(":")
         return getattr(import_module(module), attribute)
     if not has_engine(name):
-        raise UsageError(f"there is no engine {name!r}", hint=f"engines: {', '.join(engine_names())}")
+        close = difflib.get_close_matches(name, engine_names(), n=2)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"engines: {', '.join(engine_names())}"
+        raise UsageError(f"there is no engine {name!r}", hint=hint)
     return _plugin_class(name)
 
 

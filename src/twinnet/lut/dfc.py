@@ -60,10 +60,19 @@ def compress_table(
     if thin is None:
         thin, rest = divmod(1 << interval, table.step)
     if rest or thin < 2 or (table.nodes - 1) % thin:
+        fitting = [
+            str(bits)
+            for bits in range(1, 9)
+            if (1 << bits) % table.step == 0
+            and (1 << bits) // table.step >= 2
+            and (table.nodes - 1) % ((1 << bits) // table.step) == 0
+        ]
         raise UsageError(
             f"an off-band step of {(1 << interval) if rest or thin < 1 else thin * table.step} does not thin "
             f"out a table of {table.nodes} nodes, {table.step} apart",
-            hint="it must be a multiple, at least twice, of the table's own step, and divide its span",
+            hint=f"use interval {' or '.join(fitting)} (--interval)"
+            if fitting
+            else "this table is too coarse to be thinned out",
         )
     near = min(AXES[axes], table.axes - 1)
     if near < 1:

@@ -21,7 +21,8 @@ def _(first: Fact, second: Fact, evidence: Fact | None) -> str:
 
 @sentence("because")
 def _(what: Fact, why: Fact) -> str:
-    return f"{words(what)}: {words(why)}"
+    told, reason = words(what), words(why)
+    return told if told == reason else f"{told}: {reason}"
 
 
 @sentence("all")
