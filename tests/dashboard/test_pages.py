@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -156,6 +156,17 @@ def test_search_and_filters(dashboard: Running, week: list[int]) -> None:
         before = f"&before={page['next']}"
     assert len(seen) == len(set(seen)) >= 10
     assert "No session fits" in dashboard.page("/?q=nobody")
+
+
+@pytest.mark.parametrize("name", ["a/b/", '"<b>&', "ü%20#?", "m" * 299 + "/", "..", "two\nlines"])
+def test_odd_names_have_pages(dashboard: Running, name: str) -> None:
+    key = f"odd{abs(hash(name))}"
+    odd = bundle(key, [case(name, "FAIL", layer='l/1 "x"', run="")], branch=name, who=name)
+    told = dashboard.post(odd)[1]
+    run = dashboard.json(f"/runs/{told['cases'][0]['id']}")
+    assert dashboard.ask(f"/models/{quote(run['model'], safe='')}")[0] == 200
+    assert dashboard.ask(f"/s/{key}/{quote(run['name'], safe='')}")[0] in (200, 303)
+    assert dashboard.ask(f"/trends?{urlencode({'model': run['model'], 'layer': run['layer']})}")[0] == 200
 
 
 def test_addresses_by_name_lead_to_the_page(dashboard: Running, week: list[int]) -> None:
