@@ -8,6 +8,7 @@ from dataclasses import replace
 from urllib.parse import quote, urlencode
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from tests.dashboard.bundles import bundle, case, result_json
 from tests.dashboard.places import Running
@@ -246,3 +247,21 @@ def test_trends_come_in_pages(dashboard: Running) -> None:
         before = f"&before={one['next']}"
     assert len(seen) == 5 and len(set(seen)) == 5
     assert dashboard.json("/trends?model=pages&offset=7")["items"] == []
+
+
+def test_a_database_that_is_away_is_said_in_words(
+    dashboard: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise OperationalError("SELECT 1", {}, Exception("gone"))
+
+    assert dashboard.service is not None
+    monkeypatch.setattr(type(dashboard.service.database), "reading", away)
+    for path, kind in (
+        ("/", "text/html"),
+        ("/health", "application/json"),
+        ("/api/v1/sessions", "application/json"),
+    ):
+        status, body, headers = dashboard.ask(path)
+        assert status == 503 and headers["content-type"].startswith(kind)
+        assert "did not answer" in body.decode() and "SELECT" not in body.decode()

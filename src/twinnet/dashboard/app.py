@@ -15,7 +15,7 @@ from twinnet.dashboard.api import make_api
 from twinnet.dashboard.database import Database
 from twinnet.dashboard.desk import Desk
 from twinnet.dashboard.pages import about, cases, compare, enter, models, sessions, trends
-from twinnet.dashboard.pages.base import not_found
+from twinnet.dashboard.pages.base import not_found, not_now
 from twinnet.dashboard.settings import Settings
 from twinnet.dashboard.store import Store
 from twinnet.dashboard.tokens import Tokens
@@ -54,7 +54,9 @@ def make_app(database: Database, store: Store, settings: Settings, tokens: Token
         import logging
 
         logging.getLogger("twinnet.dashboard").error("database", extra={"error": str(error)[:500]})
-        return JSONResponse({"detail": "the database did not answer; try again"}, 503)
+        if request.url.path == "/health":
+            return JSONResponse({"detail": "the database did not answer; try again"}, 503)
+        return not_now(request)
 
     app = Starlette(routes=routes, exception_handlers={404: missing, SQLAlchemyError: away})
     return Guard(app, settings)
