@@ -104,6 +104,16 @@ def profiled(**times: float) -> bytes:
     return json.dumps({"schema": 1, "engine": "x", "spec": "", "whole": whole, "rows": rows}).encode()
 
 
+def test_what_still_fails_is_said_beside_what_changed(dashboard: Running) -> None:
+    numbers = []
+    for day, other in enumerate(("FAIL", "PASS")):
+        cases = [case("broken", "FAIL"), case("mended", other)]
+        made = dashboard.post(bundle(f"still{day}", cases, started=_START + day * _DAY, branch="still"))
+        numbers.append(made[1]["session"])
+    page = dashboard.page(f"/sessions/{numbers[1]}")
+    assert ">BETTER<" in page and "1 fixed against session" in page and "; 1 still fails<" in page
+
+
 def test_what_is_slower_names_the_layer_that_made_it_so(dashboard: Running) -> None:
     numbers = []
     for day, head in enumerate((1e-3, 9e-3)):
