@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from tests.dashboard.bundles import bundle, case, result_json
 from tests.dashboard.places import Running
@@ -103,6 +104,16 @@ def profiled(**times: float) -> bytes:
     return json.dumps({"schema": 1, "engine": "x", "spec": "", "whole": whole, "rows": rows}).encode()
 
 
+def test_what_still_fails_is_said_beside_what_changed(dashboard: Running) -> None:
+    numbers = []
+    for day, other in enumerate(("FAIL", "PASS")):
+        cases = [case("broken", "FAIL"), case("mended", other)]
+        made = dashboard.post(bundle(f"still{day}", cases, started=_START + day * _DAY, branch="still"))
+        numbers.append(made[1]["session"])
+    page = dashboard.page(f"/sessions/{numbers[1]}")
+    assert ">BETTER<" in page and "1 fixed against session" in page and "; 1 still fails<" in page
+
+
 def test_what_is_slower_names_the_layer_that_made_it_so(dashboard: Running) -> None:
     numbers = []
     for day, head in enumerate((1e-3, 9e-3)):
@@ -156,6 +167,17 @@ def test_search_and_filters(dashboard: Running, week: list[int]) -> None:
         before = f"&before={page['next']}"
     assert len(seen) == len(set(seen)) >= 10
     assert "No session fits" in dashboard.page("/?q=nobody")
+
+
+@pytest.mark.parametrize("name", ["a/b/", '"<b>&', "ü%20#?", "m" * 299 + "/", "..", "two\nlines"])
+def test_odd_names_have_pages(dashboard: Running, name: str) -> None:
+    key = f"odd{abs(hash(name))}"
+    odd = bundle(key, [case(name, "FAIL", layer='l/1 "x"', run="")], branch=name, who=name)
+    told = dashboard.post(odd)[1]
+    run = dashboard.json(f"/runs/{told['cases'][0]['id']}")
+    assert dashboard.ask(f"/models/{quote(run['model'], safe='')}")[0] == 200
+    assert dashboard.ask(f"/s/{key}/{quote(run['name'], safe='')}")[0] in (200, 303)
+    assert dashboard.ask(f"/trends?{urlencode({'model': run['model'], 'layer': run['layer']})}")[0] == 200
 
 
 def test_addresses_by_name_lead_to_the_page(dashboard: Running, week: list[int]) -> None:
@@ -235,3 +257,21 @@ def test_trends_come_in_pages(dashboard: Running) -> None:
         before = f"&before={one['next']}"
     assert len(seen) == 5 and len(set(seen)) == 5
     assert dashboard.json("/trends?model=pages&offset=7")["items"] == []
+
+
+def test_a_database_that_is_away_is_said_in_words(
+    dashboard: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise OperationalError("SELECT 1", {}, Exception("gone"))
+
+    assert dashboard.service is not None
+    monkeypatch.setattr(type(dashboard.service.database), "reading", away)
+    for path, kind in (
+        ("/", "text/html"),
+        ("/health", "application/json"),
+        ("/api/v1/sessions", "application/json"),
+    ):
+        status, body, headers = dashboard.ask(path)
+        assert status == 503 and headers["content-type"].startswith(kind)
+        assert "did not answer" in body.decode() and "SELECT" not in body.decode()

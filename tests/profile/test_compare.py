@@ -14,6 +14,7 @@ from twinnet.profile.compare import Comparison
 from twinnet.profile.model import Profile, Quantiles, Row
 from twinnet.profile.target import Target
 from twinnet.profiling import Plan, profile_with
+from twinnet.report.profiles import comparison_text
 
 MACHINE = Target("test", 50e9, 10e9, 1e-6)
 TIMES = Quantiles(0.0, 0.0, 0.0)
@@ -52,6 +53,17 @@ def test_equal_profiles_are_equal_and_a_slower_layer_is_found() -> None:
         alarms += bool(changed(same)) or same.whole.verdict != "same"
         missed += changed(slow) != ["layer4"]
     assert alarms <= 1 and missed <= 1
+
+
+def test_a_twin_that_is_slower_everywhere_is_not_a_slower_machine() -> None:
+    """Without optimisation all layers take twice as long, on a machine that is as fast as it was."""
+    found = compare_profiles(made(BASE, 1), made(BASE, 2, pace=2.2))
+    assert found.whole.verdict == "slower" and found.past(1.2) and len(found.slower) > 5
+    slower = replace(MACHINE, peak=MACHINE.peak / 2.2)
+    elsewhere = compare_profiles(made(BASE, 1), replace(made(BASE, 2, pace=2.2), target=slower))
+    assert elsewhere.whole.verdict == "same" and not elsewhere.past(1.2) and elsewhere.pace > 2
+    assert "FAIL     the whole and" in comparison_text(found, 1.2)
+    assert "PASS     nothing is slower" in comparison_text(elsewhere, 1.2)
 
 
 def test_a_slower_machine_is_not_a_slower_layer() -> None:

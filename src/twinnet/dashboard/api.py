@@ -160,7 +160,7 @@ def _problems(api: fastapi.FastAPI) -> None:
 
 
 def no_database(request: Request, error: Exception) -> Response:
-    """The answer of every address while the database does not answer."""
+    """The answer to programs while the database does not answer."""
     _log.error("database", extra={"error": str(error)[:500]})
     return JSONResponse({"detail": "the database did not answer; try again"}, 503)
 

@@ -15,7 +15,7 @@ from twinnet.dashboard.api import make_api, no_database
 from twinnet.dashboard.database import Database
 from twinnet.dashboard.desk import Desk
 from twinnet.dashboard.pages import about, cases, compare, enter, models, sessions, trends
-from twinnet.dashboard.pages.base import not_found
+from twinnet.dashboard.pages.base import not_found, not_now
 from twinnet.dashboard.settings import Settings
 from twinnet.dashboard.store import Store
 from twinnet.dashboard.tokens import Tokens
@@ -53,7 +53,11 @@ def make_app(database: Database, store: Store, settings: Settings, tokens: Token
             return JSONResponse({"detail": "there is no such address"}, 404)
         return not_found(request)
 
-    app = Starlette(routes=routes, exception_handlers={404: missing, SQLAlchemyError: no_database})
+    def away(request: Request, error: Exception) -> Response:
+        told = no_database(request, error)
+        return told if request.url.path == "/health" else not_now(request)
+
+    app = Starlette(routes=routes, exception_handlers={404: missing, SQLAlchemyError: away})
     return Guard(app, settings)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -112,6 +112,11 @@ class Along:
     left: float = LEFT
     floor: float = 190.0
 
+    @property
+    def paths(self) -> dict[str, str]:
+        """The dots of the first run by their status, each kind as one path."""
+        return _paths((dot.x, dot.y, dot.status) for dot in self.first)
+
 
 def along(first: Sequence[LayerRow], second: Sequence[LayerRow], link: str) -> tuple[Along, ...]:
     """The chart of one run, or of two beside each other, for wide pages and for phones; none without layers.
@@ -176,6 +181,14 @@ def _told(rows: Sequence[LayerRow]) -> str:
     if slow is not None:
         said.append(f"the slowest is {slow.label}, {_seconds(slow.time)}")
     return clean("; ".join(said))
+
+
+def _paths(dots: Iterable[tuple[float, float, str]]) -> dict[str, str]:
+    """Dots without links and words, for pages where nobody points at one: a tenth of the bytes."""
+    found: dict[str, list[str]] = {}
+    for x, y, kind in dots:
+        found.setdefault(kind, []).append(f"M{x:g} {y:g}h0")
+    return {kind: "".join(pieces) for kind, pieces in found.items()}
 
 
 def _labels(
@@ -246,6 +259,11 @@ class Trend:
     height: float = 224.0
     left: float = LEFT
     base: float = 196.0
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """The dots by their verdict, each kind as one path."""
+        return _paths((x, y, verdict.lower()) for x, y, verdict, _, _ in self.dots)
 
 
 def trend(

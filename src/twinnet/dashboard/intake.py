@@ -73,8 +73,8 @@ def _there(database: Database, key: str, names: list[str]) -> set[str]:
 
 
 def _session(data: Mapping[str, Any]) -> SessionIn:
-    made_by = _text(data, "made_by", 32) or "check"
-    key = _text(data, "id", 64)
+    made_by = _name(data, "made_by", 32) or "check"
+    key = _name(data, "id", 64)
     if not key:  # written before sessions had a name: the same file is the same session
         key = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:32]
     if not all(char.isalnum() or char in "-_." for char in key):
@@ -88,10 +88,10 @@ def _session(data: Mapping[str, Any]) -> SessionIn:
         made_by,
         started if started is not None and 0 < started < now + 86400 else finished or now,
         finished if finished is None or 0 < finished < now + 86400 else None,
-        _text(data, "title", 200),
-        _text(data, "branch", 200),
-        _text(data, "commit", 80),
-        _text(data, "who", 100),
+        _name(data, "title", 200),
+        _name(data, "branch", 200),
+        _name(data, "commit", 80),
+        _name(data, "who", 100),
         tuple(tidy([str(w) for w in command][:500])) if isinstance(command, list) else (),
         tidy({k: str(v) for k, v in list(environment.items())[:300]}, 300)
         if isinstance(environment, dict)
@@ -103,28 +103,28 @@ def _case(data: Any) -> tuple[RunIn, str]:
     """A case of session.json, and the name of its run folder in the bundle."""
     if not isinstance(data, dict):
         raise BadBundle("a case of session.json is not an object")
-    name = _text(data, "name", 300)
+    name = _name(data, "name", 300)
     if not name:
         raise BadBundle("a case of session.json has no name")
     verdict = data.get("verdict")
     if verdict not in _VERDICTS:
         raise BadBundle(f"case {name!r} has no known verdict")
     about, figures = _table(data, "case"), _table(data, "figures")
-    options = _text(about, "options", 120)
-    engine = _text(about, "engine", 170)
+    options = _name(about, "options", 120)
+    engine = _name(about, "engine", 170)
     run = RunIn(
         name=name,
-        model=_text(about, "model", 300),
-        layer=_text(about, "layer", 300),
+        model=_name(about, "model", 300),
+        layer=_name(about, "layer", 300),
         engine="-".join(filter(None, (engine, options))),
         random=about.get("random") is True,
-        spec=_text(about, "spec", 500),
+        spec=_name(about, "spec", 500),
         verdict=str(verdict),
-        step=_text(data, "step", 40) or (_text(data, "stage", 40) if verdict == "ERROR" else ""),
+        step=_name(data, "step", 40) or (_name(data, "stage", 40) if verdict == "ERROR" else ""),
         message=_text(data, "message", 4000),
         evidence="weak" if data.get("evidence") == "weak" else "strong",
         expected=data["expected"] if data.get("expected") in ("yes", "no") else "",
-        same_as=_text(data, "same_as", 300),
+        same_as=_name(data, "same_as", 300),
         seconds=min(max(bounded(data.get("seconds")) or 0.0, 0.0), 1e9),
         ratio=bounded(figures.get("ratio")),
         max_abs=bounded(figures.get("max_abs")),
@@ -166,6 +166,11 @@ def _table(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """An object of the file; empty if there is none."""
     value = data.get(name)
     return value if isinstance(value, dict) else {}
+
+
+def _name(data: Mapping[str, Any], name: str, most: int) -> str:
+    """A text of one line: addresses and lists show it as a name."""
+    return _text(data, name, most).replace("\n", " ")
 
 
 def _text(data: Mapping[str, Any], name: str, most: int) -> str:

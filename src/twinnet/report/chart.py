@@ -129,15 +129,15 @@ def scale_of(values: Sequence[float | None], limits: Sequence[float], top: float
 
 
 def round_steps(most: float, count: int = 4) -> tuple[float, ...]:
-    """Round values from zero up to `most`, at most `count` of them after zero, for the lines of a linear axis.
+    """Round values from zero up to `most`, one to `count` of them after zero, for the lines of a linear axis.
 
     >>> round_steps(5.18), round_steps(0.495, 2)
     ((0.0, 2.0, 4.0), (0.0, 0.2, 0.4))
     """
     if not (math.isfinite(most) and most > 0):
         return (0.0,)
-    unit = 10.0 ** math.floor(math.log10(most / count))
-    step = next((unit * k for k in (1, 2, 5) if unit * k * count >= most * 0.999), unit * 10)
+    unit = 10.0 ** math.floor(math.log10(most / (count + 1)))
+    step = next((unit * k for k in (1, 2, 5) if most / (unit * k) < count + 1), unit * 10)
     return tuple(float(f"{step * i:.6g}") for i in range(int(most * 1.001 / step) + 1))
 
 

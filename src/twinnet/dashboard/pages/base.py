@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
     from starlette.requests import Request
 
-__all__ = ["Make", "allowed", "not_found", "number", "rendered", "shown", "text", "who"]
+__all__ = ["Make", "allowed", "not_found", "not_now", "number", "rendered", "shown", "text", "who"]
 
 _HERE = Path(__file__).parents[1]
 Make = Callable[["Request", "Connection"], "dict[str, Any] | Response | None"]
@@ -69,7 +69,14 @@ def rendered(request: Request, template: str, status: int = 200, **context: Any)
 
 def not_found(request: Request) -> Response:
     """The page for what is not there."""
-    return rendered(request, "missing.html.j2", 404)
+    told = "There is nothing here: it was removed, or never uploaded."
+    return rendered(request, "missing.html.j2", 404, title="Not found", told=told)
+
+
+def not_now(request: Request) -> Response:
+    """The page while the database does not answer."""
+    told = "The database did not answer; the log of the server says why. Try again in a moment."
+    return rendered(request, "missing.html.j2", 503, title="Not now", told=told)
 
 
 def number(request: Request, name: str) -> int | None:

@@ -52,8 +52,8 @@ def standing(
         for kind in ("new failure", "less accurate", "slower", "fixed", "more accurate", "faster")
         if kind in counts
     ]
-    fails = "fails" if session.bad == 1 else "fail"
-    still = f"; {session.bad} still {fails}" if session.bad and not told else ""
+    failing = counts.get("still failing", 0)
+    still = f"; {failing} still {'fails' if failing == 1 else 'fail'}" if failing else ""
     said = f"{', '.join(told) or 'nothing changed'} against session {base.id}{still}"
     missing = counts.get("not run", 0) if session.made_by == "suite" else 0
     if missing:

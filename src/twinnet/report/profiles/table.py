@@ -174,9 +174,16 @@ def comparison_text(made: Comparison, limit: float | None = None) -> str:
     lines += ["", f"{places} did not change, {short}".replace("\u00a0", " ")]
     if limit is not None:
         past = made.past(limit)
-        said = f"{len(past)} slower than {limit:g} x" if past else f"nothing is slower than {limit:g} x"
+        said = f"{_named(past, whole)} slower than {limit:g} x"
         lines.append(f"{'FAIL' if past else 'PASS'}     {said}")
     return "\n".join(lines)
+
+
+def _named(past: Sequence[Change], whole: Change) -> str:
+    places = sum(change is not whole for change in past)
+    told = ["the whole"] if len(past) > places else []
+    told += [count(places, "place").replace("\u00a0", " ")] if places else []
+    return f"{' and '.join(told)} {'is' if len(past) == 1 else 'are'}" if told else "nothing is"
 
 
 def _change(change: Change) -> tuple[str, ...]:

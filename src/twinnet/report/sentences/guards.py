@@ -119,8 +119,8 @@ def _(share: float, low: float, high: float) -> str:
 
 @sentence("data.untested")
 def _(count: int, sites: int) -> str:
-    which = "site is" if count == 1 else "sites are"
-    return f"{count} of {sites} inner {which} not tested by this data (see the report)"
+    which, are = "site" if sites == 1 else "sites", "is" if count == 1 else "are"
+    return f"{count} of {sites} inner {which} {are} not tested by this data (see the report)"
 
 
 @sentence("determinism")
