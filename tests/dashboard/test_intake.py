@@ -96,9 +96,8 @@ def test_a_bundle_without_an_id_is_one_session_however_often_it_is_sent(dashboar
 
 
 def test_times_come_from_the_profile(dashboard: Running) -> None:
-    rows = [
-        {"name": "k", "op": "conv2d", "module": "features.0", "network_ops": [], "p50": 2e-3, "share": 1.0}
-    ]
+    step = {"name": "k", "op": "conv2d", "module": "features.0", "p50": 2e-3, "share": 1.0}
+    rows = [{**step, "network_ops": ["conv2d", "relu"], "sites": ["tensor_7"]}]
     profile = {
         "schema": 1,
         "engine": "onnxruntime",
@@ -115,6 +114,7 @@ def test_times_come_from_the_profile(dashboard: Running) -> None:
     assert (layer["label"], layer["time"]) == ("features.0 conv2d", 2e-3)
     page = dashboard.page(f"/cases/{run['id']}")
     assert "Perfetto trace" in page and "flame graph" in page
+    assert ">conv2d+relu</text>" in page, "operators, not names of tensors"
 
 
 @pytest.mark.parametrize(

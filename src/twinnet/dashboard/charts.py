@@ -6,13 +6,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinnet.dashboard.queries.runs import LayerRow
 from twinnet.dashboard.queries.sessions import SessionRow
 from twinnet.dashboard.queries.trends import Band, Point
 from twinnet.report.chart import LEFT, NARROW, RIGHT, WIDTH, Scale, Tick, round_steps, scale_of
 from twinnet.report.figures import clean
+
+if TYPE_CHECKING:
+    from twinnet.report.profiles.flame import Flame
 
 __all__ = ["Along", "Bar", "History", "Trend", "along", "flame", "history", "trend"]
 
@@ -372,7 +375,7 @@ def _areas(xs: Sequence[float], band: Band, scale: Any) -> tuple[str, ...]:
     return tuple(areas)
 
 
-def flame(name: str, rows: Sequence[Mapping[str, Any]]) -> Any:
+def flame(name: str, rows: Sequence[Mapping[str, Any]]) -> Flame | None:
     """The flame graph of a profile, as its own page has it; None where nothing took time."""
     from twinnet.profile.model import Row
     from twinnet.report.profiles.flame import flame_of_rows
@@ -383,7 +386,7 @@ def flame(name: str, rows: Sequence[Mapping[str, Any]]) -> Any:
             row["op"],
             row["kernel"],
             tuple(row["network_ops"]),
-            tuple(row["network_ops"]),
+            tuple(row["sites"]),
             row["module"],
             p50=max(row["p50"] or 0.0, 0.0),
         )

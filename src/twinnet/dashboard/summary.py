@@ -86,14 +86,17 @@ def profile_of(data: bytes) -> Mapping[str, Any] | None:
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    ops = row.get("sites") or row.get("network_ops")
     return {
         **{name: _text(row.get(name)) for name in ("name", "op", "kernel", "module", "source", "limit")},
         **{
             name: bounded(row.get(name)) for name in ("calls", "p10", "p50", "p90", "share", "bytes", "flops")
         },
-        "network_ops": [_text(op) for op in ops[:200]] if isinstance(ops, list) else [],
+        **{name: _texts(row.get(name)) for name in ("network_ops", "sites")},
     }
+
+
+def _texts(value: Any) -> list[str]:
+    return [_text(one) for one in value[:200]] if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str:
@@ -105,15 +108,10 @@ def with_profile(run: RunIn, profile: Mapping[str, Any]) -> RunIn:
     whole = profile["whole"].get("p50")
     rows = profile["rows"]
     if not run.layers:
-        layers = tuple(
-            LayerIn(row["name"] or row["op"], " ".join(filter(None, (row["module"], row["op"]))) or row["name"],
-                    row["source"], time=row["p50"])
-            for row in rows
-        )  # fmt: skip
-        return replace(run, time=whole, layers=layers)
+        return replace(run, time=whole, layers=tuple(map(_step, rows)))
     times: dict[str, float] = {}
     for row in rows:
-        names = row["network_ops"] or [n for n in (row["name"], row["module"]) if n][:1]
+        names = row["sites"] or [n for n in (row["name"], row["module"]) if n][:1]
         for name in names:  # a fused kernel: its time is shared evenly
             times[name] = times.get(name, 0.0) + (row["p50"] or 0.0) / len(names)
     layers = []
@@ -122,6 +120,11 @@ def with_profile(run: RunIn, profile: Mapping[str, Any]) -> RunIn:
         found = next((times[n] for n in (layer.tensor, layer.label, label) if n in times), None)
         layers.append(replace(layer, time=found))
     return replace(run, time=whole, layers=tuple(layers))
+
+
+def _step(row: Mapping[str, Any]) -> LayerIn:
+    label = " ".join(filter(None, (row["module"], row["op"]))) or row["name"]
+    return LayerIn(row["name"] or row["op"], label, row["source"], time=row["p50"])
 
 
 def _worst(read: Result | ResultSet) -> Result | None:

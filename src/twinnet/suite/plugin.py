@@ -40,18 +40,18 @@ _FLAGS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--twin-bundle", {"metavar": "FILE.zip", "help": "Also write the report's data as one file."}),
 )
 _MORE: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("--with-random", {"action": "store_true", "help": "Run each layer also on random activations."}),
+    ("--with-random", {"action": "store_true", "help": "Also run each layer on random activations."}),
     (
         "--debug-ir",
-        {"metavar": "DIR", "help": "Where compiling engines write their IR, a folder for each case."},
+        {"metavar": "DIR", "help": "Write the IR of engines that compile, in one folder per case."},
     ),
     (
         "--runtime-profile",
-        {"metavar": "DIR", "help": "Where the times of layers go, a folder for each case."},
+        {"metavar": "DIR", "help": "Write the times of layers, in one folder per case."},
     ),
     (
         "--compile-profile",
-        {"metavar": "DIR", "help": "Where the times of building go, a folder for each case."},
+        {"metavar": "DIR", "help": "Write the times of building, in one folder per case."},
     ),
     ("--recompute-cache", {"action": "store_true", "help": "Make all artefacts and results again."}),
 )

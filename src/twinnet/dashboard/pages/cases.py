@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 from starlette.routing import Route
 
-from twinnet.dashboard import charts
+from twinnet.dashboard import charts, words
 from twinnet.dashboard.desk import Desk
 from twinnet.dashboard.files import file_response, folder_response, read_file
 from twinnet.dashboard.pages.base import allowed, not_found, number, rendered, shown, text
@@ -29,6 +29,7 @@ _PROFILE, _TENSORS, _LOG = 16 << 20, 256 << 20, 1 << 20
 _PICTURES = 6
 _TRACES = ("traces/network.safetensors", "traces/twin.safetensors")
 _LOGS = ("error.txt", "log.txt")
+_TIMES = "profile/profile.json"
 
 
 def routes(desk: Desk) -> list[Route]:
@@ -47,9 +48,8 @@ def routes(desk: Desk) -> list[Route]:
     def folder(request: Request) -> Response:
         with desk.database.reading() as connection:
             run = r.find_run(connection, number(request, "run") or 0)
-        return (folder_response(desk, run.id, file_name(run.name)) if run is not None else None) or not_found(
-            request
-        )
+        found = folder_response(desk, run.id, file_name(run.name)) if run is not None else None
+        return found or not_found(request)
 
     def pictures(request: Request) -> Response:
         run_id = number(request, "run") or 0
@@ -70,9 +70,7 @@ def _case(desk: Desk, request: Request, connection: Connection) -> dict[str, Any
     session = s.find_session(connection, run.session_id)
     files = {f.path: f for f in r.files_of(connection, run.id)}
     layers = r.layers_of(connection, run.id)
-    data = (
-        read_file(desk, run.id, "profile/profile.json", _PROFILE) if "profile/profile.json" in files else None
-    )
+    data = read_file(desk, run.id, _TIMES, _PROFILE) if _TIMES in files else None
     profile = profile_of(data) if data else None
     values = t.points(connection, run.series_id, branch=session.branch if session else "", limit=60)
     band = t.band_of([p.ratio for p in values], "ratio")
@@ -93,19 +91,13 @@ def _case(desk: Desk, request: Request, connection: Connection) -> dict[str, Any
         "profile": profile,
         "flame": charts.flame(run.model, profile["rows"]) if profile else None,
         "slowest": sorted(profile["rows"], key=lambda row: -(row["p50"] or 0))[:15] if profile else [],
-        "trend": charts.trend(values, [p.ratio for p in values], band, _ratio, "ratio")
+        "trend": charts.trend(values, [p.ratio for p in values], band, words.ratio, "ratio")
         if len(values) > 2
         else (),
         "pictures": all(name in files for name in _TRACES),
         "log": log.decode("utf-8", "replace")[-20_000:] if log else "",
         "link": link,
     }
-
-
-def _ratio(value: float | None) -> str:
-    from twinnet.dashboard.words import ratio
-
-    return ratio(value)
 
 
 def _pictures(desk: Desk, run_id: int) -> list[Any]:

@@ -33,7 +33,7 @@ def routes(desk: Desk) -> list[Route]:
 def _trends(request: Request, connection: Connection) -> dict[str, Any] | None:
     model, engine, layer = text(request, "model"), text(request, "engine"), text(request, "layer")
     branch, place = text(request, "branch"), number(request, "place")
-    run = r.find_run(connection, number(request, "run") or 0) if number(request, "run") else None
+    run = r.find_run(connection, number(request, "run") or 0)
     if run is not None:
         model, engine, layer = model or run.model, engine or run.engine, layer or run.layer
     names = m.models(connection, 300)
@@ -41,7 +41,7 @@ def _trends(request: Request, connection: Connection) -> dict[str, Any] | None:
         model = names[0]
     found = t.series_of(connection, model, engine, layer) if model else []
     shown_series = [_one(connection, one, branch, place) for one in found[:_MOST]]
-    engines = sorted({one.engine for one in t.series_of(connection, model, layer=None)}) if model else []
+    every = t.series_of(connection, model, layer=None) if model else []
     last = next((one["points"][-1].run_id for one in shown_series if one["points"]), None)
     return {
         "model": model,
@@ -50,12 +50,10 @@ def _trends(request: Request, connection: Connection) -> dict[str, Any] | None:
         "branch": branch,
         "place": place,
         "names": names,
-        "engines": engines,
+        "engines": sorted({one.engine for one in every}),
         "branches": s.branches(connection),
         "places": t.places(connection, last) if last is not None else [],
-        "layers": sorted({one.layer for one in t.series_of(connection, model, layer=None) if one.layer})
-        if model
-        else [],
+        "layers": sorted({one.layer for one in every if one.layer}),
         "series": shown_series,
         "left_out": max(len(found) - _MOST, 0),
     }
