@@ -152,6 +152,17 @@ def test_cases_that_were_not_run_are_no_all_clear(dashboard: Running) -> None:
     assert "have not run yet<" in dashboard.page(f"/sessions/{running}?against={first}")
 
 
+def test_a_night_that_was_cut_off_is_no_baseline(dashboard: Running) -> None:
+    """Two such nights in a row are not "the same": what neither ran is still missing."""
+    numbers = []
+    for day, models in enumerate((("one", "two"), ("one",), ("one",))):
+        told = {"branch": "nights", "started": _START + day * _DAY, "finished": None if day else _START + 60}
+        made = dashboard.post(bundle(f"cutoff{day}", [case(name) for name in models], **told))
+        numbers.append(made[1]["session"])
+    page = dashboard.page(f"/sessions/{numbers[2]}")
+    assert ">INCOMPLETE<" in page and f"against session {numbers[0]}" in page
+
+
 def test_search_and_filters(dashboard: Running, week: list[int]) -> None:
     assert len(dashboard.json("/sessions?q=anna+main")["items"]) >= 10
     assert dashboard.json("/sessions?q=nobody")["items"] == []

@@ -156,15 +156,19 @@ def summary(connection: Connection, session_id: int) -> dict[str, Any]:
 
 
 def baseline_of(connection: Connection, session: SessionRow) -> SessionRow | None:
-    """The session before that ran the same cases: of the same branch if there is one, else of a main branch, or any."""
+    """The session before that ran the same cases: of the same branch if there is one, else of a main branch, or any.
+
+    One that was cut off counts only if there is no other: what it did not run would be missing from every comparison.
+    """
     own = sa.select(Run.series_id).where(Run.session_id == session.id).limit(_SAMPLE)
     series = list(connection.execute(own).scalars())
     if not series:
         return None
     for condition in ([Session.branch == session.branch], [Session.branch.in_(_MAIN)], []):
-        earlier = list(
-            connection.execute(
-                sa.select(Session.id)
+        earlier = {
+            row[0]: row[1] is not None
+            for row in connection.execute(
+                sa.select(Session.id, Session.finished)
                 .where(
                     *condition,
                     Session.made_by == session.made_by,
@@ -175,8 +179,8 @@ def baseline_of(connection: Connection, session: SessionRow) -> SessionRow | Non
                 )
                 .order_by(Session.started.desc(), Session.id.desc())
                 .limit(_CANDIDATES)
-            ).scalars()
-        )
+            )
+        }
         rows = connection.execute(
             sa.select(Run.session_id, sa.func.count())
             .where(Run.session_id.in_(earlier), Run.series_id.in_(series))
@@ -185,6 +189,6 @@ def baseline_of(connection: Connection, session: SessionRow) -> SessionRow | Non
         counts = {row[0]: row[1] for row in rows}
         if counts:
             enough = max(counts.values()) / 2
-            chosen = next(number for number in earlier if counts.get(number, 0) >= enough)
-            return find_session(connection, chosen)
+            alike = [number for number in earlier if counts.get(number, 0) >= enough]
+            return find_session(connection, next((n for n in alike if earlier[n]), alike[0]))
     return None
