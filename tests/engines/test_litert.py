@@ -174,3 +174,19 @@ def test_a_constant_that_the_converter_folds_into_weights_is_no_fault(how: str) 
     torch.manual_seed(1)
     found = _check(_Scaled(how).eval(), torch.randn(1, 4, 6, 6), "litert")
     assert found.verdict == "PASS" and len(found.pairs) == 2, found
+
+
+def test_signatures_that_are_not_checked_are_named() -> None:
+    edit = TfliteEdit(small_tflite().data)
+    signature = edit.schema.SignatureDefT()
+    signature.signatureKey, signature.subgraphIndex = b"decode", 1
+    signature.inputs, signature.outputs = [], []
+    edit.model.signatureDefs = [*(edit.model.signatureDefs or ()), signature]
+    edit.model.subgraphs.append(edit.graph)
+    net = TfliteNetwork(edit.data(), name="two")
+    job = Job({net.signature.inputs[0].name: small()[1][0].numpy()})
+    session = find_engine("litert").open(net, {}, None, job)
+    try:
+        assert session.notes == ("two has more signatures, which are not checked: decode",)
+    finally:
+        session.close()
