@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from benchmarks.faults.tflite_edit import TfliteEdit
+from torch import nn
 
 import twinnet
 from tests.needs import need_data, need_engine
@@ -151,3 +153,40 @@ def test_operators_that_litert_itself_has_not(operator: str, kernels: str, hint:
             net, {"kernels": "builtin"}, None, Job({net.signature.inputs[0].name: small()[1][0].numpy()})
         )
     assert hint in str(raised.value)
+
+
+class _Scaled(nn.Module):
+    """A constant between two layers with weights, which converters make part of them."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.a, self.b = how, nn.Conv2d(4, 8, 3, padding=1), nn.Conv2d(8, 4, 1)
+        self.gamma = nn.Parameter(torch.linspace(0.2, 2, 8).reshape(8, 1, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.a(x)
+        made = {"neg": -y, "gamma": y * self.gamma, "shift": y - self.gamma, "both": y * self.gamma + 1}
+        return self.b(made[self.how])
+
+
+@pytest.mark.parametrize("how", ["neg", "gamma", "shift", "both"])
+def test_a_constant_that_the_converter_folds_into_weights_is_no_fault(how: str) -> None:
+    torch.manual_seed(1)
+    found = _check(_Scaled(how).eval(), torch.randn(1, 4, 6, 6), "litert")
+    assert found.verdict == "PASS" and len(found.pairs) == 2, found
+
+
+def test_signatures_that_are_not_checked_are_named() -> None:
+    edit = TfliteEdit(small_tflite().data)
+    signature = edit.schema.SignatureDefT()
+    signature.signatureKey, signature.subgraphIndex = b"decode", 1
+    signature.inputs, signature.outputs = [], []
+    edit.model.signatureDefs = [*(edit.model.signatureDefs or ()), signature]
+    edit.model.subgraphs.append(edit.graph)
+    net = TfliteNetwork(edit.data(), name="two")
+    job = Job({net.signature.inputs[0].name: small()[1][0].numpy()})
+    session = find_engine("litert").open(net, {}, None, job)
+    try:
+        assert session.notes == ("two has more signatures, which are not checked: decode",)
+    finally:
+        session.close()

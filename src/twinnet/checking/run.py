@@ -332,7 +332,7 @@ def _said(case: Case, sides: Sides, judging: _Judging) -> Result:
     plan = judging.plan
     found = [
         Guard("note", said(n))
-        for n in (*_version_notes(), *case.feed.notes, *plan.net.notes, *plan.twin.notes)
+        for n in dict.fromkeys((*_version_notes(), *case.feed.notes, *plan.net.notes, *plan.twin.notes))
     ]
     if case.job.ir_folder is not None and not case.job.ir_folder.exists():
         found.append(Guard("note", fact("note.no_ir", engine=plan.twin.engine)))

@@ -58,6 +58,8 @@ class LiteRtSession(Session):
         self.setting = f"kernels={settings.kernels}"
         self.precision = tflite.quantised or "float32"
         self.signature: Signature = tflite.signature
+        if others := tflite.model.others:
+            self.notes = (f"{tflite.name} has more signatures, which are not checked: {', '.join(others)}",)
         self._settings = settings
         self._job = job
         self._graph = tflite.model.main

@@ -14,7 +14,7 @@ import torch
 
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["simplified", "with_linear_layers", "without_copies"]
+__all__ = ["simplified", "with_linear_layers", "with_scales_folded", "without_copies"]
 
 _COPIES = {"identity", "dropout", "contiguous", "clone", "detach"}
 _WITH_AXES = ("reduce_", "squeeze", "unsqueeze")
@@ -30,6 +30,19 @@ def simplified(graph: Graph) -> Graph:
     work = _Work(graph)
     for rule in (_copies, _bounds, _means, _axes, _pads, _products, _swish, _batch_norm):
         rule(work)
+    return work.done()
+
+
+def with_scales_folded(graph: Graph) -> Graph:
+    """`simplified`, and constants that scale or shift a layer with weights as part of them, as converters write it.
+
+    >>> layers = (Layer("linear", ("x", "w"), ("p",)), Layer("neg", ("p",), ("y",)))
+    >>> made = with_scales_folded(Graph(layers, ("x",), ("y",), {"w": torch.ones(2, 3)}))
+    >>> [(layer.kind, layer.outputs) for layer in made], float(made.constants[made.layers[0].inputs[1]].sum())
+    ([('linear', ('y',))], -6.0)
+    """
+    work = _Work(simplified(graph))
+    _scales(work)
     return work.done()
 
 
@@ -280,6 +293,62 @@ def _batch_norm(work: _Work) -> None:
         assert at is not None
         work.layers[at] = None
         work.layers[i] = replace(before, inputs=(*before.inputs[:1], *names), outputs=layer.outputs[:1])
+
+
+def _scales(work: _Work) -> None:
+    """Constants for each channel, or for all, folded into the only layer with weights before them."""
+    for i, layer in enumerate(work.layers):
+        if layer is None or layer.kind not in _SCALES:
+            continue
+        uses, makers = work.uses(), work.makers()
+        data = [n for n in layer.inputs if n is not None and n not in work.constants]
+        at = makers.get(data[0]) if len(data) == 1 else None
+        before = work.layers[at] if at is not None else None
+        if at is None or before is None or before.kind not in _FOLDS or uses.get(data[0]) != 1:
+            continue
+        weight = work.constant(before.inputs[1])
+        bias = work.constant(before.inputs[2]) if len(before.inputs) > 2 else None
+        if weight is None or (bias is None and any(before.inputs[2:3])):
+            continue
+        channels = weight.shape[1 if before.kind == "conv_transpose" else 0]
+        behind = 0 if before.kind == "linear" else weight.dim() - 2
+        other = next((n for n in layer.inputs if n != data[0]), None)
+        value = _by_channel(work.constant(other), channels, behind)
+        if layer.kind != "neg" and value is None:
+            continue
+        rate, shift = _SCALES[layer.kind](value, layer.inputs[0] == data[0])
+        rate, shift = (torch.as_tensor(v, dtype=torch.float64).expand(channels) for v in (rate, shift))
+        folded = _FOLDS[before.kind](weight.double(), rate, before.attrs)
+        if folded is None or (layer.kind == "div" and layer.inputs[0] != data[0]):
+            continue
+        names = (f"{layer.outputs[0]}.weight", f"{layer.outputs[0]}.bias")
+        offset = shift if bias is None else bias.double() * rate + shift
+        work.constants.update(zip(names, (folded, offset), strict=True))
+        work.layers[at] = None
+        work.layers[i] = replace(before, inputs=(*before.inputs[:1], *names), outputs=layer.outputs[:1])
+
+
+def _by_channel(value: torch.Tensor | None, channels: int, behind: int) -> torch.Tensor | None:
+    """A constant as one number for each channel, or one for all; None if it is neither."""
+    if value is None or not value.is_floating_point():
+        return None
+    if value.numel() == 1:
+        return value.double().reshape(1)
+    fits = (
+        value.numel() == channels
+        and tuple(value.shape[value.dim() - behind - 1 :]) == (channels,) + (1,) * behind
+    )
+    return value.double().reshape(-1) if fits else None
+
+
+_SCALES: dict[str, Callable[[Any, bool], tuple[Any, Any]]] = {
+    "neg": lambda c, first: (-1.0, 0.0),
+    "mul": lambda c, first: (c, 0.0),
+    "div": lambda c, first: (1 / c, 0.0),
+    "add": lambda c, first: (1.0, c),
+    "sub": lambda c, first: (1.0, -c) if first else (-1.0, c),
+}
+"""Factor and summand of operators with a constant; whether the data come first matters to one."""
 
 
 def _first_axis(weight: torch.Tensor, rate: torch.Tensor, attrs: Mapping[str, Any]) -> torch.Tensor | None:

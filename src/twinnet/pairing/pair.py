@@ -18,6 +18,7 @@ from twinnet.pairing.quantised import (
     steps_of_all,
     unquantised,
 )
+from twinnet.pairing.scales import by_folded_scales, scaled_otherwise
 from twinnet.pairing.topology import by_topology
 from twinnet.pairing.transforms import IDENTITY, Transform
 from twinnet.site import Site
@@ -154,6 +155,9 @@ def pair_sites(
             for tensor, twin, transform in _through_quantisers(graph, twin_graph, {**seen, **start}):
                 take(tensor, twin, "topology", 0.9, transform)
         else:
+            for tensor, twin in by_folded_scales(graph, twin_graph, start):
+                take(tensor, twin, "topology", 0.9)
+            hidden |= scaled_otherwise(graph, twin_graph)
             for tensor, twin in _by_layers(graph, twin_graph, start):
                 take(tensor, twin, "topology", 0.9)
     if not derived:

@@ -10,7 +10,7 @@ from typing import Any
 from twinnet.layers.graph import Graph, Layer
 from twinnet.pairing.quantised import ROUNDERS, clamped
 
-__all__ = ["by_topology"]
+__all__ = ["apart_by", "by_topology"]
 
 _BIASED = {"conv", "conv_transpose", "linear", "gemm"}
 
@@ -112,7 +112,7 @@ def _nearest(choices: list[Layer], graph: Graph, layer: Layer, twin_graph: Graph
     near = []
     for choice in choices:
         apart = [
-            _apart(graph.constants[a], twin_graph.constants[b])
+            apart_by(graph.constants[a], twin_graph.constants[b])
             for a, b in zip(choice.inputs, layer.inputs, strict=False)
             if a is not None and b is not None and a in graph.constants and b in twin_graph.constants
         ]
@@ -121,7 +121,8 @@ def _nearest(choices: list[Layer], graph: Graph, layer: Layer, twin_graph: Graph
     return near
 
 
-def _apart(a: Any, b: Any) -> float:
+def apart_by(a: Any, b: Any) -> float:
+    """How far two tensors are apart, as a share of the first."""
     if a.shape != b.shape:
         return float("inf")
     size = float(a.double().norm())

@@ -93,7 +93,10 @@ class Subgraph:
 
 @dataclass(frozen=True)
 class Model:
-    """A whole file. `inputs` and `outputs` name the main graph's tensors as its signature does."""
+    """A whole file. `inputs` and `outputs` name the main graph's tensors as its signature does.
+
+    `others` are the names of signatures of other graphs, which nothing here runs.
+    """
 
     subgraphs: tuple[Subgraph, ...]
     inputs: tuple[tuple[str, int], ...]
@@ -101,6 +104,7 @@ class Model:
     description: str = ""
     size: int = 0
     version: int = 3
+    others: tuple[str, ...] = ()
 
     @property
     def main(self) -> Subgraph:
@@ -128,7 +132,8 @@ def read_model(data: bytes | memoryview, what: str = "the TFLite model") -> Mode
         if math.prod(sizes) > _MOST_GIVEN:
             raise flat.damaged(f"its input {index} has the shape {'x'.join(map(str, sizes))}")
     inputs, outputs = _signature(root, graphs[0], flat)
-    return Model(graphs, inputs, outputs, root.text(3), flat.size, root.number(0, "u32"))
+    others = tuple(table.text(2) for table in root.tables(7) if table.number(4, "u32") != 0)
+    return Model(graphs, inputs, outputs, root.text(3), flat.size, root.number(0, "u32"), others)
 
 
 def _code(table: Table) -> tuple[str, int, bool]:
