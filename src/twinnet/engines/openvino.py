@@ -6,7 +6,8 @@ import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,6 +28,7 @@ from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.engines.timing import WARM_UP, LayerTime, Span, Stopwatch, Timed
 from twinnet.errors import EngineError, MissingExtra, foreign_as
 from twinnet.job import Arrays, Job
+from twinnet.programs.start import Task, start_program
 from twinnet.site import Site
 
 if TYPE_CHECKING:
@@ -85,6 +87,9 @@ class OpenVinoEngine(Engine):
             from twinnet.engines._openvino_board import OpenVinoOnBoard
 
             return OpenVinoOnBoard(artefact, config, job, version, static=static)
+        if config["INFERENCE_PRECISION_HINT"] != "f32":
+            with job.step("load"):
+                _try_out(str(config["INFERENCE_PRECISION_HINT"]))
         return OpenVinoSession(artefact, config, job, version, static=static)
 
     def standalone(self) -> Standalone:
@@ -136,6 +141,20 @@ def _openvino() -> Any:
     except ImportError:
         raise MissingExtra("openvino", "openvino") from None
     return openvino
+
+
+@cache
+def _try_out(precision: str) -> None:
+    """Run a small network in a process of its own, as a crash here would end this one."""
+    trial = Path(__file__).with_name("_openvino_trial.py")
+    task = Task("openvino", f"run in {precision} on this machine", limit=120.0)
+    try:
+        start_program([sys.executable, "-P", str(trial), precision], task)
+    except EngineError as error:
+        if error.accident != "killed":  # it says so itself, of the network at hand
+            return
+        hint = "without AMX it may: set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment"
+        raise error.hinting(hint) from None
 
 
 _PLACES = ("Exception from ", "Check '", "FrontEnd API failed", "While validating")
