@@ -15,7 +15,7 @@ import twinnet
 from tests.needs import need_data, need_engine
 from tests.tflite_nets import small, small_tflite
 from twinnet.engines import find_engine
-from twinnet.engines._litert_make import converted
+from twinnet.engines._litert_make import Quantise, converted, quantised
 from twinnet.engines.spec import reference_spec
 from twinnet.errors import EngineError
 from twinnet.job import Job
@@ -193,6 +193,24 @@ def test_signatures_that_are_not_checked_are_named() -> None:
         assert session.notes == ("two has more signatures, which are not checked: decode",)
     finally:
         session.close()
+
+
+@pytest.mark.parametrize("how", ["static", "dynamic"])
+def test_a_constant_that_is_folded_before_quantising_is_no_fault(how: str, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    net, inputs = _Scaled("both").eval(), torch.randn(1, 4, 6, 6)
+    found = _check(net, inputs, f"litert?quantize={how}")
+    assert found.verdict == "PASS" and len(found.pairs) == 2, found
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        other.gamma[3] *= 1.5
+    way = Quantise(how)
+    job = Job({"x": inputs.numpy()})
+    file = converted(load_network((other, (inputs,))), job)
+    path = tmp_path / "other.tflite"
+    (name,) = (label for label, _ in file.model.inputs)
+    path.write_bytes(quantised(file, way, [{name: inputs.numpy()}], job).data)
+    assert _check(net, inputs, str(path)).verdict == "FAIL"
 
 
 class _Shifted(nn.Module):
