@@ -225,15 +225,16 @@ class _Shifted(nn.Module):
         return self.b(self.a(x) + self.shift)
 
 
-def test_a_constant_that_moves_into_the_weights_behind_is_no_fault() -> None:
+@pytest.mark.parametrize("spec", ["litert", "litert?quantize=static", "litert?quantize=dynamic"])
+def test_a_constant_that_moves_into_the_weights_behind_is_no_fault(spec: str) -> None:
     torch.manual_seed(1)
-    found = _check(_Shifted().eval(), torch.randn(3, 8), "litert")
+    found = _check(_Shifted().eval(), torch.randn(3, 8), spec)
     assert found.verdict == "PASS" and len(found.pairs) == 1, found
     assert any(g.fact.code == "pairing.moved" for g in found.guards)
 
 
-@pytest.mark.parametrize("off", [0.5, 1e-4])
-def test_a_wrong_constant_that_moved_is_a_fault(off: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("off", "how"), [(0.5, ""), (1e-4, ""), (0.5, "static"), (0.5, "dynamic")])
+def test_a_wrong_constant_that_moved_is_a_fault(off: float, how: str, tmp_path: Path) -> None:
     torch.manual_seed(1)
     net, inputs = _Shifted().eval(), torch.randn(3, 8)
     other = copy.deepcopy(net)
@@ -241,7 +242,12 @@ def test_a_wrong_constant_that_moved_is_a_fault(off: float, tmp_path: Path) -> N
         other.shift[3] += off
     path = tmp_path / "other.tflite"
     network = load_network((other, (inputs,)))
-    path.write_bytes(converted(network, Job({"x": inputs.numpy()})).data)
+    job = Job({"x": inputs.numpy()})
+    file = converted(network, job)
+    if how:
+        (name,) = (label for label, _ in file.model.inputs)
+        file = quantised(file, Quantise(how), [{name: inputs.numpy()}], job)
+    path.write_bytes(file.data)
     assert _check(net, inputs, str(path)).verdict == "FAIL"
 
 

@@ -28,6 +28,9 @@ _GUESSED = {"topology", "module", "fingerprint"}
 _LONGEST = 4
 """How many pairs on end may hold something else; more than that is another network."""
 
+_COARSEST = 2.0**-14
+"""The unit for a quick look at twins in few bits: a sixteenth of the range counts as apart, rounding seldom does."""
+
 
 def without_moved(plan: Plan, seen: Seen) -> Plan:
     """The plan without pairs that hold something else in the twin by one sample, with a note of them."""
@@ -85,7 +88,8 @@ def _judge(plan: Plan, seen: Seen) -> Callable[[Pair], Born]:
 def _differs(plan: Plan, seen: Seen, pair: Pair) -> bool:
     """Whether the two tensors are visibly apart: a quick look that spares most pairs the born test."""
     ours, theirs = seen.tensors(pair)
-    return why_not(ours, theirs) is None and visible(compare(ours, theirs), plan.units.plain, pair.site.op)
+    unit = min(plan.units.plain, _COARSEST)
+    return why_not(ours, theirs) is None and visible(compare(ours, theirs), unit, pair.site.op)
 
 
 def _readers(graph: Graph, tensors: set[str], pairs: Mapping[str, Pair]) -> set[str]:
