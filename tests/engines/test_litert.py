@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,11 @@ import twinnet
 from tests.needs import need_data, need_engine
 from tests.tflite_nets import small, small_tflite
 from twinnet.engines import find_engine
+from twinnet.engines._litert_make import Quantise, converted, quantised
 from twinnet.engines.spec import reference_spec
 from twinnet.errors import EngineError
 from twinnet.job import Job
+from twinnet.network import load_network
 from twinnet.report.words import side_words
 from twinnet.result import Result
 from twinnet.tflite.network import TfliteNetwork
@@ -190,3 +193,95 @@ def test_signatures_that_are_not_checked_are_named() -> None:
         assert session.notes == ("two has more signatures, which are not checked: decode",)
     finally:
         session.close()
+
+
+@pytest.mark.parametrize("how", ["static", "dynamic"])
+def test_a_constant_that_is_folded_before_quantising_is_no_fault(how: str, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    net, inputs = _Scaled("both").eval(), torch.randn(1, 4, 6, 6)
+    found = _check(net, inputs, f"litert?quantize={how}")
+    assert found.verdict == "PASS" and len(found.pairs) == 2, found
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        other.gamma[3] *= 1.5
+    way = Quantise(how)
+    job = Job({"x": inputs.numpy()})
+    file = converted(load_network((other, (inputs,))), job)
+    path = tmp_path / "other.tflite"
+    (name,) = (label for label, _ in file.model.inputs)
+    path.write_bytes(quantised(file, way, [{name: inputs.numpy()}], job).data)
+    assert _check(net, inputs, str(path)).verdict == "FAIL"
+
+
+class _Shifted(nn.Module):
+    """A constant between two linear layers, which the converter makes part of the bias behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 12), nn.Linear(12, 4)
+        self.shift = nn.Parameter(torch.linspace(0.2, 2, 12))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.b(self.a(x) + self.shift)
+
+
+@pytest.mark.parametrize("spec", ["litert", "litert?quantize=static", "litert?quantize=dynamic"])
+def test_a_constant_that_moves_into_the_weights_behind_is_no_fault(spec: str) -> None:
+    torch.manual_seed(1)
+    found = _check(_Shifted().eval(), torch.randn(3, 8), spec)
+    assert found.verdict == "PASS" and len(found.pairs) == 1, found
+    assert any(g.fact.code == "pairing.moved" for g in found.guards)
+
+
+@pytest.mark.parametrize(("off", "how"), [(0.5, ""), (1e-4, ""), (0.5, "static"), (0.5, "dynamic")])
+def test_a_wrong_constant_that_moved_is_a_fault(off: float, how: str, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    net, inputs = _Shifted().eval(), torch.randn(3, 8)
+    other = copy.deepcopy(net)
+    with torch.no_grad():
+        other.shift[3] += off
+    path = tmp_path / "other.tflite"
+    network = load_network((other, (inputs,)))
+    job = Job({"x": inputs.numpy()})
+    file = converted(network, job)
+    if how:
+        (name,) = (label for label, _ in file.model.inputs)
+        file = quantised(file, Quantise(how), [{name: inputs.numpy()}], job)
+    path.write_bytes(file.data)
+    assert _check(net, inputs, str(path)).verdict == "FAIL"
+
+
+@pytest.mark.parametrize("how", ["1 - y", "2 / y"])
+def test_litert_torch_swaps_the_operands_behind_a_convolution(how: str) -> None:
+    """A fault of the converter: `1 - conv(x)` becomes `conv(x) - 1`."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Conv2d(4, 8, 3, padding=1), nn.Conv2d(8, 4, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.a(x)
+            return self.b(1 - y if how == "1 - y" else 2 / y)
+
+    torch.manual_seed(1)
+    found = _check(Net().eval(), torch.randn(1, 4, 6, 6), "litert")
+    assert found.verdict == "FAIL"
+    if how == "1 - y":
+        cause = found.findings[0].cause
+        assert cause is not None and "b - a where the network has a - b" in str(cause.fact)
+
+
+def test_a_file_that_the_quantiser_writes_wrongly_is_an_error() -> None:
+    """A bias with two axes gets one scale for each element, on the axis that has one."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(8, 12), nn.Linear(12, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.b(self.a(x) * torch.linspace(0.2, 2, 12))
+
+    found = _check(Net().eval(), torch.randn(3, 8), "litert?quantize=static")
+    assert found.verdict == "ERROR" and "ai-edge-quantizer wrote" in str(found.error)

@@ -29,6 +29,7 @@ from twinnet.judge.aggregate import merge, verdict_of
 from twinnet.judge.conclusion import Outcome, conclude, null_baseline
 from twinnet.judge.deployed import Ends, OutputSeen, judge_ends, worse
 from twinnet.judge.inputs import OtherInput, input_cause, inputs_differ
+from twinnet.judge.moved import without_moved
 from twinnet.judge.plan import Plan
 from twinnet.judge.sample import Seen, judge_sample
 from twinnet.judge.task import mean_metric, task_metric
@@ -102,10 +103,13 @@ def run_case(case: Case, sides: Sides, listeners: Sequence[Listener] = ()) -> Ch
     job, samples = case.job, case.feed.samples
     opened = open_both(case, sides)
     plan, traces = plan_check(case, opened)
+    first = _seen(case, plan, 0, traces)
+    with job.step("judge", ours=True):
+        plan = without_moved(plan, first)
     judging = _Judging(case, sides, opened, plan, listeners)
     for number in range(len(samples)):
         job.progress(f"sample {number + 1} of {len(samples)}")
-        judging.add(_seen(case, plan, number, traces if number == 0 else None))
+        judging.add(first if number == 0 else _seen(case, plan, number, None))
     cheap = job.timings.get("judge", 0.0) < max(len(samples), 1)
     other = _moved(case, judging)
     if other is not None and judging.agrees and judging.shows(other):

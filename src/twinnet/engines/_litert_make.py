@@ -14,7 +14,7 @@ import numpy as np
 
 from twinnet.cache import cached_folder, content_key
 from twinnet.engines import _litert_make_program
-from twinnet.errors import MissingExtra, UsageError
+from twinnet.errors import EngineError, MissingExtra, UsageError
 from twinnet.job import Job
 from twinnet.programs.start import Task, start_program
 from twinnet.scratch import scratch_folder
@@ -95,7 +95,14 @@ def quantised(
             np.savez(files[-1], allow_pickle=False, **{n: np.asarray(a) for n, a in sample.items()})
         task = {"do": "quantise", "source": str(source), "target": str(target), "recipe": way.recipe}
         _make({**task, "calibrate": way.calibrate, "samples": files}, job)
-        return TfliteNetwork(target.read_bytes(), name=tflite.name)
+        try:
+            return TfliteNetwork(target.read_bytes(), name=tflite.name)
+        except UsageError as error:  # nobody gave us this file: it is the tool's
+            raise EngineError(
+                f"ai-edge-quantizer wrote a file that LiteRT cannot load: {error.what}",
+                stage="quantise the network",
+                hint=f"quantize={'dynamic' if way.how == 'static' else 'static'} may be written otherwise",
+            ) from error
 
 
 def _version(package: str, extra: str = "litert-convert") -> str:

@@ -218,9 +218,10 @@ def _through_quantisers(
 
     # Quantisation tools fold batch norm first, and hold weights as integers.
     ours, theirs = simplified(graph), simplified(folded(twin_graph))
-    plain = list(by_topology(ours, theirs, names))
-    # What a quantiser stands between (a gate and its product, an image and its border) is joined without it.
     bare, roots = unquantised(theirs)
+    plain = list(by_folded_scales(ours, simplified(bare), names))
+    plain += by_topology(ours, theirs, names)
+    # What a quantiser stands between (a gate and its product, an image and its border) is joined without it.
     for value, root in roots.items():
         if value in names:
             names.setdefault(root, names[value])

@@ -130,6 +130,15 @@ def _listed(kinds: tuple[str, ...]) -> str:
     return ", ".join(spaced(kind) for kind in kinds[:6]) + (" ..." if len(kinds) > 6 else "")
 
 
+@sentence("pairing.moved")
+def _(tensors: tuple[str, ...]) -> str:
+    they, them = ("has", "it") if len(tensors) == 1 else ("have", "them")
+    return (
+        f"{_first(tensors)} {they} no counterpart in the twin, whose later weights make up for it; "
+        f"what reads {them} is judged in one piece with {them}"
+    )
+
+
 @sentence("recording.channels_last")
 def _(count: int, name: str) -> str:
     if count == 1:
