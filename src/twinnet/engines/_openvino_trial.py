@@ -17,6 +17,7 @@ def _run(precision: str) -> None:
     import openvino
     from openvino import opset13
 
+    ov: Any = openvino
     op: Any = opset13
     x = op.parameter([1, 32, 16, 16], np.float32)
     weights = op.constant(np.ones((32, 32, 3, 3), np.float32))
@@ -25,7 +26,7 @@ def _run(precision: str) -> None:
     )
     y = op.matmul(rows, op.constant(np.ones((32, 64), np.float32)), False, False)
     config = {"INFERENCE_PRECISION_HINT": precision}
-    compiled = openvino.Core().compile_model(openvino.Model([y], [x]), "CPU", config)
+    compiled = ov.Core().compile_model(ov.Model([y], [x]), "CPU", config)
     compiled(np.zeros((1, 32, 16, 16), np.float32))
 
 
