@@ -92,7 +92,7 @@ def test_factories_that_make_no_network(factories, factory, words):
 
 
 def test_python_without_a_factory_asks_for_one(factories):
-    with pytest.raises(UsageError, match="say which factory"):
+    with pytest.raises(UsageError, match="name the factory"):
         load_network(factories)
 
 
