@@ -17,8 +17,8 @@ from hypothesis import settings
 # default takes an eighth of the whole run.
 gc.set_threshold(50_000, 20, 20)
 
-# Some virtual machines announce AMX and end a process that uses it; bfloat16 is tested without it. Read by oneDNN, which
-# PyTorch and OpenVINO bring, when first used.
+# Some virtual machines announce AMX and end a process that uses it; bfloat16 is tested without it. Read when first used
+# by oneDNN, which PyTorch and OpenVINO bring.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 # A property holds or not; how long a busy machine takes to see it says nothing.
