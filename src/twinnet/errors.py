@@ -26,6 +26,7 @@ __all__ = [
     "foreign_as",
     "guarded",
     "machine_error",
+    "undoing",
 ]
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -160,6 +161,22 @@ def foreign(stage: str, engine: str) -> AbstractContextManager[None]:
     twinnet.errors.EngineError: toy could not load the network: 'weights'
     """
     return foreign_as(lambda error: failed(stage, engine, error))
+
+
+@contextmanager
+def undoing(undo: Callable[[], object]) -> Iterator[None]:
+    """Call `undo` if the block does not reach its end, whatever stops it, Ctrl-C included: half a session is closed.
+
+    >>> from contextlib import suppress
+    >>> with suppress(KeyError), undoing(lambda: print("closed")):
+    ...     raise KeyError("weights")
+    closed
+    """
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 def guarded(function: Callable[..., Any], stage: str, engine: str) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from twinnet.checking.options import Options
 from twinnet.checking.run import run_case
 from twinnet.debugger.held import Held
 from twinnet.debugger.stopped import Stopped
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, undoing
 from twinnet.judge.metrics import compare, why_not
 from twinnet.pairing import Pair
 from twinnet.result import Difference, PairResult
@@ -48,11 +48,8 @@ def stop_at_check(
         loaded, feed = read_network(network, inputs, options, twins)
         case = replace(Case.of(loaded, feed, twins[0], options, given=network), watch_all=True)
         held = Held(case)
-        try:
+        with undoing(held.release):
             result = run_case(held.case, held.sides, [held]).result
-        except BaseException:
-            held.release()
-            raise
     assert held.kept is not None and held.plan is not None
     seen, judged = held.kept
     meaning = held.plan.net.meaning

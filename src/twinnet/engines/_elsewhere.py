@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.errors import EngineError, UsageError
+from twinnet.errors import EngineError, UsageError, undoing
 from twinnet.job import Job
 from twinnet.programs.place import Script
 
@@ -49,11 +49,8 @@ class Elsewhere:
         self._room = job.place.room("elsewhere")
         self._folder = self._room.folder
         self._sessions = itertools.count()
-        try:
+        with undoing(self._room.close):
             self._worker = self._room.worker(script, python)
-        except BaseException:
-            self._room.close()
-            raise
 
     def version(self) -> str:
         """The versions of ONNX Runtime and of what it runs on."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from twinnet.engines import _litert_program
-from twinnet.errors import EngineError
+from twinnet.errors import EngineError, undoing
 from twinnet.job import Job
 from twinnet.programs.place import Script
 
@@ -29,11 +29,8 @@ class Child:
         self.folder = self.room.folder
         self._numbers = itertools.count()
         script = Script(Path(_litert_program.__file__), "litert", ("numpy", "ai-edge-litert"))
-        try:
+        with undoing(self.room.close):
             self._worker = self.room.worker(script)
-        except BaseException:
-            self.room.close()
-            raise
 
     def ask(self, request: Mapping[str, Any], stage: str) -> dict[str, Any]:
         """Ask the child and return its answer."""

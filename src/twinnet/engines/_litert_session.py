@@ -13,7 +13,7 @@ import numpy as np
 from twinnet.engines._litert_child import Child, Loaded
 from twinnet.engines.base import Part, Session
 from twinnet.engines.timing import WARM_UP, Timed
-from twinnet.errors import EngineError
+from twinnet.errors import EngineError, undoing
 from twinnet.job import Arrays, Job
 from twinnet.signature import Signature, by_position
 from twinnet.site import Site
@@ -75,11 +75,8 @@ class LiteRtSession(Session):
             self._file = self._child.folder / "network.tflite"
             self._file.write_bytes(tflite.data)
         self._loaded: dict[tuple[bool, tuple[Any, ...]], Loaded] = {}
-        try:
+        with undoing(self.close):
             self._interpreter(self._feeds(job.inputs), preserve=False)
-        except BaseException:
-            self.close()
-            raise
 
     # -- names and forms -----------------------------------------------------------------------------------------------
 

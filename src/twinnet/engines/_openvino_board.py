@@ -13,7 +13,7 @@ from twinnet.engines import _openvino_program
 from twinnet.engines._elsewhere import Elsewhere
 from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.engines.openvino import declared, with_shapes
-from twinnet.errors import EngineError
+from twinnet.errors import EngineError, undoing
 from twinnet.job import Arrays, Job
 from twinnet.programs.place import Script
 from twinnet.site import Site
@@ -41,11 +41,8 @@ class OpenVinoOnBoard(TappedSession):
         self._data = artefact.network.complete(model).SerializeToString()
         script = Script(Path(_openvino_program.__file__), "openvino", ("numpy", "openvino"))
         self._home = Elsewhere(script, job)
-        try:
+        with undoing(self.close):
             told = self.runner.session.said
-        except BaseException:
-            self.close()
-            raise
         asked = str(self._config["INFERENCE_PRECISION_HINT"])
         self.precision, self.notes = declared(asked, str(told["precision"]), wide=bool(told["wide"]))
 

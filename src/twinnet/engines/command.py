@@ -16,7 +16,7 @@ from twinnet.engines._command_alone import command_lines, read_results, tensor_f
 from twinnet.engines._compiled_model import tensor_types
 from twinnet.engines._compiled_session import CompiledSession
 from twinnet.engines.base import Abilities, Engine, Session, Standalone
-from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.errors import EngineError, MissingExtra, UsageError, undoing
 from twinnet.files import parse_json
 from twinnet.job import Arrays, Job
 from twinnet.programs.start import last_words
@@ -120,13 +120,10 @@ class CommandSession(CompiledSession["_Built"]):
         )
         self._tools = tools
         self._room = job.place.room("command")
-        try:
+        with undoing(self.close):
             self.version = tools.version(self._room)
             self.precision = tools.precision
             self._module(artefact.feeds(job.inputs), frozenset())
-        except BaseException:
-            self.close()
-            raise
 
     def close(self) -> None:
         self._room.close()

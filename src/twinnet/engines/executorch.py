@@ -17,7 +17,7 @@ from twinnet.engines.base import (
     read_options,
     switch,
 )
-from twinnet.errors import UsageError
+from twinnet.errors import UsageError, undoing
 from twinnet.job import Job
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class ExecuTorchEngine(Engine):
         from twinnet.executorch import read_record
 
         home = Home(job, chosen.get("threads", job.threads))
-        try:
+        with undoing(home.close):
             if file is not None:
                 record = read_record(chosen["etrecord"]) if "etrecord" in chosen else None
                 program = Program(Path(file), record, chosen.get("method", "forward"))
@@ -98,9 +98,6 @@ class ExecuTorchEngine(Engine):
                 chosen.get("delegate", "none"), chosen.get("quantize", ""), chosen.get("per_channel", True)
             )
             return ConvertedSession(network, how, home, job, taps=chosen.get("taps", True))
-        except BaseException:
-            home.close()
-            raise
 
     def _recorded(
         self, chosen: Mapping[str, Any], network: Network | None, file: str | None, job: Job

@@ -19,7 +19,7 @@ from twinnet.engines.base import (
     read_options,
 )
 from twinnet.engines.timing import Timed
-from twinnet.errors import EngineError, MissingExtra
+from twinnet.errors import EngineError, MissingExtra, undoing
 from twinnet.job import Arrays, Job
 from twinnet.trace import TraceBuilder
 
@@ -128,11 +128,8 @@ class IreeSession(CompiledSession["Module"]):
             else ["--device=local-task", f"--task_topology_group_count={threads}"]
         )
         self._room = job.place.room("iree")
-        try:
+        with undoing(self.close):
             self._module(artefact.feeds(job.inputs), frozenset())
-        except BaseException:
-            self.close()
-            raise
 
     def close(self) -> None:
         self._room.close()

@@ -30,7 +30,7 @@ from twinnet.engines.base import (
 )
 from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.engines.timing import WARM_UP, Stopwatch, Timed
-from twinnet.errors import EngineError, MissingExtra, UsageError, foreign
+from twinnet.errors import EngineError, MissingExtra, UsageError, foreign, undoing
 from twinnet.job import Arrays, Job
 from twinnet.programs.place import Script
 from twinnet.scratch import scratch_folder
@@ -124,16 +124,12 @@ class OnnxRuntimeEngine(Engine):
         name = "onnxruntime" if python is None else f"onnxruntime in {python}"
         script = Script(Path(_ort_session.__file__), name, ("numpy", "onnxruntime"), ("-I",))
         child = Elsewhere(script, job, python) if elsewhere or python is not None else None
-        if child is not None and not elsewhere:
-            told = child.version()  # asked first: it says best what is missing there
-            version = told if "python" in chosen else version
-        settings = Settings(chosen.get("opt", "all"), threads, entries, child)
-        try:
+        with contextlib.nullcontext() if child is None else undoing(child.close):
+            if child is not None and not elsewhere:
+                told = child.version()  # asked first: it says best what is missing there
+                version = told if "python" in chosen else version
+            settings = Settings(chosen.get("opt", "all"), threads, entries, child)
             session = OnnxRuntimeSession(artefact, settings, job, version)
-        except BaseException:
-            if child is not None:
-                child.close()
-            raise
         if way is not None:
             session.precision = way.precision
         return session

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,7 +28,7 @@ from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.engines.timing import WARM_UP, LayerTime, Span, Stopwatch, Timed
 from twinnet.errors import EngineError, MissingExtra, foreign_as
 from twinnet.job import Arrays, Job
-from twinnet.programs.start import Task, start_program
+from twinnet.programs.trial import try_out
 from twinnet.site import Site
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenVinoEngine", "declared", "with_shapes"]
 
 _PRECISIONS = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
+_TRIAL = Path(__file__).with_name("_openvino_trial.py")
 
 
 class OpenVinoEngine(Engine):
@@ -89,7 +90,7 @@ class OpenVinoEngine(Engine):
             return OpenVinoOnBoard(artefact, config, job, version, static=static)
         if config["INFERENCE_PRECISION_HINT"] != "f32":
             with job.step("load"):
-                _try_out(str(config["INFERENCE_PRECISION_HINT"]))
+                try_out("openvino", _TRIAL, str(config["INFERENCE_PRECISION_HINT"]))
         return OpenVinoSession(artefact, config, job, version, static=static)
 
     def standalone(self) -> Standalone:
@@ -141,20 +142,6 @@ def _openvino() -> Any:
     except ImportError:
         raise MissingExtra("openvino", "openvino") from None
     return openvino
-
-
-@cache
-def _try_out(precision: str) -> None:
-    """Run a small network in a process of its own, as a crash here would end this one."""
-    trial = Path(__file__).with_name("_openvino_trial.py")
-    task = Task("openvino", f"run in {precision} on this machine", limit=120.0)
-    try:
-        start_program([sys.executable, "-P", str(trial), precision], task)
-    except EngineError as error:
-        if error.accident != "killed":  # it says so itself, of the network at hand
-            return
-        hint = "without AMX it may: set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment"
-        raise error.hinting(hint) from None
 
 
 _PLACES = ("Exception from ", "Check '", "FrontEnd API failed", "While validating")

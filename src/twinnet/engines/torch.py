@@ -7,6 +7,7 @@ import copy
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from twinnet.engines.base import Abilities, Engine, Session, one_of, positive, r
 from twinnet.engines.timing import Timed
 from twinnet.errors import EngineError, MissingExtra, UsageError, guarded
 from twinnet.job import Arrays, Job
+from twinnet.programs.trial import announces_amx, try_out
 from twinnet.signature import by_position
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -26,9 +28,10 @@ if TYPE_CHECKING:
     from twinnet.layers import Graph
     from twinnet.network import Network
 
-__all__ = ["TorchEngine", "TorchSession"]
+__all__ = ["TorchEngine", "TorchSession", "try_narrow"]
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
+_TRIAL = Path(__file__).with_name("_torch_trial.py")
 
 
 class TorchEngine(Engine):
@@ -85,6 +88,15 @@ class TorchEngine(Engine):
         )
 
 
+def try_narrow(precision: str) -> None:
+    """An `EngineError` where PyTorch would end this process if it computed in `precision`.
+
+    >>> try_narrow("float32")
+    """
+    if precision in ("bfloat16", "float16") and announces_amx():
+        try_out("torch", _TRIAL, precision)
+
+
 class TorchSession(Session):
     """A module. Tensors are observed by walking its exported graph; if export fails, by hooks on eager execution."""
 
@@ -110,6 +122,7 @@ class TorchSession(Session):
         self._dtype = getattr(torch, dtype) if dtype else None
         self._own = own_precision(network)
         self.precision = dtype or self._own
+        try_narrow(self.precision)
         self._threads = threads
         self._compiled = compiled
         self._kept: frozenset[str] = frozenset()

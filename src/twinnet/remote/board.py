@@ -16,7 +16,7 @@ from functools import cached_property
 from importlib import resources
 from pathlib import Path, PurePosixPath
 
-from twinnet.errors import EngineError
+from twinnet.errors import EngineError, undoing
 from twinnet.programs.place import Place, Room
 from twinnet.progress import Report, silent
 from twinnet.remote.address import Address, read_address
@@ -133,16 +133,13 @@ class Board(Place):
 
     def _begin(self) -> None:
         self.report(f"connecting to {self.name}", None)
-        try:
+        with undoing(self._end):
             self.connection.connect()
             self._lease = Lease(
                 self.call, self.name, seconds=self.address.lease, wait=self.address.wait, report=self.report
             )
             self.run = f"{self._lease.number}-{uuid.uuid4().hex[:12]}"
             self.call("begin", self.run)
-        except BaseException:
-            self._end()
-            raise
 
     def _end(self) -> None:
         lease, self._lease = self._lease, None

@@ -64,6 +64,10 @@ def accelerator(precision: str = "no") -> Any:
         from accelerate.state import AcceleratorState
     except ImportError as error:
         raise MissingExtra("accelerate", "train") from error
+    if precision == "bf16" and not torch.accelerator.is_available():
+        from twinnet.engines.torch import try_narrow
+
+        try_narrow("bfloat16")
     # An earlier run of this process may have had another precision.
     AcceleratorState._reset_state()
     # Several processes on a machine without accelerators must still find each other.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from twinnet.errors import undoing
 from twinnet.job import Job
 from twinnet.lut.plan import Plan, Stage
 from twinnet.lut.reference import Record
@@ -43,16 +44,13 @@ class BoardTables:
         self.name = executor
         self._job = job
         self._room = job.place.room("tables")
-        try:
+        with undoing(self._room.close):
             self._worker = self._room.worker(PROGRAM)
             file = self._room.folder / "plan.npz"
             _write_plan(plan, file)
             request = {"do": "load", "session": 0, "model": self._room.give(file), "executor": executor}
             with job.step("load"):
                 self._worker.ask(request, "load the tables", job.limit_of("load"))
-        except BaseException:
-            self._room.close()
-            raise
 
     def run(self, planes: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """See `Executor.run`."""
