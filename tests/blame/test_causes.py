@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from tests.blame.cases import CASES, Case, seeded
 from twinnet.blame import FAMILIES, KINDS, Problem, solve
-from twinnet.blame.constants import other_constant
+from twinnet.blame.relations import other_constant
 from twinnet.layers.graph import Graph, Layer
 
 _STATIC = [c for c in CASES if c.graph is not None]

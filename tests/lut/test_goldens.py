@@ -13,8 +13,8 @@ from twinnet import lut
 from twinnet.lut.grid import Grid
 from twinnet.lut.published import Options, read_published
 from twinnet.restore.bicubic import modcrop
-from twinnet.restore.checkpoints import from_checkpoint
 from twinnet.restore.metrics import psnr_y, ssim_y
+from twinnet.restore.published_weights import from_checkpoint
 
 
 @pytest.fixture(scope="module")

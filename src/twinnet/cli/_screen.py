@@ -90,7 +90,7 @@ def written_if_refused(network: str, twin: str, out: Path | None) -> Iterator[No
         yield
     except UsageError as error:
         if out is not None:
-            from twinnet.report.refused import write_refused
+            from twinnet.report.wrong_usage import write_refused
 
             write_refused(error, network, twin, out, command_line())
         raise

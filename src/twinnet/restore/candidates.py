@@ -69,8 +69,8 @@ def network_candidate(experiment: Experiment) -> Candidate:
     """The network of the chosen checkpoint."""
     from functools import partial
 
-    from twinnet.restore.checkpoint import trained_network
     from twinnet.restore.predict import predict
+    from twinnet.restore.trained import trained_network
 
     net, found = trained_network(experiment)
     count = sum(p.numel() for p in net.parameters())

@@ -29,7 +29,7 @@ def import_source(
         return read_published(path, Options(last, compat, scale, lut))
     from twinnet.errors import UsageError
     from twinnet.lut.exporter import export, units
-    from twinnet.restore.checkpoints import from_checkpoint
+    from twinnet.restore.published_weights import from_checkpoint
 
     net = from_checkpoint(path)
     if scale is not None and net.scale != scale:

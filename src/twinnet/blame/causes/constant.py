@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import torch
 
 from twinnet.blame.causes.family import Candidate, family
-from twinnet.blame.constants import other_vector
 from twinnet.blame.fitting import fit_number, nice
 from twinnet.blame.problem import Problem
 from twinnet.blame.pullback import pull_back
+from twinnet.blame.relations import other_vector
 from twinnet.layers.graph import Layer
 from twinnet.result import Fact, fact
 

@@ -8,9 +8,9 @@ import torch
 
 from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.causes.scale_bias import WEIGHTED
-from twinnet.blame.constants import in_few_bits
 from twinnet.blame.fitting import nice
 from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.blame.relations import in_few_bits
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds import along
 from twinnet.result import Fact, fact

@@ -14,8 +14,8 @@ import torch
 from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.causes.other_layer import owner
 from twinnet.blame.causes.padding import by_axis
-from twinnet.blame.constants import other_constant, other_parameters
 from twinnet.blame.problem import Patch, Problem
+from twinnet.blame.relations import other_constant, other_parameters
 from twinnet.layers.graph import Graph, Layer
 from twinnet.layers.simplify import simplified, with_linear_layers, without_copies
 from twinnet.result import Fact, fact

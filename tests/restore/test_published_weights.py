@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twinnet.errors import UsageError
-from twinnet.restore.checkpoints import from_checkpoint, from_state
+from twinnet.restore.published_weights import from_checkpoint, from_state
 
 
 def test_what_they_are(data):
