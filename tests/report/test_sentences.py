@@ -103,3 +103,19 @@ def test_what_and_why_are_said_once_where_they_are_the_same() -> None:
     assert words(fact("because", what=shape, why=shape)) == words(shape)
     other = fact("shape.differs", network=(1, 2), twin=(3, 1))
     assert words(fact("because", what=shape, why=other)) == f"{words(shape)}: {words(other)}"
+
+
+def test_what_was_not_exercised_is_said_layer_by_layer() -> None:
+    def side(layer: str, side: str, bound: float, source: str) -> Fact:
+        return fact("exercise.side", layer=layer, kind="clip", side=side, bound=bound, source=source)
+
+    both = [
+        side("act hardswish", s, b, f"net.py:{n}") for n in (3, 4) for s, b in (("below", -3), ("above", 3))
+    ]
+    others = [side(f"l{i} relu", "below", 0, f"net.py:{i}") for i in range(3)]
+    told = str(fact("exercise.missing", sides=(*both, *others), more=0))
+    assert told == (
+        "not exercised by this data: act hardswish (net.py:3) never sees a value below -3 or above 3; "
+        "act hardswish (net.py:4) never sees a value below -3 or above 3; l0 relu never sees a value below 0; "
+        "and 2 more, in result.json"
+    )

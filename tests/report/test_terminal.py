@@ -228,3 +228,21 @@ def test_an_error_with_advice_is_followed_by_nothing_else() -> None:
     assert "next " not in render_text(told, width=200)
     lost = replace(examples.error(), log="ssh: no route", stage="connect", error="cannot connect")
     assert "next " not in render_text(lost, width=200)
+
+
+def test_one_cause_in_several_layers_is_said_once() -> None:
+    result = examples.failing()
+    first = replace(result.findings[0], also=(), merged=(), confirmed=None)
+    assert first.cause is not None
+
+    def at(name: str, **changed: object) -> Finding:
+        site = replace(first.place, module=name)
+        return replace(first, site=site, cause=replace(first.cause, layer=site), **changed)  # type: ignore[arg-type]
+
+    same = [at(f"blocks.{i}") for i in range(6)]
+    alone = at("head", confirmed=False)
+    shown = render_text(replace(result, findings=(first, *same, alone)), 200)
+    assert shown.count(first.cause.sentence) == 2  # the one that does not show it by itself says so
+    (line,) = (line for line in shown.splitlines() if line.startswith("also in"))
+    assert all(f"blocks.{i}" in line for i in range(3)) and "3 more, for the same cause" in line
+    assert "head" in shown and "more in the report" not in shown

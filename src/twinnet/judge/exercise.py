@@ -117,8 +117,10 @@ class Seeing(TraceBuilder):
 
 
 def _told(side: _Side) -> Fact:
-    layer = side.layer
-    return fact("exercise.side", layer=layer.label, kind=layer.kind, side=side.code, bound=side.bound)
+    layer, place = side.layer, {"source": side.layer.source} if side.layer.source else {}
+    return fact(
+        "exercise.side", layer=layer.label, kind=layer.kind, side=side.code, bound=side.bound, **place
+    )
 
 
 def _seen_behind(side: _Side, observable: Collection[str] | None) -> _Side:

@@ -46,6 +46,8 @@ _FOLLOWS = 0.5
 _UNTESTED = 0.01
 """The share of an output's elements that may be too small to show a fault before a guard says so."""
 
+_MOST_SIDES = 500
+"""Bounds and branches that a result lists by name; a very large network has more."""
 _DOUBTFUL = 0.05
 """The share of elements that may differ by more than rounding of their own size, as sums that cancel do."""
 
@@ -199,7 +201,7 @@ def untested_parts(
 def not_reached(ours: Sequence[Fact], twins: Sequence[Fact]) -> list[Guard]:
     """Bounds and branches that no sample reached, those of the twin alone apart: a fault beyond them cannot show."""
     return [
-        Guard("coverage", fact(code, sides=tuple(sides[:3]), more=max(len(sides) - 3, 0)))
+        Guard("coverage", fact(code, sides=tuple(sides[:_MOST_SIDES]), more=max(len(sides) - _MOST_SIDES, 0)))
         for code, sides in (("exercise.missing", ours), ("exercise.twin", twins))
         if sides
     ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from twinnet.report import figures, staged, words
 from twinnet.report.advice import advice_rows, advice_words
 from twinnet.report.layout import LABEL, Row, width_of, wrap
 from twinnet.report.next_steps import next_command
 from twinnet.report.sentences import words as said
-from twinnet.result import Advice, Finding, Result, ResultSet, StagedResult
+from twinnet.result import Advice, Fact, Finding, Result, ResultSet, StagedResult
 
 __all__ = ["rows_of"]
 
@@ -118,14 +120,39 @@ def _error_rows(result: Result, verbose: bool) -> list[Row]:
 
 def _finding_rows(result: Result, verbose: bool) -> list[Row]:
     rows: list[Row] = []
-    for finding in result.findings[:_FINDINGS_SHOWN]:
-        rows += _one_finding(result, finding, verbose)
-    if (rest := len(result.findings) - _FINDINGS_SHOWN) > 0:
+    groups = [[f] for f in result.findings] if verbose else _by_cause(result.findings)
+    for first, *others in groups[:_FINDINGS_SHOWN]:
+        rows += _one_finding(result, first, verbose)
+        if others:
+            places = [figures.clean(other.place.label) for other in others[:_FINDINGS_SHOWN]]
+            places += [f"{len(others) - _FINDINGS_SHOWN} more"] if len(others) > _FINDINGS_SHOWN else []
+            rows.append(Row("also in", (f"{', '.join(places)}, for the same cause",)))
+    if (rest := sum(map(len, groups[_FINDINGS_SHOWN:]))) > 0:
         rows.append(Row("", (f"{' ' * LABEL}+ {rest} more in the report",)))
     if result.verdict == "FAIL" and not result.findings and result.first_failing is not None:
         site = result.first_failing
         rows.append(Row("first at", _present(figures.clean(site.label), figures.clean(site.source)), "bold"))
     return rows
+
+
+def _by_cause(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Findings in their order; one of which only the place is new stands with the first that has its cause."""
+    groups: list[list[Finding]] = []
+    by_cause: dict[Fact, list[Finding]] = {}
+    for finding in findings:
+        more = finding.also or finding.merged or finding.confirmed is False or _broken(finding)
+        if finding.cause is None or finding.cause.fact not in by_cause or more:
+            groups.append([finding])
+        else:
+            by_cause[finding.cause.fact].append(finding)
+        if finding.cause is not None:
+            by_cause.setdefault(finding.cause.fact, groups[-1])
+    return groups
+
+
+def _broken(finding: Finding) -> bool:
+    """Whether it is there for a stated limit."""
+    return finding.reason is not None and finding.reason.code.startswith("tolerance.")
 
 
 def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[Row]:
@@ -145,8 +172,7 @@ def _one_finding(result: Result, finding: Finding, verbose: bool) -> list[Row]:
     if finding.cause is not None:
         explains = f"[explains{figures.NBSP}{figures.percent(finding.cause.explains, 2)}]"
         rows.append(Row("cause", (f"{figures.clean(finding.cause.sentence)}   {explains}",), "bold"))
-    broken = finding.reason is not None and finding.reason.code.startswith("tolerance.")
-    if (finding.cause is None or broken) and (reason := words.reason_words(result, finding)):
+    if (finding.cause is None or _broken(finding)) and (reason := words.reason_words(result, finding)):
         rows.append(Row("because", (reason,)))
     if finding.confirmed is False or (verbose and finding.confirmation is not None):
         rows.append(Row("alone", (figures.clean(said(finding.confirmation)),)))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
 from twinnet.report.sentences.registry import sayings, sentence, words
 from twinnet.result import Fact
 
@@ -49,15 +53,23 @@ def _(output: str, shown: int, elements: int) -> str:
     )
 
 
+_SIDES_SHOWN = 3
+"""Layers of which a sentence tells the sides that were not reached; the file has them all."""
+
+
 @sentence("exercise.side")
-def _(layer: str, kind: str, side: str, bound: float) -> str:
+def _(layer: str, kind: str, side: str, bound: float, source: str = "") -> str:
+    return f"{layer} never {_unseen(kind, side, bound)}"
+
+
+def _unseen(kind: str, side: str, bound: float) -> str:
     if side in ("true", "false"):
-        return f"{layer} never {'takes its ' + side + ' branch' if kind == 'if' else 'sees ' + side}"
+        return f"takes its {side} branch" if kind == "if" else f"sees {side}"
     if side == "masked":
-        return f"{layer} never sees two positions, so that its causal mask hides nothing"
+        return "sees two positions, so that its causal mask hides nothing"
     if side == "halfway":
-        return f"{layer} never sees a number halfway between two whole ones"
-    return f"{layer} never sees a value {side} {bound:g}"
+        return "sees a number halfway between two whole ones"
+    return f"sees a value {side} {bound:g}"
 
 
 @sentence("exercise.rows")
@@ -67,14 +79,34 @@ def _(layer: str, read: int, rows: int) -> str:
 
 @sentence("exercise.missing")
 def _(sides: tuple[Fact, ...], more: int) -> str:
-    rest = f"; and {more} more" if more else ""
-    return f"not exercised by this data: {'; '.join(words(side) for side in sides)}{rest}"
+    return f"not exercised by this data: {_not_seen(sides, more)}"
 
 
 @sentence("exercise.twin")
 def _(sides: tuple[Fact, ...], more: int) -> str:
-    rest = f"; and {more} more" if more else ""
-    return f"not exercised by this data, in the twin alone: {'; '.join(map(words, sides))}{rest}"
+    return f"not exercised by this data, in the twin alone: {_not_seen(sides, more)}"
+
+
+def _not_seen(sides: Sequence[Fact], more: int) -> str:
+    """The first layers with all their sides, and in how many more there are some."""
+    layers: dict[tuple[str, str], list[Fact]] = {}
+    for side in sides:
+        layers.setdefault((side.params["layer"], side.params.get("source", "")), []).append(side)
+    labels = Counter(label for label, _ in layers)
+    told = []
+    for (label, source), (first, *others) in list(layers.items())[:_SIDES_SHOWN]:
+        named = f"{label} ({source})" if source and labels[label] > 1 else label
+        first = replace(first, params={**first.params, "layer": named})
+        told.append(" or ".join([words(first), *map(_again, others)]))
+    rest = max(len(layers) - _SIDES_SHOWN, 0) + more
+    return "; ".join(told) + (f"; and {rest} more, in result.json" if rest else "")
+
+
+def _again(side: Fact) -> str:
+    """One more side of a layer, behind "a never sees a value below 0"."""
+    if side.params.get("side") in ("below", "above"):
+        return f"{side.params['side']} {side.params['bound']:g}"
+    return words(side)
 
 
 @sentence("outputs.missing")
