@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,33 @@ _OPTIONS |= {
     "LEAKY_RELU": "LeakyReluOptions",
     "AVERAGE_POOL_2D": "Pool2DOptions",
 }
+
+_FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "GELU": lambda x: x,
+    "SQRT": np.sqrt,
+    "RSQRT": lambda x: 1 / np.sqrt(x),
+    "EXP": np.exp,
+    "LOG": np.log,
+    "TANH": np.tanh,
+    "LOGISTIC": lambda x: 1 / (1 + np.exp(-x)),
+}
+_POSITIVE = {"SQRT", "RSQRT", "LOG"}
+
+
+def _function(op: str, rng: np.random.Generator, dtype: str, zero: int) -> tuple[float, float, int, int]:
+    """The step of a function's data, step and zero point of its result, and the least of the data: none saturates."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    reach = float(10 ** rng.uniform(-1, 1))
+    step, fixed = reach / (high - zero + 1), {"TANH": 1.0, "LOGISTIC": 1.0 if dtype == "int16" else 0.5}
+    if op in fixed:
+        return step, fixed[op] / (high + 1), 0 if fixed[op] == 1 else low, low
+    least = reach * float(10 ** rng.uniform(-2, -1)) if op in _POSITIVE else -reach
+    most = float(np.abs(_FUNCTIONS[op](np.linspace(least, reach, 1000))).max())
+    # A table's value is moved by its neighbours, so that those at the ends must not saturate either.
+    least, most = (least + 256 * step if dtype == "int16" else least, most * float(rng.uniform(1.01, 1.5)))
+    if dtype == "int8":
+        return step, most / 255, low, zero + int(least / step) + 1
+    return step, most / high, 0, max(int(least / step), low)
 
 
 def _made(op: str, rng: np.random.Generator, dtype: str = "int8") -> tuple[bytes, list[np.ndarray]]:
@@ -83,9 +111,12 @@ def _made(op: str, rng: np.random.Generator, dtype: str = "int8") -> tuple[bytes
     elif op == "MEAN":
         inputs.append(tensor((2,), "int32", None, 0, np.array([1, 2], np.int32)))
         out = (64, 1, 1, 8)
-    elif op == "GELU":  # nothing saturates: a table is bent where it does
-        graph.tensors[x].quantization.scale = np.array([10 ** rng.uniform(-5, -2)], np.float32)
-        y_scale = float(graph.tensors[x].quantization.scale[0] * rng.uniform(1, 3))
+    elif op in _FUNCTIONS:
+        x_zero = x_zero if dtype == "int16" else min(x_zero, 0)
+        x_scale, y_scale, y_zero, least = _function(op, rng, dtype, x_zero)
+        steps = graph.tensors[x].quantization
+        steps.scale, steps.zeroPoint = np.array([x_scale], np.float32), np.array([x_zero], np.int64)
+        arrays = [np.maximum(arrays[0], least).astype(dtype)]
     elif op == "AVERAGE_POOL_2D":
         out, y_scale, y_zero = (16, 3, 3, 8), x_scale, x_zero
     made = tensor(out, dtype, y_scale, y_zero)
@@ -148,7 +179,8 @@ def _over(
     ("op", "dtype"),
     [
         *((op, "int8") for op in _OPS),
-        *((op, "int16") for op in ("FULLY_CONNECTED", "ADD", "MUL", "QUANTIZE", "GELU")),
+        *((op, "int8") for op in ("SQRT", "RSQRT", "TANH", "LOGISTIC")),
+        *((op, "int16") for op in ("FULLY_CONNECTED", "ADD", "MUL", "QUANTIZE", *_FUNCTIONS)),
     ],
 )
 def test_kernels_stay_within_the_bound(op: str, dtype: str, tmp_path: Path) -> None:
@@ -162,20 +194,31 @@ def test_kernels_stay_within_the_bound(op: str, dtype: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("op", "kernels"),
-    [("QUANTIZE", "builtin"), ("QUANTIZE", "xnnpack"), ("MEAN", "builtin"), ("MUL", "reference")],
+    ("op", "kernels", "dtype"),
+    [
+        ("QUANTIZE", "builtin", "int8"),
+        ("QUANTIZE", "xnnpack", "int8"),
+        ("MEAN", "builtin", "int8"),
+        ("MUL", "reference", "int8"),
+        ("SQRT", "xnnpack", "int8"),
+        ("TANH", "xnnpack", "int16"),
+        ("RSQRT", "xnnpack", "int16"),
+    ],
 )
-def test_the_bound_is_needed(op: str, kernels: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bound_is_needed(
+    op: str, kernels: str, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without it the same files are off, and with a step that is wrong by a tenth they are off in any case."""
     need_engine("litert")
-    from twinnet.tflite.operators import _node
+    from twinnet.tflite.operators import _node, elementwise
 
     rng = np.random.default_rng(1)
-    made = [_made(op, rng) for _ in range(12)]
+    made = [_made(op, rng, dtype) for _ in range(12)]
     wrong = 0
     for data, arrays in made:
         over, _ = _over(data, arrays, kernels, tmp_path / "one.tflite", stretched=1.1)
         wrong += over > 0
     assert wrong >= len(made) - 1  # one whose results all saturate shows nothing
     monkeypatch.setattr(_node, "fixed_point", lambda node, kernels: {})
+    monkeypatch.setattr(elementwise, "lines", lambda node: {})
     assert any(_over(data, arrays, kernels, tmp_path / "one.tflite")[0] > 0 for data, arrays in made)

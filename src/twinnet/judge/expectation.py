@@ -19,6 +19,7 @@ import torch
 
 from twinnet.errors import EngineError
 from twinnet.judge.declared import Declared
+from twinnet.judge.rearranged import is_rearranged, moved_by_weights
 from twinnet.judge.verdicts import LIMIT
 from twinnet.layers import evaluate_with_error
 from twinnet.layers.graph import Graph, Layer
@@ -130,13 +131,25 @@ def expect(declared: Declared, run: SegmentRun) -> Expectation | None:
         return None
     try:
         given = {n: declared.value(n, known[n], run.twin_trace, values) for n in frontier}
-        network, taken = _with_declared_weights(declared, run, part, weights)
-        left = {n: step for n, step in weights.items() if n not in taken}
-        moved = _moved(declared, part, given, target, left, unit)
-        value, floor = evaluate_with_error(network, values, {}, unit=unit)[pair.site.tensor]
+        own, taken = _matched(declared, run, part, weights)
+        left = {n: step for n, step in weights.items() if n not in taken.values()}
+        moved = _as_ours(pair, _moved(declared, part, given, target, left, unit))
+        if taken and is_rearranged(own, part, declared.constants, weights):
+            exact = {
+                twin: torch.where(agreeing(mine, other, weights[twin]), mine, other)
+                for name, twin in taken.items()
+                for mine, other in [(own.constants[name].double(), declared.constants[twin].double())]
+            }
+            by = moved_by_weights(declared, part, given, target, exact, unit)
+            value, floor = evaluate_with_error(own, values, {}, unit=unit)[pair.site.tensor]
+            value = value + _as_ours(pair, by.value)
+            more = None if by.floor is None else _as_ours(pair, by.floor)
+            floor = more if floor is None else floor if more is None else floor + more
+        else:
+            network = _with_weights(own, declared, taken, weights)
+            value, floor = evaluate_with_error(network, values, {}, unit=unit)[pair.site.tensor]
     except (EngineError, KeyError):
         return None
-    moved = to_tensor(np.array(replace(pair.transform, scale=None).to_network(moved.numpy())))
     if moved.shape != value.shape or not value.is_floating_point():
         return None
     shares = [share for name, half in weights.items() if (share := declared.filled(name, half)) is not None]
@@ -153,7 +166,8 @@ def declared_segment(declared: Declared, run: SegmentRun) -> Graph | None:
     weights = declared.weight_steps(part)
     if not weights and not any(layer.kind in ("quantize_linear", "dynamic_step") for layer in part):
         return None
-    return _with_declared_weights(declared, run, part, weights)[0]
+    own, taken = _matched(declared, run, part, weights)
+    return _with_weights(own, declared, taken, weights)
 
 
 def keep_segment(declared: Declared, run: SegmentRun) -> Kept | None:
@@ -164,7 +178,8 @@ def keep_segment(declared: Declared, run: SegmentRun) -> Kept | None:
     tensor, target = run.pair.site.tensor, run.pair.twin_site.tensor
     part, _ = declared.part(target)
     steps_of = declared.weight_steps(part)
-    network, _ = _with_declared_weights(declared, run, part, steps_of)
+    own, taken = _matched(declared, run, part, steps_of)
+    network = _with_weights(own, declared, taken, steps_of)
     allowed = expected.steps.double()
     if expected.floor is not None:
         allowed = allowed + LIMIT * expected.floor
@@ -182,19 +197,29 @@ def keep_segment(declared: Declared, run: SegmentRun) -> Kept | None:
     return Kept(network, allowed, tuple(weights), held, run.own, read, dynamic)
 
 
-def _with_declared_weights(
+def _matched(
     declared: Declared, run: SegmentRun, part: Sequence[Layer], weights: Mapping[str, torch.Tensor]
-) -> tuple[Graph, set[str]]:
-    """The network's segment with the twin's weights where these are its own to within half a step."""
-    network = declared.own_part(run.layers, run.values, run.pair.site.tensor)
-    constants: dict[str, Any] = dict(network.constants)
-    taken: set[str] = set()
-    for name, twin in same_weights(network, part, declared.constants, weights):
+) -> tuple[Graph, dict[str, str]]:
+    """The network's segment, and its weights that are the twin's to within half a step, to the twin's names."""
+    own = declared.own_part(run.layers, run.values, run.pair.site.tensor)
+    return own, dict(same_weights(own, part, declared.constants, weights))
+
+
+def _with_weights(
+    own: Graph, declared: Declared, taken: Mapping[str, str], weights: Mapping[str, torch.Tensor]
+) -> Graph:
+    """The network's segment with the twin's weights in place of these."""
+    constants: dict[str, Any] = dict(own.constants)
+    for name, twin in taken.items():
         mine, other = constants[name].double(), declared.constants[twin].double()
         # An element that is off by more keeps the network's value: that is not rounding, and must show.
         constants[name] = torch.where(agreeing(mine, other, weights[twin]), other, mine)
-        taken.add(twin)
-    return replace(network, constants=constants), taken
+    return replace(own, constants=constants)
+
+
+def _as_ours(pair: Pair, value: torch.Tensor) -> torch.Tensor:
+    """Real numbers of the twin in the network's form."""
+    return to_tensor(np.array(replace(pair.transform, scale=None).to_network(value.numpy())))
 
 
 def _moved(

@@ -172,8 +172,13 @@ def bound_of(
 ) -> tuple[torch.Tensor | None, ...]:
     import torch
 
+    from twinnet.layers.lines import lines_off
+
     with torch.no_grad():
         found = kind.error(layer.attrs, inputs, errors, outputs, u)
+        if u and "lines" in layer.attrs:
+            off = lines_off(kind, layer.attrs, inputs[0], outputs[0])
+            found = (off if found[0] is None else found[0] + off, *found[1:])
         return tuple(clean(e, y) for e, y in zip(found, outputs))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["agreeing", "corresponding", "same_weights"]
+__all__ = ["agreeing", "corresponding", "same_weights", "weighted_layers"]
 
 _WEIGHTED = {"conv", "conv_transpose", "matmul", "gemm", "linear"}
 _MOST = 0.75
@@ -21,14 +21,18 @@ def corresponding(
 
     `ours` is the network's segment and `theirs` the twin's, both simplified: layers with weights correspond in order.
     """
-    weighted = [i for i, layer in enumerate(ours.layers) if layer.kind in _WEIGHTED]
-    twins = [layer for layer in theirs if layer.kind in _WEIGHTED]
-    if [ours.layers[i].kind for i in weighted] != [layer.kind for layer in twins]:
-        return
-    for i, other in zip(weighted, twins, strict=True):
+    for i, other in weighted_layers(ours, theirs):
         for place, (name, twin) in enumerate(zip(ours.layers[i].inputs, other.inputs, strict=False)):
             if name is not None and twin is not None and name in ours.constants and twin in names:
                 yield i, place, twin
+
+
+def weighted_layers(ours: Graph, theirs: Sequence[Layer]) -> Iterator[tuple[int, Layer]]:
+    """(index of a layer in `ours`, layer of the twin) with weights, in order; none if their kinds differ anywhere."""
+    weighted = [i for i, layer in enumerate(ours.layers) if layer.kind in _WEIGHTED]
+    twins = [layer for layer in theirs if layer.kind in _WEIGHTED]
+    if [ours.layers[i].kind for i in weighted] == [layer.kind for layer in twins]:
+        yield from zip(weighted, twins, strict=True)
 
 
 def same_weights(

@@ -80,12 +80,16 @@ def _compared(a: Graph, b: Graph) -> StructureDiff:
     return StructureDiff("A", "B", len(a), len(b), len(match.partner), changes=tuple(changes))
 
 
+_NO_MEANING = {"random", "lines", "slack", "share"}
+"""Attributes that say how a value is computed, not what it is."""
+
+
 def _attributes(layer: Layer, other: Layer, a_graph: Graph, b_graph: Graph) -> list[Change]:
     found = []
     shape = a_graph.shapes.get(layer.outputs[0]) or b_graph.shapes.get(other.outputs[0])
     for name in dict.fromkeys((*layer.attrs, *other.attrs)):
         a, b = layer.attrs.get(name), other.attrs.get(name)
-        if callable(a) or callable(b) or name == "random" or _equal(a, b):
+        if callable(a) or callable(b) or name in _NO_MEANING or _equal(a, b):
             continue
         if (
             name == "axis"

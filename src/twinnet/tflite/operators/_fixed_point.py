@@ -7,9 +7,11 @@ Sums of products are exact; what rounds is the change from steps of the sum to s
   Their mean also rounds the zero point of its data, which is then the same number of steps off everywhere.
 - XNNPACK multiplies in float32 and rounds once. Where it only changes steps (QUANTIZE, LEAKY_RELU) it holds M in 8
   fractional bits: half of the last one for each step of the data. What it does not take over runs as above.
-- Kernels with 16-bit activations hold m in 15 bits, so a result is off by up to 2**-15 of itself. Their GELU draws
-  lines between 513 values, 128 steps of the data apart, moved so that the curve lies on both sides of its line: off by
-  half of what a chord is, h * h * curvature / 8, and by the roundings of two values and of what is between.
+- Kernels with 16-bit activations hold m in 15 bits, so a result is off by up to 2**-15 of itself. Some draw a function
+  as lines between 513 values of it (`layers/lines.py`), off by what the lines are and by the roundings of a value
+  and of how far it was moved. Their sigmoid and tanh draw lines between 256 values of the sigmoid, 1/24 apart, at data
+  that were multiplied by a number of 15 bits, cut off, and rounded to 1/256 of that.
+- Square roots are cut off to whole steps, not rounded.
 
 A bound is a number of steps, or a share of the value. tests/tflite/test_fixed_point.py compares with the kernels.
 """
@@ -18,12 +20,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from twinnet.tflite.operators._node import Node
 
-__all__ = ["fixed_point", "rounded_twice"]
+__all__ = ["fixed_point", "lines", "rounded_twice"]
 
 _PRODUCTS = {
     "CONV_2D": 0,
@@ -50,12 +52,13 @@ _MEASURED = {
     "SUM": 0.5,
 }
 _OTHERS = 0.02
-_MEASURED_16 = {"LOGISTIC": 1.0, "TANH": 1.0, "SOFTMAX": 8.0}
+_MEASURED_16 = {"SOFTMAX": 8.0}
 """Steps, for functions that kernels compute in fixed point by a polynomial or a table; measured."""
-_CURVATURE_16 = {"GELU": 0.8}
-"""The largest second derivative of a function that kernels with 16-bit activations interpolate."""
-_SEGMENT = 128
-"""Steps of the data between two values of such a table."""
+_SIGMOID_16 = {"LOGISTIC": 1.84, "TANH": 3.67}
+"""Steps: what a line is off (h * h * curvature / 8), what the data are off times the slope, and a value's rounding."""
+_LINES_16 = {"GELU", "RSQRT", "EXP", "LOG"}
+"""Functions that kernels with 16-bit activations draw as lines between values of a table."""
+_CUT_OFF = {"SQRT"}
 
 
 def rounded_twice(factor: float) -> float:
@@ -90,12 +93,25 @@ def fixed_point(node: Node, kernels: str) -> dict[str, float]:
     return {"slack": slack + _TIE, "share": share}
 
 
+def lines(node: Node) -> dict[str, Any]:
+    """The steps of the data and of the result, where the kernel draws the function as lines."""
+    made = node.made()
+    if node.op not in _LINES_16 or made.dtype != "int16" or made.steps is None or not node.counted(0):
+        return {}
+    found = _scales(node, 0)[0], made.steps.scale[0]
+    return {"lines": found} if min(found) > 0 else {}
+
+
 def _slack(node: Node, step: float, *, wide: bool) -> float:
     op = node.op
     if wide and op in _MEASURED_16:
         return _MEASURED_16[op]
-    if wide and op in _CURVATURE_16:
-        return 1.5 + (_SEGMENT * _scales(node, 0)[0]) ** 2 / 16 * _CURVATURE_16[op] / step
+    if wide and op in _SIGMOID_16:
+        return _SIGMOID_16[op]
+    if wide and op in _LINES_16:
+        return 1.5
+    if op in _CUT_OFF:
+        return 0.5
     if op in _MEASURED:
         return _MEASURED[op]
     if op in _PRODUCTS:

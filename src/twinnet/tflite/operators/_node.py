@@ -178,8 +178,9 @@ class Node:
         name = self.raw(tensor, first=first)
         if tensor.steps is None or not _counts(tensor):
             return name
-        axis = tensor.steps.axis
-        rank = len(tensor.shape or ())
+        axis, rank = tensor.steps.axis, len(tensor.shape or ())
+        if first and self.scope.constant(tensor.index) is not None and 0 < rank < 4:
+            axis, rank = axis + 4 - rank, 4
         if first and rank == 4:
             axis = first_to_last(4)[axis]
         return self.dequantised(name, tensor.steps, axis, tensor.dtype)
@@ -213,7 +214,7 @@ class Node:
         value = self.scope.constant(tensor.index)
         rank = len(tensor.shape or ())
         if value is not None:
-            if first and 0 < value.ndim < 4 and not tensor.steps:  # broadcast from the last axis
+            if first and 0 < value.ndim < 4:  # broadcast from the last axis
                 value = value.reshape((1,) * (4 - value.ndim) + value.shape)
             return self.weight(tensor, value, last_to_first(4) if first and value.ndim == 4 else None)
         seen = self.scope.view.seen_first(tensor.index)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from twinnet.tflite.operators._fixed_point import lines
 from twinnet.tflite.operators._node import Node, op
 
 _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -40,7 +41,7 @@ _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def _plain(node: Node) -> None:
     kind, attrs = _KINDS[node.op]
-    node.emit(kind, **attrs)
+    node.emit(kind, **attrs, **lines(node))
 
 
 for _name in _KINDS:
@@ -54,7 +55,7 @@ def _leaky(node: Node) -> None:
 
 @op("GELU")
 def _gelu(node: Node) -> None:
-    node.emit("gelu", approximate="tanh" if node.options["approximate"] else "none")
+    node.emit("gelu", approximate="tanh" if node.options["approximate"] else "none", **lines(node))
 
 
 @op("SQUARED_DIFFERENCE")
