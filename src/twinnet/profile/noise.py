@@ -24,8 +24,8 @@ def low(seconds: Sequence[float] | np.ndarray) -> float:
 def deviation(seconds: Sequence[float] | np.ndarray) -> float:
     """The deviation of the logarithm of `low`, by resampling; 0 if there is nothing to resample.
 
-    >>> deviation([1.0, 1.0, 1.0, 9.0]), deviation([2.0])
-    (0.0, 0.0)
+    >>> round(deviation([1.0, 1.02, 1.04, 1.06] * 8), 2), deviation([2.0])
+    (0.01, 0.0)
     """
     runs = np.asarray(seconds)
     if runs.size < 2:
