@@ -15,6 +15,7 @@ from twinnet.checking.profiled import built_case, open_subject
 from twinnet.checking.sides import Sides
 from twinnet.profile import Measured, Profile, Target, machine, profile_of
 from twinnet.profile.building import CompileProfile
+from twinnet.profile.pace import Pacemaker
 from twinnet.profile.turns import affordable, timed_in_turns
 from twinnet.progress import Report, silent
 from twinnet.upload import offer_run
@@ -99,16 +100,18 @@ def profile_with(
             opened.append(open_subject(case, sides))
         sessions, sample = [session for session, _ in opened], cases[0].first
         repeats = plan.repeats or min(affordable(session, sample, _REPEATS) for session in sessions)
+        threads = options.limits.threads
+        pacemaker = Pacemaker(threads)
         times = timed_in_turns(
             sessions,
             sample,
             repeats=repeats,
             rounds=plan.rounds,
+            beside=pacemaker,
             said=options.progress,
         )
-        threads = options.limits.threads
         found = [
-            profile_of(session, timed, subject, threads=threads, target=plan.target)
+            profile_of(session, timed, subject, threads=threads, target=plan.target, pace=pacemaker.pace)
             for (session, subject), timed in zip(opened, times)
         ]
     group = uuid.uuid4().hex if len(found) > 1 else ""

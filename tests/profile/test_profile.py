@@ -78,6 +78,11 @@ def test_the_file_says_the_same(onnx: Measured, tmp_path: Path) -> None:
     (tmp_path / "profile" / "profile.json").write_text('{"schema": 99}')
     with pytest.raises(UsageError, match="not a profile of version 1"):
         load_profile(tmp_path)
+    for wrong in ("NaN", "Infinity", "-1.0"):
+        text = onnx.profile.to_json().replace('"bare_runs": [', f'"bare_runs": [ {wrong},')
+        (tmp_path / "profile" / "profile.json").write_text(text)
+        with pytest.raises(UsageError, match="negative, or no number"):
+            load_profile(tmp_path)
     with pytest.raises(UsageError, match="no profile in"):
         load_profile(tmp_path / "elsewhere")
 

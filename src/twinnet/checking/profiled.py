@@ -16,6 +16,7 @@ from twinnet.pairing import Pairing
 from twinnet.profile.building import CompileProfile, built
 from twinnet.profile.cost import Shapes
 from twinnet.profile.measure import Measured, Subject, profile_of
+from twinnet.profile.pace import Pacemaker
 from twinnet.profile.target import Target
 from twinnet.profile.turns import affordable, timed_in_turns
 from twinnet.result import Cost
@@ -42,13 +43,16 @@ def open_subject(case: Case, sides: Sides) -> tuple[Session, Subject]:
 
 def measured_cost(case: Case, opened: Opened, pairing: Pairing) -> tuple[Cost, Measured | None]:
     """What the twin of a check costs, and its profile; a twin that cannot be measured does not change the verdict."""
-    subject = subject_of(case, opened, pairing)
+    subject, threads = subject_of(case, opened, pairing), case.options.limits.threads
+    pacemaker = Pacemaker(threads)
     try:
         repeats = affordable(opened.twin, case.first, _REPEATS)
-        (timed,) = timed_in_turns([opened.twin], case.first, repeats=repeats, rounds=_ROUNDS)
+        (timed,) = timed_in_turns(
+            [opened.twin], case.first, repeats=repeats, rounds=_ROUNDS, beside=pacemaker
+        )
     except EngineError as error:
         return Cost(size=opened.twin.size, problem=error.what), None
-    made = profile_of(opened.twin, timed, subject, threads=case.options.limits.threads)
+    made = profile_of(opened.twin, timed, subject, threads=threads, pace=pacemaker.pace)
     whole = made.profile.bare
     return Cost(whole.p50, whole.p10, whole.p90, made.profile.memory, made.profile.size), made
 

@@ -188,13 +188,7 @@ def compare(
     from twinnet.report.profiles import comparison_text
 
     made = compare_profiles(load_profile(before), load_profile(after))
-    if as_json:
-        import json
-        from dataclasses import asdict
-
-        say(json.dumps(asdict(made), indent=1, default=str))
-    else:
-        say(comparison_text(made, limit))
+    say(made.to_json() if as_json else comparison_text(made, limit))
     if limit is not None and made.past(limit):
         raise typer.Exit(1)
 

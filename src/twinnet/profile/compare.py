@@ -3,19 +3,26 @@
 Rows are compared where both sides compute the same values of the network: rows of one side that were fused differently
 on the other are added up first. The time of a row is a low quantile of its runs, which whatever else runs on the
 machine disturbs least; its noise is what resampling the runs gives, and what the rounds differ by.
+
+Profiles that were measured apart saw different machines. What all rows share is taken out, unless it is more than the
+machine itself became slower, by the work that was measured beside the runs of both.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
 
+from twinnet.engines.timing import undisturbed
+from twinnet.errors import UsageError
 from twinnet.profile.model import Profile, Row
-from twinnet.profile.noise import QUANTILE, low
+from twinnet.profile.noise import deviation, low
+from twinnet.profile.pace import Moved, moved
 
 __all__ = ["Change", "Comparison", "Verdict", "compare_profiles"]
 
@@ -32,16 +39,20 @@ _SHARE = 0.01
 """Rows below this share of both sides are not judged."""
 _TICK = 1e-6
 """Resolution of the coarsest timers."""
-_SAMPLES = 200
 _ENOUGH = 8
 """Rows from which on a change of all of them is told from a change of some."""
-_PACE = math.log(1.8)
-"""Other work on a machine that is measured to be as fast as before slows all layers down by less than this."""
+_FOLLOWS = 0.04
+"""How nearly twins follow the pace of their machine: the deviation of what is left, between two profiles of a twin."""
+_SURE = 3.0
+"""What is left must be this many times its noise, if it is to be the twin's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One place on both sides, in seconds; `noise` is that of the ratio's logarithm, in units of one deviation."""
+    """One place on both sides, in seconds; `noise` is that of the ratio's logarithm, in units of one deviation.
+
+    The ratio has the pace taken out; it is None where only one side has the place.
+    """
 
     label: str
     module: str
@@ -49,23 +60,26 @@ class Change:
     before: float
     after: float
     share: float
-    ratio: float
+    ratio: float | None
     noise: float
     verdict: Verdict
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two profiles: the whole, each place, and `pace`, by how much all of the second was slower.
+    """Two profiles: the whole, each place, and `pace`, by how much all of the second was slower, which is taken out.
 
-    In turns, both sides saw the same machine; otherwise `pace` is taken out of every row, and a change of the whole
-    that is only a change of pace is the machine's as likely as the twin's.
+    In turns, both sides saw the same machine. Otherwise `measured` says whether the pace of the machine was measured
+    beside both, so that `pace` is the machine's; without that it may as well be the twin's. With `everywhere`, all of
+    the twin changed by more than the machine did.
     """
 
     before: str
     after: str
     in_turns: bool
     pace: float
+    measured: bool
+    everywhere: bool
     whole: Change
     changes: tuple[Change, ...]
 
@@ -82,7 +96,11 @@ class Comparison:
     def past(self, limit: float) -> tuple[Change, ...]:
         """What got slower, beyond noise, by more than a factor: the whole and single places."""
         every = (self.whole, *self.slower)
-        return tuple(c for c in every if c.verdict == "slower" and c.ratio > limit)
+        return tuple(c for c in every if c.verdict == "slower" and (c.ratio or 0.0) > limit)
+
+    def to_json(self) -> str:
+        """The comparison for scripts."""
+        return json.dumps(asdict(self), indent=1, allow_nan=False)
 
 
 def _sorted(changes: Iterable[Change]) -> tuple[Change, ...]:
@@ -91,6 +109,9 @@ def _sorted(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 def compare_profiles(before: Profile, after: Profile) -> Comparison:
     """Compare two profiles of a network, or of two versions of it."""
+    for profile in (before, after):
+        if not profile.bare_runs:
+            raise UsageError(f"the profile of {profile.network} on {profile.spec} holds no runs to compare")
     in_turns = bool(before.group) and before.group == after.group
     groups = _groups(before.rows, after.rows)
     pairs = [(_Side(a), _Side(b)) for a, b in groups]
@@ -98,31 +119,67 @@ def compare_profiles(before: Profile, after: Profile) -> Comparison:
     totals = sum(a.time for a, _ in pairs), sum(b.time for _, b in pairs)
     judged = [(a, b) for a, b in both if _share(a, b, totals) >= _SHARE and min(a.time, b.time) > 0]
     moves = [math.log(b.time / a.time) for a, b in judged]
-    drift = float(np.median(moves)) if not in_turns and len(moves) >= _ENOUGH else 0.0
-    if abs(drift) > _PACE and _same_machine(before, after):
-        drift = 0.0  # the machine is as fast as it was: all of the twin changed
+    machine = None if in_turns else moved(before.pace, after.pace)
+    whole = _Whole(before, after)
+    shared = float(np.median(moves)) if len(moves) >= _ENOUGH else None
+    judge = _judge(in_turns, shared, whole, machine)
     changes = []
     for a, b in pairs:
         row = (a.rows or b.rows)[0]
         share = _share(a, b, totals)
         if not a.rows or not b.rows:
             verdict: Verdict = "new" if b.rows else "gone"
-            ratio, noise = math.inf if b.rows else 0.0, 0.0
+            ratio, noise = None, 0.0
         else:
-            verdict, ratio, noise = _judged(a, b, drift)
+            verdict, ratio, noise = _judged(a, b, judge)
             verdict = verdict if share >= _SHARE else "small"
         label = row.label if row.sites else f"{row.op} (added by the engine)"
         changes.append(Change(label, row.module, row.source, a.time, b.time, share, ratio, noise, verdict))
-    whole = _whole(before, after, drift)
     names = tuple(f"{p.network} on {p.spec}" for p in (before, after))
-    return Comparison(names[0], names[1], in_turns, math.exp(drift), whole, tuple(changes))
+    return Comparison(
+        names[0],
+        names[1],
+        in_turns,
+        math.exp(judge.drift),
+        machine is not None,
+        judge.everywhere,
+        whole.change(judge),
+        tuple(changes),
+    )
 
 
-def _same_machine(before: Profile, after: Profile) -> bool:
-    """Whether the same machine was found to be as fast as before."""
-    one, two = before.target, after.target
-    same = one.name == two.name and min(one.peak, two.peak) > 0
-    return same and abs(math.log(two.peak / one.peak)) < _LEAST
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """What is taken out of all moves (`drift`), what else may explain the whole (`least` to `most`), the smallest move
+    that counts, and whether all of the twin changed."""
+
+    drift: float = 0.0
+    least: float = 0.0
+    most: float = 0.0
+    counts: float = _LEAST
+    everywhere: bool = False
+
+    def verdict(self, move: float, noise: float) -> Verdict:
+        if abs(move) <= max(self.counts, _CERTAIN * noise):
+            return "same"
+        return "slower" if move > 0 else "faster"
+
+
+def _judge(in_turns: bool, shared: float | None, whole: _Whole, machine: Moved | None) -> _Judge:
+    """How moves are judged, given what all rows share and how the machine moved."""
+    if in_turns:
+        return _Judge()
+    if machine is None:
+        drift = shared or 0.0
+        return _Judge(drift, min(drift, 0.0), max(drift, 0.0))
+    counts = max(_LEAST, _SURE * math.hypot(_FOLLOWS, machine.noise, whole.noise or 0.0))
+    if shared is None:
+        return _Judge(machine.nearest(whole.move), machine.least, machine.most, counts)
+    # Rows and the whole must say so: rows wait for their turn on a busy machine, the CPU time of the whole does not.
+    left = [move - machine.nearest(move) for move in (shared, whole.move)]
+    if min(left) > counts or max(left) < -counts:
+        return _Judge(machine.nearest(shared), machine.least, machine.most, everywhere=True)
+    return _Judge(shared, min(shared, machine.least), max(shared, machine.most))
 
 
 def _share(a: _Side, b: _Side, totals: tuple[float, float]) -> float:
@@ -144,41 +201,39 @@ class _Side:
 
 
 def _noise(runs: np.ndarray, time: float, ticks: float = 0.0) -> float:
-    """The deviation of the logarithm of a low quantile, by resampling."""
-    if runs.size < 2 or time <= 0:
-        return _BETWEEN
-    drawn = np.random.default_rng(0).choice(runs, (_SAMPLES, runs.size))
-    spread = float(np.std(np.log(np.maximum(np.percentile(drawn, QUANTILE, axis=1), 1e-12))))
-    return math.hypot(spread, _BETWEEN, 0.5 * ticks / time)
+    """The deviation of the logarithm of a time."""
+    return math.hypot(deviation(runs), _BETWEEN, 0.5 * ticks / time) if time > 0 else _BETWEEN
 
 
-def _judged(a: _Side, b: _Side, drift: float) -> tuple[Verdict, float, float]:
+def _judged(a: _Side, b: _Side, judge: _Judge) -> tuple[Verdict, float, float]:
     if min(a.time, b.time) <= 0:
         return "small", 1.0, 0.0
-    move = math.log(b.time / a.time) - drift
+    move = math.log(b.time / a.time) - judge.drift
     noise = math.hypot(a.noise(), b.noise())
-    return _verdict(move, noise), math.exp(move), noise
+    return judge.verdict(move, noise), math.exp(move), noise
 
 
-def _verdict(move: float, noise: float) -> Verdict:
-    if abs(move) <= max(_LEAST, _CERTAIN * noise):
-        return "same"
-    return "slower" if move > 0 else "faster"
+class _Whole:
+    """Whole runs without timers, by CPU time where a single thread waited for its turn; `noise` is None without any."""
 
+    def __init__(self, before: Profile, after: Profile) -> None:
+        known = bool(before.cpu_runs) and bool(after.cpu_runs)
+        runs = [np.array(undisturbed(p.bare_runs, p.cpu_runs if known else ())) for p in (before, after)]
+        self.times = [low(r) for r in runs]
+        self.move = 0.0
+        self.noise: float | None = None
+        if min(self.times) > 0:
+            self.move = math.log(self.times[1] / self.times[0])
+            self.noise = math.hypot(*(_noise(r, t) for r, t in zip(runs, self.times)))
 
-def _whole(before: Profile, after: Profile, drift: float) -> Change:
-    """Whole runs without timers, by CPU time where it is known."""
-    cpu = bool(before.cpu_runs) and bool(after.cpu_runs)
-    runs = [np.array(p.cpu_runs if cpu else p.bare_runs) for p in (before, after)]
-    times = [low(r) for r in runs]
-    if min(times) <= 0:
-        return Change("the whole", "", "", times[0], times[1], 1.0, 1.0, 0.0, "small")
-    move = math.log(times[1] / times[0])
-    noise = math.hypot(*(_noise(r, t) for r, t in zip(runs, times)))
-    verdict = _verdict(move, noise)
-    if verdict != "same" and abs(move - drift) <= _LEAST:
-        verdict = "same"  # all of it moved alike: that is the machine's pace
-    return Change("the whole", "", "", times[0], times[1], 1.0, math.exp(move), noise, verdict)
+    def change(self, judge: _Judge) -> Change:
+        """What is left of the change when neither what all rows share nor the machine explains it."""
+        before, after = self.times
+        if self.noise is None:
+            return Change("the whole", "", "", before, after, 1.0, 1.0, 0.0, "small")
+        left = self.move - min(max(self.move, judge.least), judge.most)
+        verdict = judge.verdict(left, self.noise)
+        return Change("the whole", "", "", before, after, 1.0, math.exp(left), self.noise, verdict)
 
 
 def _groups(before: Sequence[Row], after: Sequence[Row]) -> list[tuple[list[Row], list[Row]]]:

@@ -24,10 +24,12 @@ _PER_ELEMENT = {
     "exp": 4, "log": 4, "pow": 8, "erf": 8, "sin": 4, "cos": 4, "sqrt": 2, "rsqrt": 2, "div": 1, "lerp": 3,
     "softmax": 6, "log_softmax": 7, "batch_norm": 2, "layer_norm": 8, "group_norm": 8, "instance_norm": 8,
     "rms_norm": 6, "mean_variance_norm": 8, "lp_norm": 4, "lrn": 8, "quantize_linear": 3, "dequantize_linear": 2,
-    "dynamic_quantize_linear": 5, "grid_sample": 12, "glu": 5,
+    "dynamic_quantize_linear": 5, "glu": 5,
 }  # fmt: skip
-"""Operations per element of the first input."""
+"""Operations per element: of the result where operands are broadcast, else of the first input."""
 _REDUCES = ("reduce_", "cumsum", "cumprod", "argm", "topk", "sort", "global_")
+_TAKES = ("gather", "gather_elements", "gather_nd", "index", "slice", "select", "split")
+"""Kinds that read of their first input only what they give on: a few rows of a table, not all of it."""
 _GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
@@ -45,14 +47,14 @@ def flops(layer: Layer, shapes: Shapes) -> int | None:
     rule = _RULES.get(layer.kind)
     if rule is not None:
         return rule(layer, given, made)
-    first = next((s for s in given if s is not None), made)
-    if layer.kind in _PER_ELEMENT:
-        return _PER_ELEMENT[layer.kind] * math.prod(first)
-    if layer.kind.startswith(_REDUCES):
-        return math.prod(first)
     from twinnet.layers import kinds
 
+    first = next((s for s in given if s is not None), made)
     kind = kinds.get(layer.kind)
+    if layer.kind in _PER_ELEMENT:
+        return _PER_ELEMENT[layer.kind] * math.prod(made if kind.elementwise else first)
+    if layer.kind.startswith(_REDUCES):
+        return math.prod(first)
     if kind.exact or kind.discrete:
         return 0
     return math.prod(made) if kind.elementwise else None
@@ -72,13 +74,17 @@ def moved_bytes(graph: Graph, layers: Sequence[Layer], shapes: Shapes, width: in
         if name in graph.outputs
         or any(id(graph.layers[i]) not in inside for i in graph.consumers.get(name, ()))
     }
-    total, known = 0, False
-    for name in read | written:
-        shape = shapes.get(name)
-        if shape is not None:
-            known = True
-            total += math.prod(shape) * _itemsize(graph, name, width)
-    return total if known else None
+    sizes = {
+        name: math.prod(shapes[name]) * _itemsize(graph, name, width)
+        for name in read | written
+        if name in shapes
+    }
+    for name in read & sizes.keys():
+        readers = [layer for layer in layers if name in layer.inputs]
+        if all(layer.kind in _TAKES and layer.inputs.index(name) == 0 for layer in readers):
+            taken = sum(math.prod(shapes.get(out, ())) for layer in readers for out in layer.outputs if out)
+            sizes[name] = min(sizes[name], taken * _itemsize(graph, name, width))
+    return sum(sizes.values()) if sizes else None
 
 
 def _itemsize(graph: Graph, name: str, width: int) -> int:
@@ -94,23 +100,26 @@ _Rule = Callable[[Layer, Sequence[tuple[int, ...] | None], tuple[int, ...]], int
 
 def _conv(layer: Layer, given: Sequence[Any], made: tuple[int, ...]) -> int | None:
     weight = given[1] if len(given) > 1 else None
-    if weight is None:
-        return None
-    bias = math.prod(made) if len(given) > 2 and given[2] is not None else 0
-    return 2 * math.prod(made) * math.prod(weight[1:]) + bias
+    return None if weight is None else 2 * math.prod(made) * math.prod(weight[1:]) + _bias(layer, given, made)
+
+
+def _bias(layer: Layer, given: Sequence[Any], made: tuple[int, ...]) -> int:
+    """The third operand is added to every element; in integers it is a zero point, and moves no result."""
+    added = len(given) > 2 and given[2] is not None and not layer.kind.endswith("_integer")
+    return math.prod(made) if added else 0
 
 
 def _conv_transpose(layer: Layer, given: Sequence[Any], made: tuple[int, ...]) -> int | None:
     if len(given) < 2 or given[0] is None or given[1] is None:
         return None
-    return 2 * math.prod(given[0]) * math.prod(given[1][1:])
+    return 2 * math.prod(given[0]) * math.prod(given[1][1:]) + _bias(layer, given, made)
 
 
 def _matmul(layer: Layer, given: Sequence[Any], made: tuple[int, ...]) -> int | None:
     if not given or given[0] is None or not given[0]:
         return None
     turned = bool(layer.attrs.get("trans_a")) and len(given[0]) > 1
-    return 2 * math.prod(made) * given[0][-2 if turned else -1]
+    return 2 * math.prod(made) * given[0][-2 if turned else -1] + _bias(layer, given, made)
 
 
 def _einsum(layer: Layer, given: Sequence[Any], made: tuple[int, ...]) -> int | None:
@@ -149,13 +158,19 @@ def _adaptive(layer: Layer, given: Sequence[Any], made: tuple[int, ...]) -> int 
 
 
 def _resize(layer: Layer, given: Sequence[Any], made: tuple[int, ...]) -> int | None:
-    taps = {"nearest": 0, "linear": 2, "cubic": 4}.get(str(layer.attrs.get("mode", "nearest")), 0)
-    return math.prod(made) * (taps**2) * 2
+    taps = {"linear": 2, "cubic": 4}.get(str(layer.attrs.get("mode", "nearest")), 0)
+    first = given[0] if given and given[0] is not None else made
+    axes = sum(before != after for before, after in zip(first, made))
+    return math.prod(made) * (taps**axes) * 2 if taps else 0
+
+
+def _grid_sample(layer: Layer, given: Sequence[Any], made: tuple[int, ...]) -> int | None:
+    return 12 * math.prod(made)
 
 
 _RULES: Mapping[str, _Rule] = {
     "conv": _conv, "conv_integer": _conv, "conv_transpose": _conv_transpose, "matmul": _matmul, "gemm": _matmul,
     "linear": _matmul, "matmul_integer": _matmul, "einsum": _einsum, "attention": _attention, "lstm": _recurrent,
     "gru": _recurrent, "rnn": _recurrent, "max_pool": _pool, "average_pool": _pool, "lp_pool": _pool,
-    "adaptive_average_pool": _adaptive, "adaptive_max_pool": _adaptive, "resize": _resize,
+    "adaptive_average_pool": _adaptive, "adaptive_max_pool": _adaptive, "resize": _resize, "grid_sample": _grid_sample,
 }  # fmt: skip

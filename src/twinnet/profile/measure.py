@@ -16,6 +16,7 @@ from twinnet.profile.join import Joined, Joiner
 from twinnet.profile.memory import least_memory
 from twinnet.profile.model import Limit, Profile, Quantiles, Row
 from twinnet.profile.noise import low
+from twinnet.profile.pace import Pace
 from twinnet.profile.target import Target, machine
 from twinnet.profile.timeline import Timeline, timeline_of
 from twinnet.signature import dims
@@ -63,6 +64,7 @@ def profile_of(
     *,
     threads: int | None = None,
     target: Target | None = None,
+    pace: Pace | None = None,
 ) -> Measured:
     """The profile of a session that was timed.
 
@@ -72,6 +74,7 @@ def profile_of(
         subject: The network, to which the steps are joined.
         threads: Threads of the engine, with which the machine is measured too.
         target: What the machine can do; None measures this one.
+        pace: How fast this machine was meanwhile.
     """
     target = target or machine(threads)
     joined = Joiner(subject.graph, subject.pairs, session.graph()).join(timed.steps)
@@ -109,6 +112,7 @@ def profile_of(
         bare_runs=timed.bare,
         cpu_runs=timed.cpu,
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        pace=pace,
     )
     return Measured(profile, timeline_of(timed, profile))
 

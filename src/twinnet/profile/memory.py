@@ -13,11 +13,15 @@ __all__ = ["alive_bytes", "least_memory"]
 def alive_bytes(graph: Graph, shapes: Shapes, width: int) -> list[int]:
     """Bytes of values alive while each layer runs, inputs of the network among them.
 
+    A layer that works place by place, or only moves values, may write over one that is not needed any more.
+
     >>> from twinnet.layers.graph import Layer
-    >>> graph = Graph((Layer("relu", ("x",), ("y",)), Layer("neg", ("y",), ("z",))), ("x",), ("z",))
-    >>> alive_bytes(graph, {"x": (2,), "y": (2,), "z": (4,)}, 4)
-    [16, 24]
+    >>> graph = Graph((Layer("conv", ("x",), ("y",)), Layer("neg", ("y",), ("z",))), ("x",), ("z",))
+    >>> alive_bytes(graph, {"x": (2,), "y": (4,), "z": (4,)}, 4)
+    [24, 16]
     """
+    from twinnet.layers import kinds
+
     sizes = {name: math.prod(shape) * width for name, shape in shapes.items()}
     ends = {name: users[-1] for name, users in graph.consumers.items() if users}
     ends.update(dict.fromkeys(graph.outputs, len(graph.layers)))
@@ -25,8 +29,13 @@ def alive_bytes(graph: Graph, shapes: Shapes, width: int) -> list[int]:
     found = []
     for index, layer in enumerate(graph.layers):
         alive.update(name for name in layer.outputs if name)
-        found.append(sum(sizes.get(name, 0) for name in alive))
-        alive -= {name for name in alive if ends.get(name, index) <= index}
+        dead = {name for name in alive if ends.get(name, index) <= index}
+        kind = kinds.get(layer.kind)
+        inplace = kind.elementwise or kind.exact
+        free = max((sizes.get(n, 0) for n in layer.inputs if n in dead), default=0) if inplace else 0
+        made = sum(sizes.get(name, 0) for name in layer.outputs)
+        found.append(sum(sizes.get(name, 0) for name in alive) - min(free, made))
+        alive -= dead
     return found
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,7 @@ import numpy as np
 
 from twinnet.errors import UsageError
 from twinnet.files import checked, read_json
+from twinnet.profile.pace import Pace
 from twinnet.profile.target import Target
 
 __all__ = ["FILE_NAME", "FOLDER", "SCHEMA", "Limit", "Profile", "Quantiles", "Row", "load_profile"]
@@ -126,6 +128,8 @@ class Profile:
     bare_runs: tuple[float, ...] = ()
     cpu_runs: tuple[float, ...] = ()
     when: str = ""
+    pace: Pace | None = None
+    """How fast the machine was meanwhile."""
     schema: int = field(default=SCHEMA)
 
     @property
@@ -166,4 +170,15 @@ def load_profile(path: str | Path) -> Profile:
     data: Any = read_json(file, "profile")
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise UsageError(f"{file} is not a profile of version {SCHEMA}")
-    return checked(Profile, data, str(file))
+    made = checked(Profile, data, str(file))
+    if not all(math.isfinite(time) and time >= 0 for time in _times(made)):
+        raise UsageError(f"{file}: a time is negative, or no number")
+    return made
+
+
+def _times(profile: Profile) -> Iterator[float]:
+    yield from (*profile.runs, *profile.bare_runs, *profile.cpu_runs)
+    for row in profile.rows:
+        yield from (row.p10, row.p50, row.p90, *row.seconds)
+    if profile.pace is not None:
+        yield from (*profile.pace.products, *profile.pace.copies, *profile.pace.together)

@@ -15,7 +15,7 @@ from pathlib import Path
 from twinnet.errors import UsageError
 from twinnet.files import atomic_write, checked, read_toml
 
-__all__ = ["Target", "machine", "read_target", "write_target"]
+__all__ = ["Target", "machine", "on_threads", "processor", "read_target", "write_target"]
 
 _SIDE = 384
 _BYTES, _PIECES = 1 << 25, 16
@@ -82,7 +82,7 @@ def machine(threads: int | None = None) -> Target:
     """
     import torch
 
-    with _threads(threads), torch.no_grad():
+    with on_threads(threads) as count, torch.no_grad():
         a, b = torch.rand(_SIDE, _SIDE), torch.rand(_SIDE, _SIDE)
         c = torch.empty(_SIDE, _SIDE)
         pieces = cycle(
@@ -97,8 +97,7 @@ def machine(threads: int | None = None) -> Target:
         product = _best(lambda: torch.mm(a, b, out=c))
         copy = _best(copied) * _PIECES
         small = _best(lambda: [torch.add(one, one, out=one) for _ in range(100)]) / 100
-    count = threads or len(os.sched_getaffinity(0))
-    name = f"{_processor()}, {count} thread{'s' if count != 1 else ''}"
+    name = f"{processor()}, {count} thread{'s' if count != 1 else ''}"
     return Target(name, 2 * _SIDE**3 / product, 2 * _BYTES / copy, small)
 
 
@@ -112,18 +111,21 @@ def _best(work: Callable[[], object]) -> float:
 
 
 @contextmanager
-def _threads(count: int | None) -> Iterator[None]:
+def on_threads(count: int | None) -> Iterator[int]:
+    """Let PyTorch use so many threads in the block (None: as many as there are), and give their number."""
     import torch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or len(os.sched_getaffinity(0)))
+    before, count = torch.get_num_threads(), count or len(os.sched_getaffinity(0))
+    torch.set_num_threads(count)
     try:
-        yield
+        yield count
     finally:
         torch.set_num_threads(before)
 
 
-def _processor() -> str:
+@cache
+def processor() -> str:
+    """The name of this machine's processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -31,11 +31,13 @@ def timed_in_turns(
     *,
     repeats: int,
     rounds: int,
+    beside: Callable[[], None] = lambda: None,
     said: Callable[[str, float], None] = lambda *_: None,
 ) -> list[Timed]:
     """Time each session `rounds` times, in turns; the runs of all rounds together are about `repeats`.
 
-    A round loads the twin again, so that what differs from one loading to the next shows as noise.
+    A round loads the twin again, so that what differs from one loading to the next shows as noise. `beside` is called
+    before, between and after the measurements.
     """
     each = max(1, round(repeats / rounds))
     found: list[list[Timed]] = [[] for _ in sessions]
@@ -44,9 +46,10 @@ def timed_in_turns(
         order = list(enumerate(sessions))
         for place, session in order if number % 2 == 0 else reversed(order):
             said(f"timing {session.engine}, round {number + 1} of {rounds}", number / rounds)
-            found[place] += [
-                session.profile(inputs, runs) for runs in _shares(each, session.profiled_at_once)
-            ]
+            for runs in _shares(each, session.profiled_at_once):
+                beside()
+                found[place].append(session.profile(inputs, runs))
+    beside()
     return [merged(one) for one in found]
 
 

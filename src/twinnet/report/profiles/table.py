@@ -153,14 +153,13 @@ def comparison_text(made: Comparison, limit: float | None = None) -> str:
     """What got slower or faster beyond noise; the rest is counted."""
     how = "measured in turns" if made.in_turns else "measured apart"
     lines = [f"before   {clean(made.before)}", f"after    {clean(made.after)}     ({how})"]
-    if abs(made.pace - 1) > 0.05:
-        lines.append(
-            f"pace     everything took {made.pace:.2f} x as long: the machine, or all of the twin; taken out below"
-        )
+    lines += [f"pace     {told}"] if (told := _pace(made)) else []
     whole = made.whole
     lines += [f"whole    {_ratio(whole)}", ""]
     changed = [*made.slower, *made.faster]
-    if changed:
+    if all(c.verdict in ("new", "gone") for c in made.changes):
+        lines.append("no place is in both: only the whole is compared")
+    elif changed:
         rows = [("", "place", "line", "before", "after", "ratio", "share"), *(_change(c) for c in changed)]
         lines += columns(rows, right=(3, 4, 5, 6))
     else:
@@ -179,6 +178,26 @@ def comparison_text(made: Comparison, limit: float | None = None) -> str:
     return "\n".join(lines)
 
 
+_FELT = 0.05
+"""A pace that differs by less is not worth a line."""
+
+
+def _pace(made: Comparison) -> str:
+    """What was taken out of all times, and whose it is; empty if it is next to nothing."""
+    moved = abs(made.pace - 1) > _FELT
+    if made.everywhere:
+        machine = (
+            f"the machine took {made.pace:.2f} x as long, which is taken out"
+            if moved
+            else "the machine did not"
+        )
+        return f"all of the twin changed; {machine}"
+    if not moved:
+        return ""
+    whose = "as the machine did" if made.measured else "the machine, or all of the twin"
+    return f"everything took {made.pace:.2f} x as long, {whose}; taken out below"
+
+
 def _named(past: Sequence[Change], whole: Change) -> str:
     places = sum(change is not whole for change in past)
     told = ["the whole"] if len(past) > places else []
@@ -193,11 +212,15 @@ def _change(change: Change) -> tuple[str, ...]:
         clean(change.source),
         words.seconds(change.before),
         words.seconds(change.after),
-        f"{change.ratio:.2f} x",
+        _times(change),
         words.share(change.share),
     )
 
 
 def _ratio(whole: Change) -> str:
     said = "no change beyond noise" if whole.verdict in ("same", "small") else whole.verdict
-    return f"{words.seconds(whole.before)}, then {words.seconds(whole.after)}: {whole.ratio:.2f} x, {said}"
+    return f"{words.seconds(whole.before)}, then {words.seconds(whole.after)}: {_times(whole)}, {said}"
+
+
+def _times(change: Change) -> str:
+    return "" if change.ratio is None else f"{change.ratio:.2f} x"
