@@ -1,5 +1,5 @@
 """Hidden wrongs: twins that are wrong and try to pass. None may PASS with strong evidence and without a word."""
 
-from benchmarks.hidden import behaviour, data, outputs, rare, structure, unread  # registers the attacks
+from benchmarks.hidden import behaviour, data, filed, odd, outputs, rare, structure, unread  # registers
 
-__all__ = ["behaviour", "data", "outputs", "rare", "structure", "unread"]
+__all__ = ["behaviour", "data", "filed", "odd", "outputs", "rare", "structure", "unread"]

@@ -23,7 +23,7 @@ __all__ = ["ATTACKS", "Deployed", "Told", "attack", "check_deployed", "checked",
 
 Attack = Callable[[np.random.Generator], Any]
 
-_NAMED = ("exercise.missing", "exercise.twin", "inputs.still")
+_NAMED = ("exercise.missing", "exercise.twin", "inputs.still", "inputs.sizes", "outputs.still")
 
 ATTACKS: dict[str, Attack] = {}
 """Every attack by name: it makes a wrong twin and gives what twinnet says of it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from twinnet.blame.collect import Blamed, Blamer
+from twinnet.checking.afterwards import afterwards, with_guards
 from twinnet.checking.case import Case
+from twinnet.checking.ends import all_finite, both_ends, ends_of
 from twinnet.checking.kept import Kept
 from twinnet.checking.planning import Opened, Traces, open_both, plan_check, trace_both
 from twinnet.checking.profiled import measured_cost
@@ -114,13 +115,14 @@ def run_case(case: Case, sides: Sides, listeners: Sequence[Listener] = ()) -> Ch
     other = _moved(case, judging)
     if other is not None and judging.agrees and judging.shows(other):
         # No sample showed it, and another does: judged like the others, so that it is found where it is born.
-        judging.add(_seen(case, plan, len(samples), None, other.sample))
+        judging.add(_seen(case, plan, len(samples), None, other.sample), other.theirs)
     judging.reach()
     outcome = judging.outcome(cheap=cheap)
     with job.step("judge", ours=True):
         result = conclude(plan, outcome, _said(case, sides, judging))
     if result.verdict == "PASS":
         result = null_baseline(plan, outcome, result, other)
+        result = with_guards(result, afterwards(case, opened, plan, judging.still, other))
     result = judging.blamer.blamed.on(result)
     measured = None
     if case.options.profile:
@@ -152,10 +154,13 @@ class _Judging:
         self._first: Ends | None = None
         self.plan, self.reached = plan, Reached(plan, derived=opened.derived)
 
-    def add(self, seen: Seen) -> None:
-        """Judge one sample, and let go of its tensors unless a listener takes them."""
+    def add(self, seen: Seen, theirs: Arrays | None = None) -> None:
+        """Judge one sample, and let go of its tensors unless a listener takes them.
+
+        `theirs` are the twin's outputs as deployed where it has run already: a second run may be right by habit.
+        """
         case, plan, job = self._case, self.plan, self._case.job
-        ends = _ends(plan, self._opened, seen)
+        ends = ends_of(plan, self._opened, seen, theirs)
         self._first = self._first or ends
         self._outputs.append(ends.ours)
         self.scores += _scores(case, plan, ends)
@@ -197,13 +202,13 @@ class _Judging:
         for sample in odd_samples(case, plan):
             if not self.agrees:
                 return
-            other = _both(plan, sample)
-            if other is not None and _finite(other.ours) and self.shows(other):
-                self._add_further(sample)
+            other = both_ends(plan, sample)
+            if other is not None and all_finite(other.ours) and self.shows(other):
+                self._add_further(sample, other.theirs)
 
-    def _add_further(self, sample: Arrays) -> None:
+    def _add_further(self, sample: Arrays, theirs: Arrays | None = None) -> None:
         self._case.job.progress("a sample that reaches more of the network")
-        self.add(_seen(self._case, self.plan, len(self._outputs), None, sample))
+        self.add(_seen(self._case, self.plan, len(self._outputs), None, sample), theirs)
         self.further += 1
 
     def outcome(self, *, cheap: bool) -> Outcome:
@@ -247,17 +252,6 @@ def _other_inputs(case: Case, plan: Plan, seen: Seen) -> dict[str, OtherInput]:
     return found
 
 
-def _ends(plan: Plan, opened: Opened, seen: Seen) -> Ends:
-    """One sample end to end. The first ran as deployed to make the plan; of the others the network's are as watched."""
-    tensors = zip(opened.plain, plan.net.output_tensors, strict=False)
-    watched = {row.twin_name: np.array(seen.twin_trace[row.twin_tensor]) for row in plan.outputs}
-    if seen.number == 0:
-        return Ends(0, seen.sample, opened.plain, opened.twin_plain, watched, plan.observed.watched)
-    ours = {n: np.array(seen.trace[t]) for n, t in tensors if t in seen.trace}
-    theirs = plan.twin.run(seen.sample) if plan.twin.live else watched
-    return Ends(seen.number, seen.sample, ours, theirs, watched)
-
-
 def _moved(case: Case, judging: _Judging) -> Ends | None:
     """Both sides on a different input of the same kind; None where there is none, or a side cannot run it.
 
@@ -270,8 +264,8 @@ def _moved(case: Case, judging: _Judging) -> Ends | None:
     shuffled = guards.shuffled(case.first, seed)
     more = varied(case.first, judging.still.same, seed, narrow=plan.units.narrow) if plan.twin.live else {}
     for sample in ({**case.first, **shuffled, **more} if more else {}, shuffled):
-        other = _both(plan, sample) if sample else None
-        if other is not None and (sample is shuffled or _finite(other.ours)):
+        other = both_ends(plan, sample) if sample else None
+        if other is not None and (sample is shuffled or all_finite(other.ours)):
             break
     else:
         other = None
@@ -281,23 +275,6 @@ def _moved(case: Case, judging: _Judging) -> Ends | None:
             n for n in sorted(judging.still.same) if np.array_equal(case.first[n], seen[n])
         )
     return other
-
-
-def _both(plan: Plan, sample: Arrays) -> Ends | None:
-    """Both sides with nothing watched; None where the network cannot run the sample, nothing of a twin that cannot."""
-    try:
-        ours = plan.net.run(sample)
-    except EngineError:
-        return None
-    theirs: Arrays = {}
-    if plan.twin.live:
-        with contextlib.suppress(EngineError):
-            theirs = plan.twin.run(sample)
-    return Ends(1, sample, ours, theirs)
-
-
-def _finite(arrays: Arrays) -> bool:
-    return all(np.isfinite(a).all() for a in arrays.values() if a.dtype.kind in "fc")
 
 
 def _scores(case: Case, plan: Plan, ends: Ends) -> list[TaskMetric]:

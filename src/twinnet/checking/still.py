@@ -20,9 +20,11 @@ class Still:
     def __init__(self) -> None:
         self._first: Arrays | None = None
         self._same: set[str] = set()
+        self._shapes: dict[tuple[tuple[str, tuple[int, ...]], ...], None] = {}
 
     def see(self, sample: Arrays) -> None:
         """Take note of one sample."""
+        self._shapes[tuple((name, np.shape(array)) for name, array in sample.items())] = None
         if self._first is None:
             self._first, self._same = sample, set(sample)
         self._same = {n for n in self._same if n in sample and _equal(self._first[n], sample[n])}
@@ -31,6 +33,11 @@ class Still:
     def same(self) -> frozenset[str]:
         """The inputs that nothing varied."""
         return frozenset(self._same)
+
+    @property
+    def shapes(self) -> list[dict[str, tuple[int, ...]]]:
+        """The shapes of the inputs, each set of them once."""
+        return [dict(shapes) for shapes in self._shapes]
 
 
 def varied(sample: Arrays, names: Collection[str], seed: int, *, narrow: bool) -> dict[str, np.ndarray]:

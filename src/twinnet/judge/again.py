@@ -40,7 +40,7 @@ def judge_again(result: Result, tolerances: Tolerances) -> Result:
     findings = tuple(
         _restated_finding(known.get(f.site.tensor, f), f.reason) for f in found if f.site.tensor not in tied
     )
-    others = (g for g in result.guards if g.fact.code != "tolerance.unused")
+    others = (g for g in result.guards if g.fact.code not in ("tolerance.unused", "tolerance.outputs"))
     guards = (*others, *tolerances.idle([p.site for p in (*pairs, *outputs)]))
     counted = sum(p.status in ("pass", "fail", "excused") for p in pairs)
     return replace(

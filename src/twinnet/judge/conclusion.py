@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twinnet.job import Arrays
-from twinnet.judge import guards
+from twinnet.judge import guards, unseen
 from twinnet.judge.aggregate import evidence_of, findings_of, verdict_of, visible, worst_figures
 from twinnet.judge.deployed import Ends, OutputSeen, bounded_outputs, noise_of
 from twinnet.judge.inputs import OtherInput
@@ -49,13 +49,14 @@ def null_baseline(plan: Plan, outcome: Outcome, result: Result, moved: Ends | No
     other = seen[1] if len(seen) > 1 else None if moved is None else moved.ours
     if other is None:
         return result
+    still = unseen.same_outputs([*seen, *([] if moved is None else [moved.ours])], plan.graph)
     # Judged exactly, site by site: how far the outputs are apart weakens nothing.
     pairs = () if plan.by_network else zip(seen[0], result.outputs, strict=False)
     said = guards.null_baseline(seen[0], other, {n: p.difference.max_abs for n, p in pairs})
     if not said and moved is not None and plan.tolerances:
         theirs = {r.name: moved.theirs[r.twin_name] for r in plan.outputs if r.twin_name in moved.theirs}
         said = guards.does_not_follow(seen[0], moved.ours, theirs)
-    together = (*result.guards, *said)
+    together = (*result.guards, *said, *still, *unseen.refused(plan, moved))
     return replace(result, guards=together, evidence=evidence_of(result.verdict, together))
 
 
@@ -94,7 +95,8 @@ class _Conclusion:
         visibly = [p for p in pairs if self._visible(p)]
         untested = [p for p in pairs if p.status == "untested" and p.site.role != "output"]
         inner = sum(p.site.role != "output" for p in pairs)
-        by_tensor = dict(zip(plan.net.output_tensors, outcome.first.ours.values(), strict=False))
+        telling = unseen.most_telling(outcome.outputs)
+        by_tensor = {t: telling[n] for n, t in zip(outcome.first.ours, plan.net.output_tensors, strict=False)}
         judged_outputs = [p for p in pairs if p.site.role == "output"]
         coverage = self._coverage()
         found: list[Guard] = [
@@ -107,6 +109,7 @@ class _Conclusion:
             *guards.coverage_guard(coverage),
             *self._far(outputs, pairs),
             *(self._reread() if verdict == "PASS" else ()),
+            *(self._unseen() if verdict == "PASS" else ()),
             *plan.tolerances.idle([p.site for p in (*pairs, *outputs)]),
         ]
         found_at = findings_of(pairs, plan.lineage, [p.site.tensor for p in visibly])
@@ -135,6 +138,14 @@ class _Conclusion:
         test = self.plan.test
         declared = test.declared if isinstance(test, BornTest) else None
         return [] if declared is None else guards.read_otherwise(declared.all_reread)
+
+    def _unseen(self) -> list[Guard]:
+        """What agreed only as far as this data and this precision could tell."""
+        plan, ends, first = self.plan, self.outcome.ends, self.outcome.first
+        return [
+            *unseen.without_numbers(ends, unseen.most_telling(self.outcome.outputs)),
+            *unseen.coarser_than_network(plan, ends, first),
+        ]
 
     def _far(self, outputs: list[PairResult], pairs: list[PairResult]) -> list[Guard]:
         if self.plan.tolerances or self.plan.net.meaning is not None:

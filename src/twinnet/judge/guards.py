@@ -55,6 +55,9 @@ _ALONE = 5
 """An output whose segment has more layers is judged by itself: nothing near it is compared."""
 
 
+_NOTHING = ("data.empty", "data.nothing_finite")
+
+
 def saturated(array: np.ndarray) -> Fact | None:
     """Why a tensor could not show a fault, or None.
 
@@ -90,7 +93,11 @@ def degenerate_data(outputs: Sequence[PairResult], values: Arrays, untested: int
         if why is not None:
             weak.append(fact("data.output", output=name, why=why))
     all_weak = len(weak) == len(outputs)
-    found = [Guard("degenerate data", told, weakens=all_weak) for told in weak]
+    # Of an output that holds no number at all nothing was compared, whatever the others show.
+    found = [
+        Guard("degenerate data", told, weakens=all_weak or coded(told.params["why"], *_NOTHING))
+        for told in weak
+    ]
     if untested and total:
         found.append(Guard("degenerate data", fact("data.untested", count=untested, sites=total)))
     return found
@@ -150,7 +157,7 @@ def does_not_follow(first: Arrays, ours: Arrays, theirs: Arrays) -> list[Guard]:
     for name, value in theirs.items():
         if name not in first or not first[name].shape == ours[name].shape == value.shape:
             continue
-        if dtype_class(value.dtype) != "float" or dtype_class(ours[name].dtype) != "float":
+        if dtype_class(value.dtype) != dtype_class(ours[name].dtype) or value.dtype.kind == "c":
             continue
         moved, off = distance(first[name], ours[name]), distance(ours[name], value)
         if moved > 0 and off >= _FOLLOWS * moved:

@@ -157,9 +157,14 @@ class Tolerances:
         return next((r for r in reversed(self.rules) if r.fits(site, dtype)), None)
 
     def idle(self, sites: Sequence[Site]) -> tuple[Guard, ...]:
-        """A guard for each rule that fits none of the sites: it checks nothing."""
+        """Guards for rules that fit none of the sites, and for outputs that no rule fits: nothing checks them."""
         unused = [r for r in self.rules if not any(r.fits(s, s.dtype) for s in sites)]
-        return tuple(Guard("note", fact("tolerance.unused", rule=str(r)), weakens=True) for r in unused)
+        found = [fact("tolerance.unused", rule=str(r)) for r in unused]
+        outputs = [s for s in sites if s.role == "output" and self.find(s, s.dtype) is None] if self else []
+        if outputs:
+            names = tuple(dict.fromkeys(s.output or s.tensor for s in outputs))
+            found.append(fact("tolerance.outputs", outputs=names))
+        return tuple(Guard("note", told, weakens=True) for told in found)
 
     def __str__(self) -> str:
         return "; ".join(dict.fromkeys(map(str, self.rules))) or "automatic"

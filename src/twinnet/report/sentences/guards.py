@@ -15,6 +15,16 @@ sayings(
         "data.nothing_finite": "holds no finite number",
         "data.small": "is as small as what rounding may change",
         "data.output": "output {output} {why}: this data cannot show a fault in it",
+        "data.nan": "output {output} is NaN or infinite in {count} of {elements} elements on both sides: what the twin "
+        "computes there cannot be told",
+        "outputs.precision": "output {output} is {network} on both sides, but no more exact than {twin}, which the "
+        "twin is taken to compute in",
+        "baseline.refused": "the twin cannot run the same input with its values in another order, though the network "
+        "can: it may know this one input only",
+        "files.attribute": "{layer}: {name} is {network:g} in the network, {twin:g} in the twin",
+        "files.weight": "{layer}: {count} of {elements} numbers of a constant differ",
+        "sizes.batch": "two samples as one batch: output {output} differs by {error:.2g}, though each alone agrees",
+        "recordings.same": "both recordings are the same folder: nothing was compared with anything else",
         "baseline.same": "a different input gives the same output: agreement proves nothing",
         "watching.unjudged": "watching the twin changes what {tensor} reads, so that it could not be judged",
         "training_mode": "the module was in training mode; it was set to eval for the check",
@@ -69,6 +79,14 @@ def _unseen(kind: str, side: str, bound: float) -> str:
         return "sees two positions, so that its causal mask hides nothing"
     if side == "halfway":
         return "sees a number halfway between two whole ones"
+    if side == "border":
+        return "sees a border of negative numbers, where it matters what it is padded with"
+    if side == "nan":
+        return "sees NaN or infinity"
+    if side == "equal":
+        return f"sees {bound:g} itself"
+    if side == "unequal":
+        return f"sees anything but {bound:g}"
     return f"sees a value {side} {bound:g}"
 
 
@@ -122,6 +140,32 @@ def _(tensor: str, network: tuple[float, int] | None, twin: tuple[float, int] | 
     if network[1] != twin[1]:
         return f"{told}: zero point {twin[1]}, not {network[1]}"
     return f"{told}: scale {twin[0]:.6g}, not {network[0]:.6g}"
+
+
+@sentence("files.differ")
+def _(changes: tuple[Fact, ...], more: int) -> str:
+    rest = f"; and {more} more" if more else ""
+    return f"the files differ where this data does not show it: {'; '.join(map(words, changes))}{rest}"
+
+
+@sentence("inputs.sizes")
+def _(sizes: tuple[tuple[str, str, int], ...]) -> str:
+    said = ", ".join(f"{dim} of input {name} was {size}" for dim, name, size in sizes)
+    return f"{said} in every run: other sizes are not exercised"
+
+
+@sentence("outputs.still")
+def _(outputs: tuple[str, ...]) -> str:
+    one = len(outputs) == 1
+    which = f"output{'' if one else 's'} {', '.join(outputs)}"
+    return f"{which} of the network {'was' if one else 'were'} the same in every run: a constant passes too"
+
+
+@sentence("tolerance.outputs")
+def _(outputs: tuple[str, ...]) -> str:
+    one = len(outputs) == 1
+    which = f"output{'' if one else 's'} {', '.join(outputs)}"
+    return f"no rule is for {which}: nothing checks {'it' if one else 'them'}"
 
 
 @sentence("inputs.still")
