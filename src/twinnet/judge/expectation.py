@@ -121,6 +121,16 @@ class Kept:
     by_weights: torch.Tensor | None = None
     """What rounding its weights adds; `graph` then has the network's own."""
 
+    def unrounded(self, got: torch.Tensor) -> torch.Tensor:
+        """A result of the twin without what rounding its weights added; as it is at the ends of its range."""
+        if self.by_weights is None:
+            return got
+        inside = torch.ones(got.shape, dtype=torch.bool)
+        if self.step is not None:
+            (low, high), step = self.step.range, max(self.step.scale or (0.0,))
+            inside = (got > low + step / 2) & (got < high - step / 2)
+        return torch.where(inside, got - self.by_weights, got).to(got.dtype)
+
 
 def expect(declared: Declared, run: SegmentRun) -> Expectation | None:
     """Compute what the twin should hold at a pair, given its own inputs; None where nothing is quantised."""
