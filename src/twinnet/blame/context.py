@@ -123,7 +123,7 @@ def problem_of(pair: Pair, context: Context) -> Problem | None:
             {n: v for n, v in kept.graph.constants.items() if any(n in layer.inputs for layer in kept.graph)},
             values,
             tensor,
-            got,
+            kept.unrounded(got),
             unit=context.unit,
             kept=kept,
             steps=steps,

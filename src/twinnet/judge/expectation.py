@@ -78,6 +78,8 @@ class Expectation:
     clipped: float = 0.0
     used: float | None = None
     weights_used: float | None = None
+    by_weights: torch.Tensor | None = None
+    """What rounding its weights adds in a segment whose constants were moved; of others it is not known."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,18 @@ class Kept:
     """Inputs that are read with other steps than they were written with: name, written, read."""
     dynamic: bool = False
     """Whether it takes the steps of its data from the data."""
+    by_weights: torch.Tensor | None = None
+    """What rounding its weights adds; `graph` then has the network's own."""
+
+    def unrounded(self, got: torch.Tensor) -> torch.Tensor:
+        """A result of the twin without what rounding its weights added; as it is at the ends of its range."""
+        if self.by_weights is None:
+            return got
+        inside = torch.ones(got.shape, dtype=torch.bool)
+        if self.step is not None:
+            (low, high), step = self.step.range, max(self.step.scale or (0.0,))
+            inside = (got > low + step / 2) & (got < high - step / 2)
+        return torch.where(inside, got - self.by_weights, got).to(got.dtype)
 
 
 def expect(declared: Declared, run: SegmentRun) -> Expectation | None:
@@ -134,26 +148,27 @@ def expect(declared: Declared, run: SegmentRun) -> Expectation | None:
         own, taken = _matched(declared, run, part, weights)
         left = {n: step for n, step in weights.items() if n not in taken.values()}
         moved = _as_ours(pair, _moved(declared, part, given, target, left, unit))
-        if taken and is_rearranged(own, part, declared.constants, weights):
+        rearranged = bool(taken) and is_rearranged(own, part, declared.constants, weights)
+        network = own if rearranged else _with_weights(own, declared, taken, weights)
+        value, floor = evaluate_with_error(network, values, {}, unit=unit)[pair.site.tensor]
+        by_weights = None
+        if rearranged:
             exact = {
                 twin: torch.where(agreeing(mine, other, weights[twin]), mine, other)
                 for name, twin in taken.items()
                 for mine, other in [(own.constants[name].double(), declared.constants[twin].double())]
             }
             by = moved_by_weights(declared, part, given, target, exact, unit)
-            value, floor = evaluate_with_error(own, values, {}, unit=unit)[pair.site.tensor]
-            value = value + _as_ours(pair, by.value)
-            more = None if by.floor is None else _as_ours(pair, by.floor)
-            floor = more if floor is None else floor if more is None else floor + more
-        else:
-            network = _with_weights(own, declared, taken, weights)
-            value, floor = evaluate_with_error(network, values, {}, unit=unit)[pair.site.tensor]
+            by_weights = _as_ours(pair, by.value)
+            value = value + by_weights
+            if by.floor is not None:
+                floor = _as_ours(pair, by.floor) + (0.0 if floor is None else floor)
     except (EngineError, KeyError):
         return None
     if moved.shape != value.shape or not value.is_floating_point():
         return None
     shares = [share for name, half in weights.items() if (share := declared.filled(name, half)) is not None]
-    expected = Expectation(value, floor, moved, weights_used=min(shares, default=None))
+    expected = Expectation(value, floor, moved, weights_used=min(shares, default=None), by_weights=by_weights)
     return _clip(declared, pair, expected, run.own)
 
 
@@ -179,7 +194,7 @@ def keep_segment(declared: Declared, run: SegmentRun) -> Kept | None:
     part, _ = declared.part(target)
     steps_of = declared.weight_steps(part)
     own, taken = _matched(declared, run, part, steps_of)
-    network = _with_weights(own, declared, taken, steps_of)
+    network = own if expected.by_weights is not None else _with_weights(own, declared, taken, steps_of)
     allowed = expected.steps.double()
     if expected.floor is not None:
         allowed = allowed + LIMIT * expected.floor
@@ -194,7 +209,7 @@ def keep_segment(declared: Declared, run: SegmentRun) -> Kept | None:
     read = declared.reread(part, run.pair)
     held = None if any(name == tensor for name, _, _ in read) else declared.quantiser(target)
     dynamic = any(layer.kind == "dynamic_step" for layer in part)
-    return Kept(network, allowed, tuple(weights), held, run.own, read, dynamic)
+    return Kept(network, allowed, tuple(weights), held, run.own, read, dynamic, expected.by_weights)
 
 
 def _matched(

@@ -5,6 +5,9 @@ nothing in the twin is the first layer's result. Such a pair is let go if it fai
 holds, and all that reads it agrees when judged across it. Nothing wrong is let go that way: all paths from it to the
 outputs are still judged, and what the readers are off by is more than the longer segments allow, so that it can only
 have been made good.
+
+A constant that was moved and is wrong fails across the pair too. The pair is let go then as well, if it and all that
+reads it are off by constants alone: its own difference is no fault, and the longer segment has the one that is.
 """
 
 from __future__ import annotations
@@ -12,6 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
+from twinnet.errors import EngineError
 from twinnet.judge.aggregate import visible
 from twinnet.judge.metrics import compare, why_not
 from twinnet.judge.plan import Plan, with_judge
@@ -28,6 +34,9 @@ _GUESSED = {"topology", "module", "fingerprint"}
 _LONGEST = 4
 """How many pairs on end may hold something else; more than that is another network."""
 
+_CONSTANT = 0.05
+"""How much a difference may vary, as a share of its size, to count as constant: integers round it."""
+
 _COARSEST = 2.0**-14
 """The unit for a quick look at twins in few bits: a sixteenth of the range counts as apart, rounding seldom does."""
 
@@ -41,6 +50,7 @@ def without_moved(plan: Plan, seen: Seen) -> Plan:
     for tensor in apart:
         if tensor not in gone:
             gone |= _moved(plan, seen, tensor, apart)
+    gone = gone or _moved_wrongly(plan, seen, apart)
     if not gone:
         return plan
     names = tuple(p.site.tensor for p in plan.pairing.pairs if p.site.tensor in gone)
@@ -73,11 +83,50 @@ def _moved(plan: Plan, seen: Seen, tensor: str, apart: Mapping[str, Pair]) -> se
     return gone if all(_made_good(own(pairs[n]), across(pairs[n])) for n in readers) else set()
 
 
+def _moved_wrongly(plan: Plan, seen: Seen, apart: Mapping[str, Pair]) -> set[str]:
+    """The first tensor that fails, if it and its readers are off by constants alone: nothing passes without it."""
+    assert plan.graph is not None
+    pairs = {p.site.tensor: p for p in plan.pairing.pairs}
+    own = _judge(plan, seen)
+    first = next((t for t in list(apart)[:_LONGEST] if own(pairs[t]).status == "fail"), None)
+    readers = set() if first is None else _readers(plan.graph, {first}, pairs)
+    if first is None or not readers or any(own(pairs[n]).status != "fail" for n in readers):
+        return set()
+    across = _judge(with_judge(replace(plan, pairing=plan.pairing.without({first}))), seen)
+    if any(across(pairs[n]).status != "fail" for n in readers):
+        return set()
+    return {first} if all(_shifted(plan, seen, pairs[n]) for n in (first, *readers)) else set()
+
+
 def _made_good(own: Born, across: Born) -> bool:
     """Whether a reader fails on what it reads and agrees across it, by more than the longer segment allows."""
     if own.status != "fail" or across.status != "pass" or own.born is None or across.floor is None:
         return False
     return own.born > across.limit * across.floor
+
+
+def _shifted(plan: Plan, seen: Seen, pair: Pair) -> bool:
+    """Whether a pair is off by a constant for each channel, the same all over the tensor."""
+    from twinnet.judge.born import BornTest
+    from twinnet.layers import evaluate
+
+    assert isinstance(plan.test, BornTest) and plan.graph is not None
+    found = plan.test.frontiers(seen.twin_sample, seen.trace, seen.twin_trace)(pair)
+    if found is None:
+        return False
+    layers, values, _ = found
+    tensor = pair.site.tensor
+    try:
+        expected = evaluate(plan.graph, values, layers=layers, keep=[tensor])[tensor].numpy()
+    except EngineError:
+        return False
+    off = np.asarray(pair.transform.to_network(seen.twin_trace[pair.twin_site.tensor])) - expected
+    # Channels are the second axis of an image, the last one of anything else.
+    rows = np.moveaxis(off, 1 if off.ndim == 4 else -1, -1).reshape(-1, off.shape[-1 if off.ndim != 4 else 1])
+    if len(rows) < 2:
+        return False
+    shift = rows.mean(0)
+    return float(np.abs(rows - shift).max()) < _CONSTANT * float(np.abs(shift).max())
 
 
 def _judge(plan: Plan, seen: Seen) -> Callable[[Pair], Born]:

@@ -7,7 +7,7 @@ weights, and with the network's in their place, and the network's result is move
 
 Nothing wrong is hidden by that: with the network's weights, the twin's segment still must give what the network's does.
 A constant that is off is off in both evaluations and not in their difference, and so is a weight that is off by more
-than half a step.
+than half a step. Neither is cut off at the ends of a range, so that one that is too small shows too.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ import torch
 from twinnet.judge.declared import Declared
 from twinnet.layers import evaluate_with_error
 from twinnet.layers.graph import Graph, Layer
-from twinnet.pairing.weights import agreeing, weighted_layers
+from twinnet.pairing.weights import WEIGHTED, agreeing, weighted_layers
 
 __all__ = ["MovedBy", "is_rearranged", "moved_by_weights"]
 
 _SAME = 2.0**-20
 """A share: biases in float32 that are closer are the same."""
+_ROUNDED = 4.0
+"""Half steps that biases may be apart and still be the same: they are divided by two scales, in float32."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,9 @@ def moved_by_weights(
     unit: float,
 ) -> MovedBy:
     """The twin's `target` with its own weights less the one with `exact` weights, from `given` values."""
-    end = declared.integers_of(target)
     read = {name for layer in part for name in layer.inputs}
-    layers = tuple(_real(layer, declared, end, read) for layer in part)
+    last = max((i for i, layer in enumerate(part) if layer.kind in WEIGHTED), default=0)
+    layers = tuple(_real(layer, declared, read, inner=i < last) for i, layer in enumerate(part))
     rounded = Graph(layers, tuple(given), (target,), declared.constants)
     plain = replace(rounded, constants={**declared.constants, **exact})
     (value, floor), (other, _) = (
@@ -74,22 +76,22 @@ def _other_bias(
         return mine is not twin
     if mine.shape != twin.shape:
         return True
-    return not bool(agreeing(mine, twin, halves.get(other, twin.abs().max() * _SAME)).all())
+    near = twin.abs().max() * _SAME + (_ROUNDED * halves[other] if other in halves else 0.0)
+    return not bool(agreeing(mine, twin, near).all())
 
 
-def _real(layer: Layer, declared: Declared, end: str, read: set[str | None]) -> Layer:
-    """A layer without rounding: quantisers inside cut off what is out of their range, the last one nothing.
+def _real(layer: Layer, declared: Declared, read: set[str | None], *, inner: bool) -> Layer:
+    """A layer without rounding; `read` are the values that the segment reads.
 
-    `read` are the values that the segment reads.
+    A quantiser on the way to more weights, with a range that begins at 0, may stand for a ReLU.
     """
-    made, step = layer.outputs[0], declared.written.get(layer.outputs[0])
-    if layer.kind == "quantize_linear" and step is not None and made != end:
-        low, high = step.range
-        return replace(layer, kind="clip", inputs=layer.inputs[:1], attrs={"min": low, "max": high})
-    if layer.kind in ("quantize_linear", "dequantize_linear") and (
-        made == end or layer.inputs[0] in declared.written
-    ):
-        return replace(layer, kind="identity", inputs=layer.inputs[:1], attrs={})
+    same = replace(layer, kind="identity", inputs=layer.inputs[:1], outputs=layer.outputs[:1], attrs={})
+    if layer.kind == "quantize_linear" and layer.outputs[0] in declared.written:
+        return (
+            replace(same, kind="relu") if inner and declared.written[layer.outputs[0]].range[0] == 0 else same
+        )
+    if layer.kind == "dequantize_linear" and layer.inputs[0] in declared.written:
+        return same
     if layer.kind == "dynamic_step" and not read.intersection(layer.outputs[1:]):
-        return replace(layer, kind="identity", outputs=layer.outputs[:1], attrs={})
+        return same
     return layer

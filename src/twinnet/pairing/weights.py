@@ -7,9 +7,9 @@ from typing import Any
 
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["agreeing", "corresponding", "same_weights", "weighted_layers"]
+__all__ = ["WEIGHTED", "agreeing", "corresponding", "same_weights", "weighted_layers"]
 
-_WEIGHTED = {"conv", "conv_transpose", "matmul", "gemm", "linear"}
+WEIGHTED = {"conv", "conv_transpose", "matmul", "gemm", "linear"}
 _MOST = 0.75
 _SLACK = 1 + 2.0**-10  # a weight on a tie was divided in float32
 
@@ -29,8 +29,8 @@ def corresponding(
 
 def weighted_layers(ours: Graph, theirs: Sequence[Layer]) -> Iterator[tuple[int, Layer]]:
     """(index of a layer in `ours`, layer of the twin) with weights, in order; none if their kinds differ anywhere."""
-    weighted = [i for i, layer in enumerate(ours.layers) if layer.kind in _WEIGHTED]
-    twins = [layer for layer in theirs if layer.kind in _WEIGHTED]
+    weighted = [i for i, layer in enumerate(ours.layers) if layer.kind in WEIGHTED]
+    twins = [layer for layer in theirs if layer.kind in WEIGHTED]
     if [ours.layers[i].kind for i in weighted] == [layer.kind for layer in twins]:
         yield from zip(weighted, twins, strict=True)
 

@@ -42,14 +42,17 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 def _operand(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     places = [p for p in (0, 1) if problem.constant(i, p) is not None]
-    back = pull_back(problem, i)
-    if len(places) != 1 or back is None:
+    if len(places) != 1:
         return
     place = places[0]
     old, x = problem.constant(i, place), problem.operand(i, 1 - place)
     if not (isinstance(old, torch.Tensor) and old.is_floating_point()) or not x.is_floating_point():
         return
     yield from _missing(problem, i, layer, place, old, x)
+    back = pull_back(problem, i)
+    if back is None:
+        yield from _factor(problem, i, layer, place, old)
+        return
     t, mask = back
     new = _solve(layer.kind, place, x, t, mask, old)
     if new is None:
@@ -82,6 +85,31 @@ def _missing(
         change=lambda p: p.drop(i, 1 - place),
         cost=1.5,
     )
+
+
+def _factor(problem: Problem, i: int, layer: Layer, place: int, old: torch.Tensor) -> Iterator[Candidate]:
+    """A factor on a summand, by what the summand does to the result, where that cannot be followed back."""
+    if layer.kind not in ("add", "sub") or not problem.same_shape or not problem.is_float:
+        return
+    without = problem.run(problem.give(i, place, torch.zeros_like(old)))
+    if without is None or without.shape != problem.expected.shape:
+        return
+    effect = problem.expected - without
+    size = float((effect * effect).sum())
+    ratio = 1 + float((problem.error * effect).sum()) / size if size else 1.0
+    # What was fitted to rounded numbers may be off by more than their steps: a short one comes before it.
+    for factor, cost in ((nice(ratio, 5e-3), 2.0), (round(ratio, 3), 2.5), (ratio, 3.0)):
+        if factor is not None and abs(factor - 1) > 1e-4:
+            value = old * factor
+            kind, found = _name(layer.kind, old, value)
+            yield Candidate(
+                kind=kind,
+                fact=found,
+                change=lambda p, v=value: p.give(i, place, v),
+                cost=cost,
+                whole=True,
+                fitted=_freedom(cost, value),
+            )
 
 
 def _solve(
