@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 
 from twinnet.cache import rebuilding
 from twinnet.checking.case import Case, twin_name
@@ -53,8 +54,9 @@ def measured_cost(case: Case, opened: Opened, pairing: Pairing) -> tuple[Cost, M
     except EngineError as error:
         return Cost(size=opened.twin.size, problem=error.what), None
     made = profile_of(opened.twin, timed, subject, threads=threads, pace=pacemaker.pace)
-    whole = made.profile.bare
-    return Cost(whole.p50, whole.p10, whole.p90, made.profile.memory, made.profile.size), made
+    whole, cpu = made.profile.bare, made.profile.cpu
+    cost = Cost(whole.p50, whole.p10, whole.p90, made.profile.memory, made.profile.size)
+    return replace(cost, cpu=None if cpu is None else cpu.p50), made
 
 
 def built_case(case: Case, stack: ExitStack, target: Target) -> CompileProfile:
