@@ -11,7 +11,7 @@ from typing import Any
 
 from twinnet.checking.case import Case, modes_kept, read_network, read_twins
 from twinnet.checking.options import Limits, Options
-from twinnet.checking.profiled import built_case, open_subject
+from twinnet.checking.profiled import built_case, open_subject, pace_of
 from twinnet.checking.sides import Sides
 from twinnet.profile import Measured, Profile, Target, machine, profile_of
 from twinnet.profile.building import CompileProfile
@@ -111,8 +111,10 @@ def profile_with(
             said=options.progress,
         )
         found = [
-            profile_of(session, timed, subject, threads=threads, target=plan.target, pace=pacemaker.pace)
-            for (session, subject), timed in zip(opened, times)
+            profile_of(
+                session, timed, subject, threads=threads, target=plan.target, pace=pace_of(case, pacemaker)
+            )
+            for case, (session, subject), timed in zip(cases, opened, times)
         ]
     group = uuid.uuid4().hex if len(found) > 1 else ""
     found = [replace(one, profile=one.profile.of_group(group)) for one in found]

@@ -97,6 +97,8 @@ def _no_trace(done: subprocess.CompletedProcess[str]) -> None:
 
 WRONG: list[tuple[str, str]] = [
     ("check nets.py:nobody", "nobody"),
+    ("profile compar before after", "Did you mean 'compare'?"),
+    ("profile compare nowhere nowhere", "no profile in nowhere"),
     ("check nowhere.py:build", "nowhere.py"),
     ("check nets.py:raises", "no checkpoint here"),
     ("check nets.py:text", "text"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[ResultSet, Path]:
 
 
 def test_the_table_has_a_line_for_each_twin(both: tuple[ResultSet, Path]) -> None:
-    head, first, second, problem = choice_text(both[0]).splitlines()
+    head, first, second, problem, *_ = choice_text(both[0]).splitlines()
     assert head.split() == [
         "twin",
         "verdict",
@@ -47,6 +48,14 @@ def test_the_table_has_a_line_for_each_twin(both: tuple[ResultSet, Path]) -> Non
     )
     assert second.startswith("onnx-reference") and "PASS" in second
     assert problem == "onnx-reference: onnx-reference does not measure times per layer"
+
+
+def test_the_table_says_that_its_times_are_too_long(both: tuple[ResultSet, Path]) -> None:
+    first = both[0].results[0]
+    assert first.cost is not None and first.cost.seconds and first.cost.cpu
+    waited = replace(first, cost=replace(first.cost, cpu=first.cost.seconds / 2))
+    assert choice_text(waited).endswith("busy: other work runs here, and times are too long")
+    assert "busy" not in choice_text(replace(first, cost=replace(first.cost, cpu=first.cost.seconds)))
 
 
 def test_the_run_folder_holds_the_profile(both: tuple[ResultSet, Path]) -> None:

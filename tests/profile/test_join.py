@@ -34,6 +34,14 @@ def test_a_product_owns_its_layer_although_only_what_converts_it_names_the_value
     assert [layer.kind for layer in relu.layers] == ["relu"]
 
 
+def test_a_border_does_not_own_the_convolution_behind_it() -> None:
+    """LiteRT pads in a step of its own, which may take longer than a small convolution."""
+    net = Graph((Layer("conv", ("x",), ("y",)), Layer("relu", ("y",), ("z",))), ("x",), ("z",))
+    steps = [step("PAD", 2.0, toward=("z",)), step("CONV_2D+RELU", 1.0, "z")]
+    pad, conv = Joiner(net, {"z": "z"}).join(steps)
+    assert pad.helps and not conv.helps and [layer.kind for layer in conv.layers] == ["conv", "relu"]
+
+
 def test_a_step_that_only_moves_keeps_a_layer_that_no_other_computes() -> None:
     (only,) = Joiner(NET, {"z": "z"}).join([step("Transpose", 1.0, "z")])
     assert not only.helps and [layer.kind for layer in only.layers] == ["linear", "relu"]

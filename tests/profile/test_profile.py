@@ -11,12 +11,16 @@ from pathlib import Path
 import pytest
 
 from tests.profile.nets import steps
+from twinnet.checking.case import Case, read_network
 from twinnet.checking.options import Limits, Options
+from twinnet.checking.profiled import pace_of
+from twinnet.engines import parse_spec
 from twinnet.engines.timing import LayerTime, Span, Timed
 from twinnet.errors import UsageError
 from twinnet.profile import Measured, compare_profiles, load_profile
 from twinnet.profile.measure import _gap
 from twinnet.profile.noise import low
+from twinnet.profile.pace import Pacemaker
 from twinnet.profile.target import Target
 from twinnet.profiling import Plan, profile_with
 from twinnet.report.profiles import comparison_text, profile_text, write_profile
@@ -151,6 +155,21 @@ def test_engines_are_compared_layer_by_layer_although_they_fuse_differently() ->
     assert {c.module for c in made.changes} >= {f"blocks.{i}.0" for i in range(6)}
     assert not [c for c in made.changes if c.verdict in ("new", "gone") and c.share > 0.05]
     assert "measured in turns" in comparison_text(made, 1.5)
+
+
+def test_the_pace_is_that_of_the_machine_that_ran_the_twin(onnx: Measured) -> None:
+    pace = onnx.profile.pace
+    assert pace is not None and pace.threads == 1 and not pace.together
+    assert len(pace.products) == len(pace.copies) >= 8 * 3 and min(*pace.products, *pace.copies) > 0
+    several = Pacemaker(2)
+    several()
+    assert several.pace.threads == 2 and several.pace.together
+    net, image = steps()
+    options = Options(samples=1)
+    case = Case.of(
+        *read_network(net, image, options, []), parse_spec("litert@ssh://board"), options, given=net
+    )
+    assert pace_of(case, several) is None
 
 
 def test_long_steps_on_a_busy_machine_add_up_to_the_whole() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 
 from twinnet.cache import rebuilding
 from twinnet.checking.case import Case, twin_name
 from twinnet.checking.planning import Opened, open_both, plan_check
 from twinnet.checking.sides import Sides
 from twinnet.engines.base import Session
+from twinnet.engines.spec import Spec
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Arrays
 from twinnet.layers.graph import Graph
@@ -16,13 +18,13 @@ from twinnet.pairing import Pairing
 from twinnet.profile.building import CompileProfile, built
 from twinnet.profile.cost import Shapes
 from twinnet.profile.measure import Measured, Subject, profile_of
-from twinnet.profile.pace import Pacemaker
+from twinnet.profile.pace import Pace, Pacemaker
 from twinnet.profile.target import Target
 from twinnet.profile.turns import affordable, timed_in_turns
 from twinnet.result import Cost
 from twinnet.trace import DEFAULT_MEMORY, TraceBuilder
 
-__all__ = ["built_case", "measured_cost", "open_subject", "subject_of"]
+__all__ = ["built_case", "measured_cost", "open_subject", "pace_of", "subject_of"]
 
 _REPEATS, _ROUNDS = 20, 2
 
@@ -52,9 +54,15 @@ def measured_cost(case: Case, opened: Opened, pairing: Pairing) -> tuple[Cost, M
         )
     except EngineError as error:
         return Cost(size=opened.twin.size, problem=error.what), None
-    made = profile_of(opened.twin, timed, subject, threads=threads, pace=pacemaker.pace)
-    whole = made.profile.bare
-    return Cost(whole.p50, whole.p10, whole.p90, made.profile.memory, made.profile.size), made
+    made = profile_of(opened.twin, timed, subject, threads=threads, pace=pace_of(case, pacemaker))
+    whole, cpu = made.profile.bare, made.profile.cpu
+    cost = Cost(whole.p50, whole.p10, whole.p90, made.profile.memory, made.profile.size)
+    return replace(cost, cpu=None if cpu is None else cpu.p50), made
+
+
+def pace_of(case: Case, pacemaker: Pacemaker) -> Pace | None:
+    """The pace of the machine that ran a twin; that of a board is not known."""
+    return None if isinstance(case.twin, Spec) and case.twin.on else pacemaker.pace
 
 
 def built_case(case: Case, stack: ExitStack, target: Target) -> CompileProfile:

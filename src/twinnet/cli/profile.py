@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,9 +28,14 @@ class _ProfileVerbs(Verbs):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         first = next((word for word in args if not word.startswith("-")), None)
-        if args and first not in self.commands and not {"-h", "--help"} & set(args[:1]):
+        if args and not self._is_verb(first) and not {"-h", "--help"} & set(args[:1]):
             args = [_MEASURE, *args]
         return super().parse_args(ctx, args)
+
+    def _is_verb(self, word: str | None) -> bool:
+        """A mistyped verb is one too: its message names the right one, where that of a network would not."""
+        named = difflib.get_close_matches(word or "", self.commands, n=1, cutoff=0.75)
+        return bool(named) and (word in self.commands or not Path(word or "").exists())
 
 
 app = typer.Typer(

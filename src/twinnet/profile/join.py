@@ -18,12 +18,12 @@ __all__ = ["Joined", "Joiner"]
 
 
 _MOVES = re.compile(
-    r"(de|dynamic)?quantize(linear)?|reorder\w*|transpose\w*|permute\w*|cast|convert|_?to_copy|clone|copy_?"
+    r"(de|dynamic)?quantize(linear)?|reorder\w*|transpose\w*|permute\w*|cast|convert|_?to_copy|clone|copy_?|(mirror_?)?pad\w*"
 )
 
 
 def _only_moves(step: LayerTime) -> bool:
-    """Whether a step changes layout or number format, and computes nothing."""
+    """Whether a step changes layout, border or number format, and computes nothing."""
     return _MOVES.fullmatch(step.op.lower().partition(".")[0]) is not None
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from itertools import cycle
 from pathlib import Path
@@ -52,9 +53,14 @@ def read_target(path: str | Path) -> Target:
     """A target from a TOML file with `name`, `peak`, `bandwidth` and, optionally, `overhead`."""
     path = Path(path)
     data = read_toml(path, "target")
+    names = [field.name for field in fields(Target)]
+    for name in data:
+        if name not in names:
+            raise UsageError(f"{path}: a target has no {name!r}", hint=f"it has {', '.join(names)}")
     made = checked(Target, {"name": path.stem, **data}, str(path))
-    if min(made.peak, made.bandwidth) <= 0 or made.overhead < 0:
-        raise UsageError(f"{path}: peak and bandwidth must be positive, overhead not negative")
+    numbers = made.peak, made.bandwidth, made.overhead
+    if min(numbers[:2]) <= 0 or made.overhead < 0 or not all(map(math.isfinite, numbers)):
+        raise UsageError(f"{path}: peak and bandwidth must be positive numbers, overhead not negative")
     return made
 
 

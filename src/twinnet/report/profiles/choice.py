@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinnet.report.figures import clean, seconds, times
 from twinnet.report.profiles.table import columns
-from twinnet.report.profiles.words import much
+from twinnet.report.profiles.words import TOO_LONG, much, waited
 from twinnet.report.words import worst_ratio
 from twinnet.result import Result, ResultSet
 
@@ -19,7 +19,9 @@ def choice_text(result: Result | ResultSet) -> str:
     head = ("twin", "verdict", "error/floor", "time", "8 of 10 runs", "memory", "size")
     lines = columns([head, *(_cells(one) for one in every)], right=(2, 3, 4, 5, 6))
     problems = [f"{clean(_name(r))}: {clean(r.cost.problem)}" for r in every if r.cost and r.cost.problem]
-    return "\n".join([*lines, *problems]).replace("\u00a0", " ")
+    costs = [one.cost for one in every if one.cost is not None and one.cost.seconds is not None]
+    busy = [f"busy: {TOO_LONG}"] if any(waited(c.seconds or 0.0, c.cpu) for c in costs) else []
+    return "\n".join([*lines, *problems, *busy]).replace("\u00a0", " ")
 
 
 def _name(result: Result) -> str:

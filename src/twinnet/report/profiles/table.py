@@ -178,7 +178,7 @@ def comparison_text(made: Comparison, limit: float | None = None) -> str:
     return "\n".join(lines)
 
 
-_FELT = 0.05
+_FELT = 0.01
 """A pace that differs by less is not worth a line."""
 
 

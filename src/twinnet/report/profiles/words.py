@@ -7,7 +7,20 @@ import math
 from twinnet.profile.model import Profile, Row
 from twinnet.report.figures import percent, seconds
 
-__all__ = ["BETWEEN", "bound", "busy", "gap", "limited", "much", "rate", "seconds", "share", "timers"]
+__all__ = [
+    "BETWEEN",
+    "TOO_LONG",
+    "bound",
+    "busy",
+    "gap",
+    "limited",
+    "much",
+    "rate",
+    "seconds",
+    "share",
+    "timers",
+    "waited",
+]
 
 BETWEEN = "between the steps"
 """The row of what the engine does there."""
@@ -80,15 +93,23 @@ def gap(profile: Profile) -> str:
 
 
 _WAITS, _FELT = 0.7, 0.005
+TOO_LONG = "other work runs here, and times are too long"
 
 
 def busy(profile: Profile) -> str:
     """What to say about a machine on which the twin waited for its turn; empty if it did not."""
-    if profile.cpu is None or profile.cpu.p50 >= _WAITS * profile.bare.p50:
+    if profile.cpu is None or not waited(profile.bare.p50, profile.cpu.p50):
         return ""
-    return (
-        f"only {seconds(profile.cpu.p50)} of that is CPU time: other work runs here, and times are too long"
-    )
+    return f"only {seconds(profile.cpu.p50)} of that is CPU time: {TOO_LONG}"
+
+
+def waited(spent: float, cpu: float | None) -> bool:
+    """Whether runs waited for their turn.
+
+    >>> waited(2e-3, 1e-3), waited(2e-3, 4e-3), waited(2e-3, None)
+    (True, False, False)
+    """
+    return cpu is not None and cpu < _WAITS * spent
 
 
 def timers(profile: Profile) -> str:
