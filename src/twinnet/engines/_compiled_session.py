@@ -31,6 +31,8 @@ class CompiledSession(OnnxSession, Generic[Module]):
     converted to `opset`, which the notes say.
     """
 
+    watched_apart = True
+
     def __init__(
         self, artefact: OnnxArtefact, job: Job, *, name: str, static: bool, oldest: int, opset: int
     ) -> None:

@@ -83,6 +83,8 @@ class Session(ABC):
     """An option that its spec may leave open, as the report shows it: "kernels=xnnpack"."""
     live: bool = True
     """Whether it can run new inputs; a recording cannot."""
+    watched_apart: bool = False
+    """Whether watched tensors come from another program than the one that ships, as a compiler makes it."""
     loose_outputs: bool = False
     """Whether it may return more or fewer outputs than the network, as a function may."""
     untold: str = ""

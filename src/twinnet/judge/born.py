@@ -20,6 +20,7 @@ from twinnet.errors import EngineError
 from twinnet.judge.bridge import Bridges, Span
 from twinnet.judge.carried import Carried
 from twinnet.judge.flips import Flipped
+from twinnet.judge.refuted import Refuted
 from twinnet.judge.sizes import TINY_HALF, Sizes, as_real, class_of, nonfinite
 from twinnet.judge.verdicts import LIMIT, Born
 from twinnet.layers import evaluate, evaluate_with_error, kinds
@@ -61,7 +62,8 @@ class BornTest:
     `unit` is the unit roundoff of the twin's declared precision; `inputs` maps the graph's input names to those of
     the samples; `observable` are the values the network's side can show (None: all); `spread` is how far two equal
     runs of the twin are apart, where it is not deterministic; `declared` knows the steps of a quantised twin; `half`
-    means that it computes in float16, `as_deployed` that watching leaves its outputs about what they are.
+    means that it computes in float16, `as_deployed` that watching leaves its outputs about what they are, `apart` that
+    it is watched in another program than the one that ships.
     """
 
     graph: Graph
@@ -75,6 +77,7 @@ class BornTest:
     declared: Declared | None = None
     half: bool = False
     as_deployed: bool = True
+    apart: bool = False
     _segments: dict[tuple[str, frozenset[str]], tuple[tuple[int, ...], tuple[str, ...]]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -142,7 +145,8 @@ class BornTest:
         def of(
             pair: Pair,
         ) -> tuple[tuple[int, ...], dict[str, torch.Tensor], Mapping[str, torch.Tensor]] | None:
-            span = found.bridges.span(pair)
+            across = found.refuted.across(pair.site.tensor) if self.apart else None
+            span = found.bridges.span(pair) if across is None else across[0]
             if any(not found._has(n) for n in span.frontier):
                 return None
             values = {n: found._value(n) for n in span.frontier}
@@ -173,12 +177,15 @@ class _Sample:
             expected=lambda tensor, span: self._evaluate(tensor, span.layers, span.frontier, {})[0],
             value=self._value,
         )
+        self.refuted = Refuted(self.bridges, twin_trace, test.unit)
 
     def judge(self, pair: Pair) -> Born:
         """The judgement by the pair's segment, or by a longer one across tensors that watching changed."""
         if pair.site.tensor not in self._test.graph.producer:
             return Born("not judged", reason=fact("born.no_layer"))
         _, born = self.bridges.judged(pair)
+        if self._test.apart and born.status in ("fail", "pass"):
+            return self.refuted.judged(pair, born)
         if born.status in ("pass", "untested") and not born.finite:
             if why := self.bridges.changed(pair):
                 return replace(born, status="untested", reason=why)

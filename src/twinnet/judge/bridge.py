@@ -60,12 +60,12 @@ class Bridges:
         """Judge a pair; returns the span it was judged by and the judgement."""
         tensor = pair.site.tensor
         if tensor not in self._judged:
-            self._judged[tensor] = self._across(pair, self._span(tensor))
+            self._judged[tensor] = self._across(pair, self.span_across(tensor))
         return self._judged[tensor]
 
     def span(self, pair: Pair) -> Span:
         """The span a pair is judged by."""
-        own = self._span(pair.site.tensor)
+        own = self.span_across(pair.site.tensor)
         return self.judged(pair)[0] if any(map(self._overflown, own.frontier)) else own
 
     def changed(self, pair: Pair) -> Fact | None:
@@ -89,22 +89,23 @@ class Bridges:
 
     def _harm(self, tensor: str) -> bool:
         """Whether the readers of an infinite tensor would give something else from the finite number."""
-        readers = self._readers(tensor)
+        readers = self.readers(tensor)
         if not readers:
             return True  # an output
         stack, seen = [(frozenset({tensor}), n) for n in readers], set(readers)
         while stack:
             crossed, name = stack.pop()
-            span = self._span(name, crossed)
+            span = self.span_across(name, crossed)
             if self.judge(self.pairs[name], span).status == "fail":
                 return True
             if self._overflown(name):
-                more = self._readers(name)
+                more = self.readers(name)
                 stack += [(crossed | {name}, n) for n in more - seen]
                 seen |= more
         return False
 
-    def _span(self, tensor: str, crossed: frozenset[str] = frozenset()) -> Span:
+    def span_across(self, tensor: str, crossed: frozenset[str] = frozenset()) -> Span:
+        """The layers before a tensor, from the nearest ones that are known and not crossed."""
         return Span(*self.segment(tensor, crossed), crossed)
 
     def _across(self, pair: Pair, span: Span) -> tuple[Span, Born]:
@@ -117,7 +118,7 @@ class Bridges:
         unread = self._unread(pair, span)
         if not unread and born.status != "fail":
             return span, born  # what is infinite follows from what it read
-        found, again = self._across(pair, self._span(pair.site.tensor, span.crossed.union(beyond)))
+        found, again = self._across(pair, self.span_across(pair.site.tensor, span.crossed.union(beyond)))
         if not unread and again.status in ("fail", "not judged"):
             return span, born  # it may well have read what was seen, and then it is wrong
         if again.status == "not judged" and not coded(again.reason, "watching.across"):
@@ -156,7 +157,7 @@ class Bridges:
         """Whether some later pair is judged across this tensor."""
         seen, stack = {tensor}, [tensor]
         while stack:
-            for reader in self._readers(stack.pop()) - seen:
+            for reader in self.readers(stack.pop()) - seen:
                 seen.add(reader)
                 if tensor in self.judged(self.pairs[reader])[0].crossed:
                     return True
@@ -164,7 +165,7 @@ class Bridges:
                     stack.append(reader)
         return False
 
-    def _readers(self, tensor: str) -> set[str]:
+    def readers(self, tensor: str) -> set[str]:
         """The nearest paired tensors computed from this one."""
         found: set[str] = set()
         stack, seen = [tensor], {tensor}

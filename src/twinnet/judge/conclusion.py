@@ -154,7 +154,7 @@ class _Conclusion:
 
     def _visible(self, pair: PairResult) -> bool:
         """Whether a tensor plainly differs; changes caused by watching do not count."""
-        if coded(pair.reason, "watching.changed"):
+        if coded(pair.reason, "watching.changed", "watching.apart"):
             return False
         return visible(pair.difference, self.plan.units.plain, pair.site.op)
 

@@ -277,10 +277,14 @@ def observer_or_chance(
 def changed_by_watching(pairs: Sequence[PairResult]) -> list[Guard]:
     """Warn about tensors that watching changes, and about their readers that could not be judged."""
     changed = [p.site.tensor for p in pairs if p.status == "untested" and coded(p.reason, "watching.changed")]
+    apart = [p.site.tensor for p in pairs if p.status == "untested" and coded(p.reason, "watching.apart")]
     open_ = [p.site.tensor for p in pairs if p.status == "not judged" and coded(p.reason, "watching.across")]
     found = []
     if changed:
         told = fact("watching.infinite", tensor=changed[0], more=len(changed) - 1)
+        found.append(Guard("observer effect", told))
+    if apart:
+        told = fact("watching.shown", tensor=apart[0], more=len(apart) - 1)
         found.append(Guard("observer effect", told))
     if open_:
         found.append(Guard("observer effect", fact("watching.unjudged", tensor=open_[0]), weakens=True))

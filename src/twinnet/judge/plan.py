@@ -158,4 +158,5 @@ def _site_judge(plan: Plan) -> SiteJudge | None:
         declared=declared,
         half=twin.precision == "float16",
         as_deployed=plan.observed.as_deployed,
+        apart=twin.watched_apart,
     )

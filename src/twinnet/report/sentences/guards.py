@@ -154,6 +154,12 @@ def _(sizes: tuple[tuple[str, str, int], ...]) -> str:
     return f"{said} in every run: other sizes are not exercised"
 
 
+@sentence("watching.shown")
+def _(tensor: str, more: int) -> str:
+    rest = f" and {more} more" if more else ""
+    return f"{tensor}{rest}: wrong where watched, but what reads it computes with the right one; judged across it"
+
+
 @sentence("outputs.still")
 def _(outputs: tuple[str, ...]) -> str:
     one = len(outputs) == 1

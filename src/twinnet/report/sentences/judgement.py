@@ -12,6 +12,7 @@ sayings(
     {
         "born.too_large": "more than rounding can explain",
         "born.within_rounding": "the values are as small as what rounding may change",
+        "watching.apart": "what reads it did not compute with what was shown: the compiler gives it wrong as an output",
         "born.within_steps": "the values are as small as its quantisation steps",
         "born.nothing_finite": "no element of it is a finite number on both sides",
         "born.zero": "it is 0 everywhere",
