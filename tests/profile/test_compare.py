@@ -106,6 +106,15 @@ def test_rows_that_waited_for_their_turn_are_not_a_slower_twin() -> None:
     assert not found.everywhere and not changed(found) and found.whole.verdict == "same"
 
 
+def test_on_a_crowded_machine_a_twin_follows_its_pace_less_closely() -> None:
+    """A run that is interrupted again and again finds its caches cold each time."""
+    before, after = made(BASE, 1, machine=1.0), made(BASE, 2, pace=1.45, machine=1.0)
+    crowded = replace(after, bare_runs=tuple(4 * np.array(after.bare_runs)))
+    assert compare_profiles(before, after).everywhere
+    found = compare_profiles(before, crowded)
+    assert not found.everywhere and "the machine, or all of the twin" in comparison_text(found)
+
+
 def test_a_network_of_few_layers_is_judged_by_the_measured_machine() -> None:
     few = {"a": 4e-3, "b": 2e-3}
     before = made(few, 1, machine=1.0)

@@ -43,6 +43,8 @@ _ENOUGH = 8
 """Rows from which on a change of all of them is told from a change of some."""
 _FOLLOWS = 0.04
 """How nearly twins follow the pace of their machine: the deviation of what is left, between two profiles of a twin."""
+_WAITED = 0.1
+"""... and more where runs waited for their turn, by the logarithm of how much longer they took: caches are cold."""
 _SURE = 3.0
 """What is left must be this many times its noise, if it is to be the twin's."""
 
@@ -69,9 +71,9 @@ class Change:
 class Comparison:
     """Two profiles: the whole, each place, and `pace`, by how much all of the second was slower, which is taken out.
 
-    In turns, both sides saw the same machine. Otherwise `measured` says whether the pace of the machine was measured
-    beside both, so that `pace` is the machine's; without that it may as well be the twin's. With `everywhere`, all of
-    the twin changed by more than the machine did.
+    In turns, both sides saw the same machine. Otherwise `measured` says whether the work beside the runs became slower
+    as well, so that `pace` is the machine's; without that it may as well be the twin's. With `everywhere`, all of the
+    twin changed by more than the machine did.
     """
 
     before: str
@@ -141,7 +143,7 @@ def compare_profiles(before: Profile, after: Profile) -> Comparison:
         names[1],
         in_turns,
         math.exp(judge.drift),
-        machine is not None,
+        machine is not None and abs(judge.drift - machine.nearest(judge.drift)) <= _LEAST,
         judge.everywhere,
         whole.change(judge),
         tuple(changes),
@@ -172,7 +174,8 @@ def _judge(in_turns: bool, shared: float | None, whole: _Whole, machine: Moved |
     if machine is None:
         drift = shared or 0.0
         return _Judge(drift, min(drift, 0.0), max(drift, 0.0))
-    counts = max(_LEAST, _SURE * math.hypot(_FOLLOWS, machine.noise, whole.noise or 0.0))
+    follows = math.hypot(_FOLLOWS, _WAITED * whole.waited)
+    counts = max(_LEAST, _SURE * math.hypot(follows, machine.noise, whole.noise or 0.0))
     if shared is None:
         return _Judge(machine.nearest(whole.move), machine.least, machine.most, counts)
     # Rows and the whole must say so: rows wait for their turn on a busy machine, the CPU time of the whole does not.
@@ -214,12 +217,17 @@ def _judged(a: _Side, b: _Side, judge: _Judge) -> tuple[Verdict, float, float]:
 
 
 class _Whole:
-    """Whole runs without timers, by CPU time where a single thread waited for its turn; `noise` is None without any."""
+    """Whole runs without timers, by CPU time where a single thread waited for its turn; `noise` is None without any.
+
+    `waited` is the logarithm of how much longer they took by the clock.
+    """
 
     def __init__(self, before: Profile, after: Profile) -> None:
         known = bool(before.cpu_runs) and bool(after.cpu_runs)
         runs = [np.array(undisturbed(p.bare_runs, p.cpu_runs if known else ())) for p in (before, after)]
         self.times = [low(r) for r in runs]
+        clock = [low(p.bare_runs) for p in (before, after)]
+        self.waited = max((math.log(c / t) for c, t in zip(clock, self.times) if min(c, t) > 0), default=0.0)
         self.move = 0.0
         self.noise: float | None = None
         if min(self.times) > 0:
