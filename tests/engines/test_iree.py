@@ -267,6 +267,29 @@ def test_places_far_outside_the_picture_are_read_from_memory(corners: bool) -> N
     assert "more than a pixel outside the picture" in repr(wrong).replace("\n         ", " ")
 
 
+@pytest.mark.parametrize("reach", [0.2, 1.0])
+def test_a_tensor_that_is_wrong_only_where_it_is_watched_is_not_accused(reach: float) -> None:
+    """The grid has its first channel alone as an output; GridSample reads all of it. Its own fault is still found."""
+
+    class Flow(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.flow = torch.nn.Conv2d(3, 2, 3, padding=1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            grid = self.flow(x).permute(0, 2, 3, 1) * reach
+            return torch.nn.functional.grid_sample(x, grid, align_corners=True)
+
+    torch.manual_seed(0)
+    x, net = torch.randn(2, 3, 8, 8), Flow().eval()
+    found = twinnet.check(net, x, "iree", keep="none")
+    assert isinstance(found, twinnet.Result)
+    assert "watching.shown" in {guard.fact.code for guard in found.guards}
+    assert found.verdict == ("PASS" if reach < 1 else "FAIL"), repr(found)
+    causes = [f.cause.fact.code for f in found.findings if f.cause is not None]
+    assert causes == ([] if reach < 1 else ["resize.unchecked"])
+
+
 @pytest.mark.parametrize(("op", "attributes"), [("Gelu", {"approximate": "tanh"}), ("Selu", {})])
 def test_constants_with_too_few_digits(op: str, attributes: dict[str, object], tmp_path: Path) -> None:
     _, found = _one_node(tmp_path, op, (64,), **attributes)

@@ -36,3 +36,13 @@ def test_rounding_on_the_way_is_no_difference() -> None:
 def test_other_layers_change_numbers_rightly() -> None:
     assert files_differ(_net(W), _net(2 * W, kind="sigmoid")) == []
     assert files_differ(_net(W), None) == []
+
+
+def test_whole_numbers_and_masks_say_the_same_in_several_ways() -> None:
+    def shaped(to: list[int], mask: float) -> Graph:
+        layers = (Layer("reshape", ("x", "s"), ("h",)), Layer("add", ("h", "m"), ("y",)))
+        held = {"s": torch.tensor(to), "m": torch.tensor([0.0, mask])}
+        return Graph(layers, ("x",), ("y",), held)
+
+    assert files_differ(shaped([1, 2], -torch.inf), shaped([-1, 2], -1e9)) == []
+    assert files_differ(shaped([1, 2], 0.5), shaped([1, 2], 0.25))

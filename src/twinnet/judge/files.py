@@ -18,6 +18,9 @@ _SHOWN = 3
 _ROUNDED = 2.0**-18
 """Numbers that were computed on the way may be off by this share of the largest among them."""
 
+_MASKED = 1e4
+"""Numbers beyond this are what masks are made of: any of them says the same."""
+
 
 def files_differ(ours: Graph | None, theirs: Graph | None) -> list[Guard]:
     """Numbers that the twin's file holds otherwise than the network, although every layer is the same.
@@ -62,10 +65,11 @@ def _attributes(a: Layer, b: Layer) -> Iterator[Fact]:
 def _weights(a: Layer, b: Layer, ours: Graph, theirs: Graph) -> Iterator[Fact]:
     for mine, yours in zip(a.inputs, b.inputs, strict=True):
         x, y = ours.constants.get(mine or ""), theirs.constants.get(yours or "")
-        if x is None or y is None or not x.numel() or x.is_complex() or y.is_complex():
-            continue
+        if x is None or y is None or not (x.is_floating_point() and y.is_floating_point()) or not x.numel():
+            continue  # whole numbers are shapes and axes, which can be said in several ways
         x, y = x.double(), y.double()
-        wrong = ((x - y).abs() > _ROUNDED * x[x.isfinite()].abs().sum() / max(x.numel(), 1)) & (x != y)
-        count = int((wrong & (x.isfinite() | y.isfinite())).sum())
+        masks = (x.abs() > _MASKED) & (y.abs() > _MASKED) & (x.sign() == y.sign())
+        usual = float(x[x.abs() <= _MASKED].abs().sum()) / x.numel()
+        count = int(((x != y) & ~masks & ~((x - y).abs() <= _ROUNDED * usual)).sum())
         if count:
             yield fact("files.weight", layer=a.label, count=count, elements=x.numel())
