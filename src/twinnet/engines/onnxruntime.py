@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +15,10 @@ import numpy as np
 
 from twinnet.engines import _ort_session
 from twinnet.engines._elsewhere import Elsewhere, find_python
+from twinnet.engines._ort_loaded import BFLOAT16_NUMBER, Loaded
 from twinnet.engines._ort_profile import empty_steps, loading_times, made_by_nodes, node_times, timer_cost
 from twinnet.engines._ort_session import LEVELS, make_session
+from twinnet.engines._ort_signed import has_signed, is_renamed, unsigned
 from twinnet.engines._quantise import CALIBRATIONS, FORMATS, TYPES, WAYS, Quantise, quantised
 from twinnet.engines.base import (
     Abilities,
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["OnnxRuntimeEngine", "OnnxRuntimeSession"]
 
 _WIDENED = "InsertedPrecisionFreeCast_"
-_BFLOAT16, _BFLOAT16_NUMBER = "tensor(bfloat16)", 16
 _LARGEST = 1_900_000_000
 """Bytes of weights that fit into one ONNX file, with the rest of it."""
 
@@ -164,7 +165,7 @@ def _narrow(artefact: OnnxArtefact) -> bool:
     """Whether a model may show bfloat16 values, which do not travel between processes."""
     graph = artefact.model.graph
     kinds = {v.type.tensor_type.elem_type for part in (graph.input, graph.output) for v in part}
-    return _BFLOAT16_NUMBER in kinds | {t.data_type for t in graph.initializer}
+    return BFLOAT16_NUMBER in kinds | {t.data_type for t in graph.initializer}
 
 
 def _for_board(artefact: OnnxArtefact) -> OnnxArtefact:
@@ -210,7 +211,7 @@ class OnnxRuntimeSession(TappedSession):
         self._settings = settings
         self._level = settings.level
         self._elsewhere = settings.elsewhere
-        self.runner = _Loaded(self._load(artefact.path or artefact.model), job)
+        self.runner = Loaded(self._load(artefact.path or artefact.model), job)
 
     def _load(
         self,
@@ -261,12 +262,28 @@ class OnnxRuntimeSession(TappedSession):
 
     @cached_property
     def _optimised(self) -> onnx.GraphProto:
-        """The graph that is left after optimisation, at most at level "extended"; without large weights."""
+        """The graph that is left after optimisation, under the names of the file."""
+        if not self._makes_unsigned:
+            return self._as_deployed
+        return self._saved(unsigned(self._artefact.model)[0])
+
+    @cached_property
+    def _makes_unsigned(self) -> bool:
+        """Whether signed activations of the file are unsigned in what is deployed."""
+        signed = self._level != "off" and has_signed(self._artefact.model.graph)
+        return signed and is_renamed(self._as_deployed)
+
+    @cached_property
+    def _as_deployed(self) -> onnx.GraphProto:
+        return self._saved(self._artefact.path or self._artefact.model)
+
+    def _saved(self, model: Any) -> onnx.GraphProto:
+        """The graph that is left of a model, at most at level "extended"; without large weights."""
         import onnx
 
         with scratch_folder("ort") as folder:
             saved = Path(folder) / "optimised.onnx"
-            self.save_optimised(saved)
+            self._load(model, level="extended" if self._level == "all" else self._level, save_to=saved)
             return onnx.load(str(saved), load_external_data=False).graph
 
     def profile(self, inputs: Arrays, repeats: int = 10) -> Timed:
@@ -284,7 +301,7 @@ class OnnxRuntimeSession(TappedSession):
             timed = self._load(
                 model, profile_to=Path(folder) / "times", save_to=Path(folder) / "optimised.onnx"
             )
-            plain, run = (_Loaded(s, self._job) for s in (self._load(model, deployed=True), timed))
+            plain, run = (Loaded(s, self._job) for s in (self._load(model, deployed=True), timed))
             for _ in range(WARM_UP + max(repeats, 1)):
                 bare(lambda: plain(feeds))
                 watched(lambda: run(feeds))
@@ -334,60 +351,20 @@ class OnnxRuntimeSession(TappedSession):
             self._whole[watch] = self._piece_runner(pieces[0], feeds, 1, watch)
 
     def load_part(self, model: onnx.ModelProto) -> Runner:
-        return _Loaded(self._load(model), self._job)
+        if not self._makes_unsigned:
+            return Loaded(self._load(model), self._job)
+        changed, moved = unsigned(model)
+        return Loaded(self._load(changed), self._job, moved)
 
     def run_part(self, model: onnx.ModelProto, feeds: Arrays) -> Mapping[str, np.ndarray]:
         if self._elsewhere is None:
             return super().run_part(model, feeds)
         # In a separate child: if the part crashes it, the twin is not affected.
         with contextlib.closing(self._elsewhere.another()) as child:
-            runner = _Loaded(self._load(model, elsewhere=child), self._job)
+            runner = Loaded(self._load(model, elsewhere=child), self._job)
             return dict(zip(runner.outputs, runner(feeds), strict=True))
 
     def close(self) -> None:
         super().close()
         if self._elsewhere is not None:
             self._elsewhere.close()
-
-
-class _Loaded:
-    """An `InferenceSession` with its names."""
-
-    def __init__(self, session: Any, job: Job) -> None:
-        self.session = session
-        self.inputs = [i.name for i in session.get_inputs()]
-        self.outputs = [o.name for o in session.get_outputs()]
-        ends = (*session.get_inputs(), *session.get_outputs())
-        self._narrow = any(getattr(end, "type", "") == _BFLOAT16 for end in ends)
-        self._job = job
-
-    def __call__(self, feeds: Arrays) -> list[np.ndarray]:
-        run = _run_bfloat16 if self._narrow else type(self.session).run
-        with self._job.step("run"), foreign("run the network", "onnxruntime"):
-            return run(self.session, self.outputs, dict(feeds))
-
-
-def _run_bfloat16(session: Any, outputs: Sequence[str], feeds: Arrays) -> list[np.ndarray]:
-    """Run a session with bfloat16 inputs or outputs, which `run` does not support because numpy lacks the type."""
-    import ctypes
-
-    import ml_dtypes
-    import onnxruntime as ort
-
-    def given(array: np.ndarray) -> Any:
-        if array.dtype == ml_dtypes.bfloat16:
-            return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), _BFLOAT16_NUMBER)
-        return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
-
-    def shown(value: Any) -> Any:
-        if not value.is_tensor():
-            return None
-        if value.data_type() != _BFLOAT16:
-            return value.numpy()
-        if not value.tensor_size_in_bytes():
-            return np.empty(value.shape(), ml_dtypes.bfloat16)
-        held = (ctypes.c_char * value.tensor_size_in_bytes()).from_address(value.data_ptr())
-        return np.frombuffer(bytes(held), np.uint16).view(ml_dtypes.bfloat16).reshape(value.shape())
-
-    values = session.run_with_ort_values(list(outputs), {n: given(np.asarray(a)) for n, a in feeds.items()})
-    return [shown(v) for v in values]
