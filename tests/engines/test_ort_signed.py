@@ -71,6 +71,7 @@ def test_a_right_file_is_seen_inside(files: tuple[Path, Path]) -> None:
     assert has_signed(onnx.load(made).graph)
     samples = [{"x": array} for array in SAMPLES[:2]]
     found = twinnet.check(str(plain), samples, f"onnxruntime:{made}")
+    assert isinstance(found, twinnet.Result)
     assert (found.verdict, found.evidence) == ("PASS", "strong"), found
     assert sum(pair.status == "pass" for pair in found.pairs) >= 3
     assert not any(guard.fact.code.startswith("watching.") for guard in found.guards)  # as it is deployed
@@ -86,6 +87,7 @@ def test_a_wrong_scale_of_one_channel_is_found_at_its_layer(files: tuple[Path, P
     samples = [{"x": array} for array in SAMPLES[:2]]
     twin = edited(made, "weight_scale", wrong)
     found = twinnet.check(str(plain), samples, f"onnxruntime:{twin}")
+    assert isinstance(found, twinnet.Result)
     assert found.verdict == "FAIL" and len(found.findings) == 1, found
     assert "layers.1" in str(found.findings[0].place) or "conv2d_1" in str(found.findings[0].place), found
 
@@ -104,4 +106,5 @@ def test_both_forms_compute_the_same(files: tuple[Path, Path]) -> None:
         for m in (model, changed)
     )
     for array in SAMPLES:
-        assert np.array_equal(one.run(None, {name: array})[0], other.run(None, {name: array})[0])
+        shown = [np.asarray(session.run(None, {name: array})[0]) for session in (one, other)]
+        assert np.array_equal(shown[0], shown[1])
