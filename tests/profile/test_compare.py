@@ -183,8 +183,8 @@ def test_what_only_one_side_has_is_said() -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("engine", ["onnxruntime", "torch", "openvino"])
 def test_on_a_real_engine_in_nineteen_of_twenty(engine: str) -> None:
-    """One of fourteen layers takes 1.5 times as long: it had a share of 5 to 7 %, what is between the steps counted."""
-    base = dict.fromkeys(range(14), 32)
+    """One of twelve layers takes 1.5 times as long: it had a share of 5 to 8 %, what is between the steps counted."""
+    base = dict.fromkeys(range(12), 32)
 
     def one(wide: dict[int, int]) -> Profile:
         net, image = steps(wide, len(base))
@@ -199,5 +199,5 @@ def test_on_a_real_engine_in_nineteen_of_twenty(engine: str) -> None:
         equal += not changed(same) and same.whole.verdict == "same"
         found += any(c.module == "blocks.3.0" for c in compare_profiles(before, slow).slower)
         shares.append(sum(row.share for row in before.rows if row.module == "blocks.3.0" and not row.helps))
-    assert 0.05 <= np.median(shares) < 0.08, shares
     assert equal >= 19 and found >= 19, (equal, found)
+    assert 0.05 <= np.median(shares) < 0.085, shares
