@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 from twinnet.checking.case import Case
 from twinnet.checking.ends import all_finite, both_ends
 from twinnet.checking.open_sizes import always_one_size, two_at_once
@@ -12,19 +9,12 @@ from twinnet.checking.planning import Opened
 from twinnet.checking.still import Still
 from twinnet.engines import find_engine
 from twinnet.engines.recording import RecordedSession
-from twinnet.judge.aggregate import evidence_of
 from twinnet.judge.deployed import Ends, judge_ends
 from twinnet.judge.files import files_differ
 from twinnet.judge.plan import Plan
-from twinnet.result import Guard, Result, fact
+from twinnet.result import Guard, fact
 
-__all__ = ["afterwards", "with_guards"]
-
-
-def with_guards(result: Result, found: Sequence[Guard]) -> Result:
-    """The result with more guards, and the evidence that they leave."""
-    together = (*result.guards, *found)
-    return replace(result, guards=together, evidence=evidence_of(result.verdict, together))
+__all__ = ["afterwards"]
 
 
 def afterwards(case: Case, opened: Opened, plan: Plan, still: Still, moved: Ends | None) -> list[Guard]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from twinnet.blame.collect import Blamed, Blamer
-from twinnet.checking.afterwards import afterwards, with_guards
+from twinnet.checking.afterwards import afterwards
 from twinnet.checking.case import Case
 from twinnet.checking.ends import all_finite, both_ends, ends_of
 from twinnet.checking.kept import Kept
@@ -26,7 +26,7 @@ from twinnet.errors import EngineError, UsageError
 from twinnet.job import Arrays
 from twinnet.judge import guards
 from twinnet.judge.again import against_baseline, known_tensors, restated
-from twinnet.judge.aggregate import merge, verdict_of
+from twinnet.judge.aggregate import merge, verdict_of, with_guards
 from twinnet.judge.conclusion import Outcome, conclude, null_baseline
 from twinnet.judge.deployed import Ends, OutputSeen, judge_ends, worse
 from twinnet.judge.inputs import OtherInput, input_cause, inputs_differ

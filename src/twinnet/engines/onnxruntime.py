@@ -283,7 +283,7 @@ class OnnxRuntimeSession(TappedSession):
 
         with scratch_folder("ort") as folder:
             saved = Path(folder) / "optimised.onnx"
-            self._load(model, level="extended" if self._level == "all" else self._level, save_to=saved)
+            self._save_optimised(model, saved)
             return onnx.load(str(saved), load_external_data=False).graph
 
     def profile(self, inputs: Arrays, repeats: int = 10) -> Timed:
@@ -339,8 +339,10 @@ class OnnxRuntimeSession(TappedSession):
 
     def save_optimised(self, target: Path) -> None:
         """Write the model as it is optimised here, at most at level "extended": "all" is for one processor only."""
-        level = "extended" if self._level == "all" else self._level
-        self._load(self._artefact.path or self._artefact.model, level=level, save_to=target)
+        self._save_optimised(self._artefact.path or self._artefact.model, target)
+
+    def _save_optimised(self, model: Any, target: Path) -> None:
+        self._load(model, level="extended" if self._level == "all" else self._level, save_to=target)
 
     def load_ahead(self, inputs: Arrays) -> None:
         # All sites may be tapped at once: tapping survivors does not change the optimised graph.

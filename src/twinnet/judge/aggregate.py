@@ -8,7 +8,7 @@ from typing import Literal
 
 from twinnet.judge.metrics import hull_of
 from twinnet.layers.graph import Graph
-from twinnet.result import Difference, Finding, Guard, PairResult, Verdict
+from twinnet.result import Difference, Finding, Guard, PairResult, Result, Verdict
 
 __all__ = [
     "VISIBLE",
@@ -20,6 +20,7 @@ __all__ = [
     "merge",
     "verdict_of",
     "visible",
+    "with_guards",
     "worst_figures",
 ]
 
@@ -155,3 +156,9 @@ def verdict_of(pairs: Sequence[PairResult], known: Collection[str] = ()) -> Verd
 def evidence_of(verdict: Verdict, guards: Iterable[Guard]) -> Literal["strong", "weak"]:
     """Weak for a PASS that some guard weakens."""
     return "weak" if verdict == "PASS" and any(g.weakens for g in guards) else "strong"
+
+
+def with_guards(result: Result, found: Iterable[Guard]) -> Result:
+    """The result with more guards, and the evidence that they leave."""
+    together = (*result.guards, *found)
+    return replace(result, guards=together, evidence=evidence_of(result.verdict, together))

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from twinnet.job import Arrays
 from twinnet.judge import guards, unseen
-from twinnet.judge.aggregate import evidence_of, findings_of, verdict_of, visible, worst_figures
+from twinnet.judge.aggregate import (
+    evidence_of,
+    findings_of,
+    verdict_of,
+    visible,
+    with_guards,
+    worst_figures,
+)
 from twinnet.judge.deployed import Ends, OutputSeen, bounded_outputs, noise_of
 from twinnet.judge.inputs import OtherInput
 from twinnet.judge.metrics import compare
@@ -56,8 +63,7 @@ def null_baseline(plan: Plan, outcome: Outcome, result: Result, moved: Ends | No
     if not said and moved is not None and plan.tolerances:
         theirs = {r.name: moved.theirs[r.twin_name] for r in plan.outputs if r.twin_name in moved.theirs}
         said = guards.does_not_follow(seen[0], moved.ours, theirs)
-    together = (*result.guards, *said, *still, *unseen.refused(plan, moved))
-    return replace(result, guards=together, evidence=evidence_of(result.verdict, together))
+    return with_guards(result, (*said, *still, *unseen.refused(plan, moved)))
 
 
 _COARSE, _USUAL = 1 / 12, 1 / 4

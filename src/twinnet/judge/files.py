@@ -16,7 +16,7 @@ __all__ = ["files_differ"]
 _SHOWN = 3
 
 _ROUNDED = 2.0**-18
-"""Numbers that were computed on the way may be off by this share of the largest among them."""
+"""Numbers that were computed on the way may be off by this share of their mean size."""
 
 _MASKED = 1e4
 """Numbers beyond this are what masks are made of: any of them says the same."""

@@ -58,15 +58,22 @@ def _operand(problem: Problem, i: int, layer: Layer) -> Iterator[Candidate]:
     if new is None:
         return
     for value, cost in _tidy(old, new):
-        kind, found = _name(layer.kind, old, value)
-        yield Candidate(
-            kind=kind,
-            fact=found,
-            change=lambda p, v=value: p.give(i, place, v),
-            cost=cost,
-            whole=True,
-            fitted=_freedom(cost, value),
-        )
+        yield _another(i, layer, place, old, value, cost)
+
+
+def _another(
+    i: int, layer: Layer, place: int, old: torch.Tensor, value: torch.Tensor, cost: float
+) -> Candidate:
+    """Another constant in the place of the old one."""
+    kind, found = _name(layer.kind, old, value)
+    return Candidate(
+        kind=kind,
+        fact=found,
+        change=lambda p: p.give(i, place, value),
+        cost=cost,
+        whole=True,
+        fitted=_freedom(cost, value),
+    )
 
 
 def _freedom(cost: float, value: torch.Tensor) -> int:
@@ -100,16 +107,7 @@ def _factor(problem: Problem, i: int, layer: Layer, place: int, old: torch.Tenso
     # What was fitted to rounded numbers may be off by more than their steps: a short one comes before it.
     for factor, cost in ((nice(ratio, 5e-3), 2.0), (round(ratio, 3), 2.5), (ratio, 3.0)):
         if factor is not None and abs(factor - 1) > 1e-4:
-            value = old * factor
-            kind, found = _name(layer.kind, old, value)
-            yield Candidate(
-                kind=kind,
-                fact=found,
-                change=lambda p, v=value: p.give(i, place, v),
-                cost=cost,
-                whole=True,
-                fitted=_freedom(cost, value),
-            )
+            yield _another(i, layer, place, old, old * factor, cost)
 
 
 def _solve(
