@@ -35,7 +35,6 @@ ALLOWED = {
     "cli/main.py": "the last one: a bug gets its exit code and its report here",
     "errors.py": "foreign_as: the one place for code of others",
     "debugger/console.py": "a command typed by a person may raise anything, and its trace is the answer",
-    "engines/_litert_make_program.py": "a process of its own, which answers with what the converter raised",
     "programs/lines.py": "a process of its own, maybe on a board: it answers with what the engine raised",
     "shrink/script.py": "goes into repro.py, which runs without twinnet: how the engine refuses is what it shows",
 }

@@ -31,15 +31,18 @@ def made(
     group: str = "",
     machine: float | None = None,
     threads: int = 1,
+    scatter: float = 0.0,
 ) -> Profile:
     """A profile whose runs scatter as on a busy machine: mostly near the truth, now and then far above it.
 
     All steps take `pace` times as long; `machine` is how long the work beside them took, None if it was not measured.
+    With `scatter`, whole runs differ by so much, all steps of a run alike.
     """
     chance = np.random.default_rng(seed)
+    together = np.exp(scatter * chance.standard_normal(30))
 
     def runs(time: float) -> tuple[float, ...]:
-        often = pace * time * (1 + chance.gamma(1.5, 0.02, 30))
+        often = pace * time * together * (1 + chance.gamma(1.5, 0.02, 30))
         return tuple(often + (chance.random(30) < 0.15) * chance.exponential(0.01, 30))
 
     rows = tuple(
@@ -72,6 +75,24 @@ def test_equal_profiles_are_equal_and_a_slower_layer_is_found() -> None:
         alarms += bool(changed(same)) or same.whole.verdict != "same"
         missed += changed(slow) != ["layer4"]
     assert alarms <= 1 and missed <= 1
+
+
+def test_what_disturbs_whole_runs_hides_no_layer() -> None:
+    found = [
+        compare_profiles(
+            made(BASE, 2 * s, scatter=0.4), made({**BASE, "layer4": 7.5e-4}, 2 * s + 1, scatter=0.4)
+        )
+        for s in range(40)
+    ]
+    assert sum(changed(one) == ["layer4"] for one in found) >= 39
+    # In turns nothing is taken out, and the scatter of the runs counts.
+    turns = [
+        compare_profiles(
+            made(BASE, 2 * s, scatter=0.4, group="g"), made(BASE, 2 * s + 1, scatter=0.4, group="g")
+        )
+        for s in range(40)
+    ]
+    assert sum(not changed(one) for one in turns) >= 39
 
 
 def test_a_twin_that_is_slower_everywhere_is_not_a_slower_machine() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from twinnet.engines._executorch_board import RUNS, Board
 from twinnet.errors import EngineError, MissingExtra
 from twinnet.job import Job
 from twinnet.programs.place import Script
+from twinnet.programs.spares import Spares
 from twinnet.programs.worker import Worker
 from twinnet.scratch import new_scratch
 from twinnet.store import TensorFile, write_tensors
@@ -26,6 +26,8 @@ from twinnet.store import TensorFile, write_tensors
 __all__ = ["Dumped", "Home", "executorch_version"]
 
 _PROGRAM = Script(Path(_executorch_worker.__file__), "executorch", ("executorch",))
+_SPARES = Spares()
+"""By their number of threads."""
 _SMALLEST = 1 << 20
 _LARGEST = 1 << 32
 _TOO_SMALL = "Ran out of space to store intermediate outputs"
@@ -67,7 +69,7 @@ class Home:
         if self._board is not None and request["do"] in RUNS:
             return self._board.ask(request, stage)
         if self._worker is None:
-            self._worker = _spare(self._threads) or self._started()
+            self._worker = _SPARES.take(self._threads) or self._started()
         try:
             return self._worker.ask(request, stage, self._job.limit_of(stage))
         except EngineError:
@@ -150,32 +152,8 @@ class Home:
     def close(self) -> None:
         """Give the worker back, and remove the folder."""
         if self._worker is not None:
-            _keep(self._worker, self._threads)
+            _SPARES.keep(self._worker, self._threads)
             self._worker = None
         if self._board is not None:
             self._board.close()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-_SPARE: dict[int | None, Worker] = {}
-"""A worker that the last session left, by its number of threads: starting one takes seconds."""
-
-
-def _spare(threads: int | None) -> Worker | None:
-    worker = _SPARE.pop(threads, None)
-    return worker if worker is not None and worker.alive else None
-
-
-def _keep(worker: Worker, threads: int | None) -> None:
-    if not worker.alive:
-        return
-    if threads in _SPARE:
-        worker.close()
-    else:
-        _SPARE[threads] = worker
-
-
-@atexit.register
-def _close_spare() -> None:
-    while _SPARE:
-        _SPARE.popitem()[1].close()

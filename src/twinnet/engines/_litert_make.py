@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +13,11 @@ import numpy as np
 
 from twinnet.cache import cached_folder, content_key
 from twinnet.engines import _litert_make_program
-from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.errors import EngineError, MissingExtra, UsageError, undoing
 from twinnet.job import Job
-from twinnet.programs.start import Task, start_program
+from twinnet.programs.place import Script
+from twinnet.programs.spares import Spares
+from twinnet.programs.worker import Worker
 from twinnet.scratch import scratch_folder
 from twinnet.tflite.network import TfliteNetwork
 
@@ -25,6 +26,11 @@ __all__ = ["ACTIVATIONS", "CALIBRATIONS", "WAYS", "Quantise", "converted", "quan
 WAYS = ("static", "dynamic", "weights")
 ACTIVATIONS = ("int8", "int16")
 CALIBRATIONS = ("minmax", "average")
+
+_PROGRAM = Script(Path(_litert_make_program.__file__), "litert-torch", ("litert-torch", "ai-edge-quantizer"))
+_SPARES = Spares()
+_LIGHT = 2 << 30
+"""A process that holds more bytes than this is not kept for the next conversion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,22 +119,25 @@ def _version(package: str, extra: str = "litert-convert") -> str:
 
 
 def _make(task: Mapping[str, Any], job: Job) -> None:
-    stage = "convert the network" if task["do"] == "convert" else "quantise the network"
-    name = "litert-torch" if task["do"] == "convert" else "ai-edge-quantizer"
+    convert = task["do"] == "convert"
+    stage = "convert the network" if convert else "quantise the network"
+    worker = _SPARES.take(None) or _started(job)
+    worker.name = "litert-torch" if convert else "ai-edge-quantizer"
+    # What a failure leaves behind shall not spoil the next conversion.
+    with undoing(lambda: worker.close(stuck=True)):
+        said = worker.ask(task, stage, job.limit_of(stage))
+    if said["memory"] < _LIGHT:
+        _SPARES.keep(worker, None)
+    else:
+        worker.close()
+
+
+def _started(job: Job) -> Worker:
     with scratch_folder("litert") as place:
-        told = Path(place) / "task.json"
-        told.write_text(json.dumps(dict(task)), encoding="utf-8")
-        program = str(Path(_litert_make_program.__file__))
-        # It logs through TensorFlow's channels, and would look for accelerators.
-        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
-        start_program(
-            [sys.executable, "-P", program, str(told)],
-            Task(name, stage, job.limit_of(stage), _said),
-            environment=quiet,
-        )
-
-
-def _said(log: str) -> str:
-    """The line of a log that says what went wrong."""
-    lines = [line.strip() for line in log.splitlines()]
-    return next((line.removeprefix("error: ") for line in reversed(lines) if line.startswith("error: ")), "")
+        program = _PROGRAM.written(Path(place))
+        worker = Worker([sys.executable, *_PROGRAM.flags, str(program)], _PROGRAM.name)
+        with undoing(worker.close):
+            worker.ask(
+                {"do": "start"}, "start", job.limit_of("start")
+            )  # from now on it does not need its file
+    return worker

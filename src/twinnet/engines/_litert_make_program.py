@@ -1,26 +1,28 @@
 """Makes TFLite files in a process of its own: converts exported programs, quantises TFLite files.
 
-`python -P _litert_make_program.py TASK.json`, with a task {"do": "convert", "program", "target"} or {"do": "quantise",
-"source", "target", "recipe", "calibrate", "samples": [.npz files]}. It needs litert-torch and nothing of twinnet. An
-error is reported in one line that starts with "error:".
+As a program (`twinnet.programs`) it answers one JSON request per line: {"do": "convert", "program", "target"} or {"do":
+"quantise", "source", "target", "recipe", "calibrate", "samples": [.npz files]}. Importing litert-torch takes longer
+than most conversions, so the process is kept for the next one.
 """
 
 from __future__ import annotations
 
-import json
-import sys
+import os
+import resource
 from pathlib import Path
 from typing import Any
 
-__all__ = ["make"]
+from twinnet.programs.lines import answer_lines
+
+__all__: list[str] = []
 
 
-def make(task: dict[str, Any]) -> None:
-    """Do one task."""
+def _answer(task: dict[str, Any], _: dict[Any, Any]) -> dict[str, Any]:
     if task["do"] == "convert":
         _convert(task)
-    else:
+    elif task["do"] == "quantise":
         _quantise(task)
+    return {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10}
 
 
 def _convert(task: dict[str, Any]) -> None:
@@ -78,10 +80,11 @@ def _range(tool: Any, key: Any, samples: list[dict[str, Any]]) -> dict[str, Any]
     return found
 
 
+def _told(error: Exception, _: int) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+
+
 if __name__ == "__main__":
-    try:
-        make(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
-    except Exception as error:
-        words = " ".join(str(error).split())
-        print(f"error: {type(error).__name__}: {words[:400]}", file=sys.stderr)
-        raise SystemExit(1) from error
+    # It logs through TensorFlow's channels, and would look for accelerators.
+    os.environ.update({"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"})
+    answer_lines(_answer, _told)

@@ -2,7 +2,8 @@
 
 Rows are compared where both sides compute the same values of the network: rows of one side that were fused differently
 on the other are added up first. The time of a row is a low quantile of its runs, which whatever else runs on the
-machine disturbs least; its noise is what resampling the runs gives, and what the rounds differ by.
+machine disturbs least; its noise is what resampling the runs gives, and what the rounds differ by. What disturbs all
+rows of a run alike is no noise of a single row: it is taken out of the runs first.
 
 Profiles that were measured apart saw different machines. What all rows share is taken out, unless it is more than the
 machine itself became slower, by the work that was measured beside the runs of both.
@@ -38,7 +39,7 @@ _BETWEEN = 0.03
 _SHARE = 0.01
 """Rows below this share of both sides are not judged."""
 _TICK = 1e-6
-"""Resolution of the coarsest timers."""
+"""Resolution of the coarsest timers, and about what another place in the caches costs a short step."""
 _ENOUGH = 8
 """Rows from which on a change of all of them is told from a change of some."""
 _FOLLOWS = 0.04
@@ -116,7 +117,8 @@ def compare_profiles(before: Profile, after: Profile) -> Comparison:
             raise UsageError(f"the profile of {profile.network} on {profile.spec} holds no runs to compare")
     in_turns = bool(before.group) and before.group == after.group
     groups = _groups(before.rows, after.rows)
-    pairs = [(_Side(a), _Side(b)) for a, b in groups]
+    paces = _paces(before), _paces(after)
+    pairs = [(_Side(a, paces[0]), _Side(b, paces[1])) for a, b in groups]
     both = [(a, b) for a, b in pairs if a.rows and b.rows]
     totals = sum(a.time for a, _ in pairs), sum(b.time for _, b in pairs)
     judged = [(a, b) for a, b in both if _share(a, b, totals) >= _SHARE and min(a.time, b.time) > 0]
@@ -152,14 +154,15 @@ def compare_profiles(before: Profile, after: Profile) -> Comparison:
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """What is taken out of all moves (`drift`), what else may explain the whole (`least` to `most`), the smallest move
-    that counts, and whether all of the twin changed."""
+    """What is taken out of all moves (`drift`; with `shared` it is what rows have in common), what else may explain the
+    whole (`least` to `most`), the smallest move that counts, and whether all of the twin changed."""
 
     drift: float = 0.0
     least: float = 0.0
     most: float = 0.0
     counts: float = _LEAST
     everywhere: bool = False
+    shared: bool = False
 
     def verdict(self, move: float, noise: float) -> Verdict:
         if abs(move) <= max(self.counts, _CERTAIN * noise):
@@ -173,7 +176,7 @@ def _judge(in_turns: bool, shared: float | None, whole: _Whole, machine: Moved |
         return _Judge()
     if machine is None:
         drift = shared or 0.0
-        return _Judge(drift, min(drift, 0.0), max(drift, 0.0))
+        return _Judge(drift, min(drift, 0.0), max(drift, 0.0), shared=shared is not None)
     follows = math.hypot(_FOLLOWS, _WAITED * whole.waited)
     counts = max(_LEAST, _SURE * math.hypot(follows, machine.noise, whole.noise or 0.0))
     if shared is None:
@@ -182,37 +185,53 @@ def _judge(in_turns: bool, shared: float | None, whole: _Whole, machine: Moved |
     left = [move - machine.nearest(move) for move in (shared, whole.move)]
     if min(left) > counts or max(left) < -counts:
         return _Judge(machine.nearest(shared), machine.least, machine.most, everywhere=True)
-    return _Judge(shared, min(shared, machine.least), max(shared, machine.most))
+    return _Judge(shared, min(shared, machine.least), max(shared, machine.most), shared=True)
 
 
 def _share(a: _Side, b: _Side, totals: tuple[float, float]) -> float:
     return max(side.time / total if total else 0.0 for side, total in zip((a, b), totals))
 
 
-class _Side:
-    """The rows of one side at a place, and their times added up run by run."""
+def _paces(profile: Profile) -> np.ndarray:
+    """How much longer all rows took in each run than in its least disturbed ones; empty where too few rows tell."""
+    least = _SHARE * sum(low(row.seconds) for row in profile.rows)
+    rows = [row.seconds for row in profile.rows if len(row.seconds) == len(profile.runs)]
+    rows = [seconds for seconds in rows if min(seconds) > 0 and low(seconds) >= least]
+    if len(rows) < _ENOUGH:
+        return np.zeros(0)
+    logs = np.log(np.array(rows))
+    paces = np.exp(np.median(logs - np.median(logs, axis=1, keepdims=True), axis=0))
+    return paces / low(paces)
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+
+class _Side:
+    """The rows of one side at a place, and their times added up run by run, as if all runs had had the same pace."""
+
+    def __init__(self, rows: Sequence[Row], paces: np.ndarray) -> None:
         self.rows = tuple(rows)
         count = min((len(row.seconds) for row in self.rows), default=0)
-        self.runs = np.sum([row.seconds[:count] for row in self.rows], axis=0) if count else np.zeros(0)
-        self.time = low(self.runs)
-        self.ticks = _TICK * len(self.rows)
+        runs = np.sum([row.seconds[:count] for row in self.rows], axis=0) if count else np.zeros(0)
+        self._paces = paces if len(paces) == count else np.ones(1)
+        self._runs = runs / self._paces
+        self.time = low(self._runs)
+        self._ticks = _TICK * len(self.rows)
 
-    def noise(self) -> float:
-        return _noise(self.runs, self.time, self.ticks)
+    def noise(self, shared: bool) -> float:
+        """The deviation of its time; the pace's own only where what rows share is not taken out later."""
+        own = _noise(self._runs, self.time, self._ticks)
+        return own if shared else math.hypot(own, deviation(self._paces))
 
 
 def _noise(runs: np.ndarray, time: float, ticks: float = 0.0) -> float:
     """The deviation of the logarithm of a time."""
-    return math.hypot(deviation(runs), _BETWEEN, 0.5 * ticks / time) if time > 0 else _BETWEEN
+    return math.hypot(deviation(runs), _BETWEEN, ticks / time) if time > 0 else _BETWEEN
 
 
 def _judged(a: _Side, b: _Side, judge: _Judge) -> tuple[Verdict, float, float]:
     if min(a.time, b.time) <= 0:
         return "small", 1.0, 0.0
     move = math.log(b.time / a.time) - judge.drift
-    noise = math.hypot(a.noise(), b.noise())
+    noise = math.hypot(a.noise(judge.shared), b.noise(judge.shared))
     return judge.verdict(move, noise), math.exp(move), noise
 
 

@@ -39,7 +39,7 @@ class Worker:
     """
 
     def __init__(self, arguments: Sequence[str], name: str) -> None:
-        self._name = name
+        self.name = name
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         self._rest = b""
         self._words = ""
@@ -74,7 +74,7 @@ class Worker:
             answer["error"] = str(answer["error"])
             first = next((t for t in answer["error"].splitlines() if t.strip()), "")
             raise EngineError(
-                f"{self._name} could not {stage}: {first[:400]}", stage=stage, log=answer["error"][-4000:]
+                f"{self.name} could not {stage}: {first[:400]}", stage=stage, log=answer["error"][-4000:]
             )
         return answer
 
@@ -93,7 +93,7 @@ class Worker:
                 left = None if deadline is None else deadline - time.monotonic()
                 if (left is not None and left <= 0) or not ready.select(left):
                     self.close(stuck=True)
-                    what = f"{self._name} could not {stage} within the time limit of {limit:g} s"
+                    what = f"{self.name} could not {stage} within the time limit of {limit:g} s"
                     raise time_up(what, stage)
                 more = os.read(pipe.fileno(), 1 << 16)
                 if not more:
@@ -101,7 +101,7 @@ class Worker:
                 self._rest += more
                 if len(self._rest) > _LONGEST:
                     self.close(stuck=True)
-                    raise EngineError(f"{self._name} could not {stage}: its answer has no end", stage=stage)
+                    raise EngineError(f"{self.name} could not {stage}: its answer has no end", stage=stage)
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 
@@ -117,7 +117,7 @@ class Worker:
         self.close()
         said = log.splitlines()[-1][:300] if log else ""
         return Died(
-            f"{self._name} could not {stage}: {'; '.join(filter(None, (how, said)))}",
+            f"{self.name} could not {stage}: {'; '.join(filter(None, (how, said)))}",
             stage=stage,
             log=log or how,
             accident="killed" if code is None or code < 0 else "",
