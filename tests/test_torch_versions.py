@@ -100,6 +100,37 @@ def test_tables_that_are_kept_change_nothing() -> None:
     assert str(again.graph) == str(program.graph)
 
 
+class _Branches(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def one(x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.layer_norm(x, (3,)).add_(1)
+
+        y = torch.cond(x.sum() > 0, one, lambda x: torch.einsum("ij,jk->ik", x, x[:3]), (x,))
+        return torch.nn.functional.hardshrink(y.chunk(2)[0].reshape(-1, 3))
+
+
+@pytest.mark.parametrize(
+    ("module", "shape"),
+    [
+        (NET, X.shape),
+        (torch.nn.LSTM(4, 3), (5, 1, 4)),
+        (torch.nn.TransformerEncoderLayer(8, 2, 16), (3, 1, 8)),
+        (
+            torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding="same"), torch.nn.InstanceNorm2d(4)),
+            (1, 3, 6, 6),
+        ),
+        (_Branches(), (6, 3)),
+    ],
+    ids=["plain", "lstm", "transformer", "instance norm", "branches"],
+)
+def test_guarding_only_what_occurs_changes_nothing(module: torch.nn.Module, shape: tuple[int, ...]) -> None:
+    program = torch.export.export(module.eval(), (torch.ones(shape),))
+    made, theirs = torch_versions.undecomposed(program), program.run_decompositions({})
+    assert made.graph_module.print_readable(print_output=False) == theirs.graph_module.print_readable(
+        print_output=False
+    )
+
+
 def private_names(file: Path) -> Iterator[str]:
     """Names below torch that start with one underscore, as a file imports or spells them."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -40,6 +40,7 @@ __all__ = [
     "refuse_older",
     "register_quantised_operators",
     "registered_type",
+    "undecomposed",
 ]
 
 OLDEST = "2.9"
@@ -192,6 +193,35 @@ def onnx_operators_kept() -> Iterator[None]:
 
     with composites_kept(), _replaced(ONNXRegistry, "from_torchlib", classmethod(kept)):
         yield
+
+
+def undecomposed(program: ExportedProgram) -> ExportedProgram:
+    """The program in functional operators, none of which is taken apart: `program.run_decompositions({})`.
+
+    PyTorch guards every composite operator it has for that, which takes much longer than the work on a small program.
+    Those that occur in the program are enough, and those into which PyTorch takes others apart in any case.
+
+    >>> program = torch.export.export(torch.nn.Linear(2, 3), (torch.ones(1, 2),))
+    >>> [node.name for node in undecomposed(program).graph.nodes if node.op == "call_function"]
+    ['linear']
+    """
+    import torch.export.exported_program as place
+
+    splits = "_split_decomp_table_to_cia_and_python_decomp"
+    known: Any = getattr(place, "_is_preservable_cia_op", None)
+    keep = getattr(place, "_special_op_to_preserve_cia", None)
+    if known is None or keep is None or not hasattr(place, splits):
+        return program.run_decompositions({})
+
+    def split(table: Any) -> tuple[dict[Any, Any], Any]:
+        graphs = (m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule))
+        called = {node.target for graph in graphs for node in graph.nodes if is_operator(node.target)}
+        choices = torch.ops.aten.where  # what becomes of hardshrink
+        called.update(getattr(choices, name) for name in choices.overloads())
+        return {operator: keep for operator in called if known(operator)}, table
+
+    with _replaced(place, splits, split):
+        return program.run_decompositions({})
 
 
 @contextmanager

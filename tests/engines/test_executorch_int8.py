@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,6 @@ pytestmark = pytest.mark.xdist_group("executorch")
 class Maker:
     """Lowers edited copies of the small network's quantised program."""
 
-    home: Home
     source: Path
 
     def checked(self, plant: Callable[[Any], None], folder: Path) -> Result:
@@ -39,7 +39,8 @@ class Maker:
         edited, pte, record = (folder / name for name in ("edited.pt2", "net.pte", "net.etrecord"))
         torch.export.save(program, edited)
         asked = {"do": "convert", "program": str(edited), "pte": str(pte), "record": str(record)}
-        self.home.ask(asked | {"quantize": "", "delegate": "xnnpack"}, "convert the network")
+        with _home() as home:
+            home.ask(asked | {"quantize": "", "delegate": "xnnpack"}, "convert the network")
         net, image = small()
         found = twinnet.check(
             net, image, f"executorch?etrecord={record}:{pte}", limits=twinnet.Limits(threads=1)
@@ -48,15 +49,20 @@ class Maker:
         return found
 
 
+def _home() -> AbstractContextManager[Home]:
+    """Given back after use, so that checks go on with the same process."""
+    _, image = small()
+    return closing(Home(Job({"image": image.numpy()}), 1))
+
+
 @pytest.fixture(scope="module")
-def maker() -> Iterator[Maker]:
+def maker() -> Maker:
     need_engine("executorch")
     net, image = small()
     job = Job({"image": image.numpy()})
-    home = Home(job, 1)
-    made = make(load_network((net, (image,))), job.inputs, Lowering("xnnpack", "static"), home, job)
-    yield Maker(home, made.pte.with_name("quantised.pt2"))
-    home.close()
+    with _home() as home:
+        made = make(load_network((net, (image,))), job.inputs, Lowering("xnnpack", "static"), home, job)
+    return Maker(made.pte.with_name("quantised.pt2"))
 
 
 def _steps(value: str, scale: float = 1.0, zero: int | None = None) -> Callable[[Any], None]:
@@ -140,7 +146,8 @@ def test_steps_are_seen_in_the_file(maker: Maker, tmp_path: Path) -> None:
         Lowering("xnnpack", ""),
         Lowering("none", ""),
     ):
-        made = make(load_network((net, (image,))), job.inputs, how, maker.home, job)
+        with _home() as home:
+            made = make(load_network((net, (image,))), job.inputs, how, home, job)
         seen[how.delegate, how.quantize] = steps_inside(made.pte)
     assert seen["xnnpack", "static"].delegated > 5 and seen["none", "static"].operators
     assert not seen["xnnpack", ""] and not seen["none", ""]

@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 
 from twinnet.layers import Graph, evaluate, evaluate_with_error
-from twinnet.torch_versions import export, pytree
+from twinnet.torch_versions import export, pytree, undecomposed
 
 __all__ = ["UNIT", "assert_equal_in_double", "assert_rounding_is_bounded", "doubled", "exported", "run_nodes"]
 
@@ -22,7 +22,7 @@ def exported(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
 ) -> ExportedProgram:
     """The functional program that `read_fx` takes."""
-    return export(module, args, kwargs or {}).run_decompositions({})
+    return undecomposed(export(module, args, kwargs or {}))
 
 
 def doubled(tree: Any) -> Any:

@@ -17,7 +17,7 @@ from twinnet.network.outputs import functional
 from twinnet.network.pt2 import load_pt2
 from twinnet.network.torch_network import Example, input_placeholders, leaf_names, name_tensors, output_nodes
 from twinnet.signature import Signature, TensorSpec
-from twinnet.torch_versions import composites_kept, pytree
+from twinnet.torch_versions import pytree, undecomposed
 
 __all__ = ["ExportedNetwork"]
 
@@ -88,8 +88,8 @@ class ExportedNetwork(Network):
     def exported(self, inputs: Mapping[str, Any] | None = None) -> ExportedProgram:
         """The program as a graph of functional ATen operators."""
         if self._decomposed is None:
-            with torch.no_grad(), composites_kept():
-                self._decomposed = functional(self.program.run_decompositions({}))
+            with torch.no_grad():
+                self._decomposed = functional(undecomposed(self.program))
         return self._decomposed
 
     def placeholders(self, program: ExportedProgram | None = None) -> dict[str, str]:

@@ -31,7 +31,7 @@ from twinnet.network.tree import (
 )
 from twinnet.progress import quiet
 from twinnet.signature import Signature, TensorSpec
-from twinnet.torch_versions import composites_kept, export, pytree
+from twinnet.torch_versions import export, pytree, undecomposed
 
 __all__ = ["TorchNetwork", "input_placeholders", "leaf_names", "name_tensors", "output_nodes"]
 
@@ -184,8 +184,8 @@ class TorchNetwork(Network):
         # Its warnings are advice on how to write modules, not on what is computed.
         def trace() -> ExportedProgram:
             told = foreign("export the network", "torch.export")
-            with torch.no_grad(), quiet(*_LOUD), _unprinted(), composites_kept(), told:
-                return export(self.module, *copy.deepcopy((args, kwargs))).run_decompositions({})
+            with torch.no_grad(), quiet(*_LOUD), _unprinted(), told:
+                return undecomposed(export(self.module, *copy.deepcopy((args, kwargs))))
 
         try:
             return trace()
