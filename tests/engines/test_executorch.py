@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -65,15 +66,15 @@ def test_values_inside_a_delegate_are_shown() -> None:
 
 
 def test_without_taps_only_what_leaves_the_delegate_is_seen() -> None:
-    few, many = _open(delegate="xnnpack", taps="no"), _open(delegate="xnnpack")
-    assert len(few.sites) < len(many.sites)
     x = {"image": small()[1].numpy()}
-    (plain,), (tapped,) = few.run(x).values(), many.run(x).values()
+    with closing(_open(delegate="xnnpack", taps="no")) as few:
+        sites, (plain,) = len(few.sites), few.run(x).values()
+    with closing(_open(delegate="xnnpack")) as many:  # in the process that the first one left
+        (tapped,) = many.run(x).values()
+        watched = many.trace(x, {s.tensor for s in many.sites}, TraceBuilder())
+        assert sites < len(many.sites)
+        assert np.array_equal(watched[many.output_tensors[0]], plain)
     assert np.array_equal(plain, tapped)
-    watched = many.trace(x, {s.tensor for s in many.sites}, TraceBuilder())
-    assert np.array_equal(watched[many.output_tensors[0]], plain)
-    few.close()
-    many.close()
 
 
 @pytest.mark.slow

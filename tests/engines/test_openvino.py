@@ -105,6 +105,7 @@ def test_larger_real_networks_agree(name: str) -> None:
     assert found.verdict == "PASS" and found.coverage.judged > 80, found
 
 
+@pytest.mark.slow
 def test_what_it_does_not_convert_is_an_error_with_its_words_and_a_small_network(tmp_path: Path) -> None:
     found = _check(str(model_path("vad-half")), MODELS["vad-half"].inputs(), out=tmp_path / "run")
     assert found.verdict == "ERROR" and found.stage == "load the network"
