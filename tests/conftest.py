@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -43,23 +43,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.log_level = config.option.log_level or "ERROR"
 
 
-_APART = ("tests/test_docs.py", "tests/trust/test_hidden.py", "tests/restore/")
-"""Long files whose tests share little: their tests are spread over the workers."""
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The tests of one file stay with one worker, so that what they share is made once.
-
-    The marks of xdist itself (`xdist_group`) have no effect with pytest 9.2.
-    """
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByFile(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return nodeid if nodeid.startswith(_APART) else nodeid.partition("::")[0]
-
-    return ByFile(config, log)
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that use what their module makes once stay with one worker; otherwise each worker would make it."""
+    for item in items:
+        made = getattr(item, "_fixtureinfo", None)
+        if made is None or item.get_closest_marker("xdist_group"):
+            continue
+        file = item.nodeid.partition("::")[0]
+        used = [one for several in made.name2fixturedefs.values() for one in several]
+        if any(one.scope == "module" or (one.scope == "session" and one.baseid == file) for one in used):
+            item.add_marker(pytest.mark.xdist_group(file))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -25,6 +25,8 @@ from twinnet.network import load_network
 from twinnet.result import Result
 from twinnet.trace import TraceBuilder
 
+pytestmark = pytest.mark.xdist_group("executorch")
+
 
 @pytest.fixture(autouse=True)
 def _engine() -> None:

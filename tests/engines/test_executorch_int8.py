@@ -23,6 +23,8 @@ from twinnet.network import load_network
 from twinnet.network.pt2 import load_pt2
 from twinnet.result import Result
 
+pytestmark = pytest.mark.xdist_group("executorch")
+
 
 @dataclass
 class Maker:

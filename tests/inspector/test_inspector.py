@@ -19,6 +19,8 @@ from twinnet.errors import TwinnetError, UsageError
 from twinnet.inspector import Event, Inspector
 from twinnet.result import Result
 
+pytestmark = pytest.mark.xdist_group("executorch")
+
 
 def _opened(folder: Path) -> Inspector:
     return Inspector(
