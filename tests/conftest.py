@@ -43,19 +43,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.log_level = config.option.log_level or "ERROR"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that use what their module makes once stay with one worker; otherwise each worker would make it."""
-    for item in items:
-        made = getattr(item, "_fixtureinfo", None)
-        if made is None or item.get_closest_marker("xdist_group"):
-            continue
-        file = item.nodeid.partition("::")[0]
-        used = [one for several in made.name2fixturedefs.values() for one in several]
-        if any(one.scope == "module" or (one.scope == "session" and one.baseid == file) for one in used):
-            item.add_marker(pytest.mark.xdist_group(file))
-
-
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     """Many small operations: one thread each is fastest, and fair to the tests beside them."""

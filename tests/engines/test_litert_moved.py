@@ -138,7 +138,8 @@ _NAMED = {
     "linear sum, left out": ("add", "constant.left_out"),
     "linear sum, swapped": ("add", "operator.another"),
 }
-_OPEN = {"linear relu, bias", "linear sum, a tenth"}
+_UNNAMED = {("linear sum, a tenth", "static"), ("linear sum, a tenth", "dynamic")}
+"""Placed, but without a cause."""
 _USUAL_FAULTS = {
     ("linear relu, a tenth", "int16"),
     ("linear relu, left out", "static"),
@@ -154,8 +155,10 @@ def test_a_wrong_constant_is_named(wrong: str, way: str, tmp_path: Path) -> None
     assert found.verdict == "FAIL", found
     assert [f.site.tensor for f in found.findings] == ["linear_1"], found
     cause = found.findings[0].cause
-    if cause is None and wrong in _OPEN:
-        return  # the bias holds the other as well, and 8 bits round both: left open rather than guessed
+    if fault == "bias" and cause is None:
+        return  # the constant is in it as well: left open rather than guessed
+    if cause is None and (wrong, way) in _UNNAMED:
+        pytest.xfail("no cause is found")
     assert cause is not None and cause.layer is not None, found
     assert cause.layer.tensor == layer, found
     assert not code or cause.fact.code == code, found

@@ -30,7 +30,7 @@ CALIBRATIONS = ("minmax", "average")
 _PROGRAM = Script(Path(_litert_make_program.__file__), "litert-torch", ("litert-torch", "ai-edge-quantizer"))
 _SPARES = Spares()
 _LIGHT = 2 << 30
-"""A process that holds more bytes than this is not kept for the next conversion."""
+"""A process that once held more bytes than this is not kept for the next conversion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,6 @@ def _started(job: Job) -> Worker:
         program = _PROGRAM.written(Path(place))
         worker = Worker([sys.executable, *_PROGRAM.flags, str(program)], _PROGRAM.name)
         with undoing(worker.close):
-            worker.ask(
-                {"do": "start"}, "start", job.limit_of("start")
-            )  # from now on it does not need its file
+            # Once it answers, it does not need its file.
+            worker.ask({"do": "start"}, "start", job.limit_of("start"))
     return worker
