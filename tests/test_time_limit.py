@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import AbstractContextManager
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from twinnet.errors import EngineError, UsageError, foreign, machine_error
 from twinnet.job import Job
 from twinnet.programs.start import Task, start_program
 from twinnet.programs.worker import Worker
-from twinnet.time_limit import TimeLimits
+from twinnet.time_limit import TimeLimits, limited
 
 
 @pytest.mark.parametrize(
@@ -96,3 +97,30 @@ def test_a_check_has_limits_by_step() -> None:
     assert (late.verdict, late.stage, late.accident) == ("ERROR", "run", "time")
     late = checked(compare=0)
     assert (late.verdict, late.stage, late.accident) == ("ERROR", "judge", "time")
+
+
+def test_a_program_that_ends_at_the_limit_is_not_interrupted_as_well() -> None:
+    """Both limits are the same; an interruption could arrive where nobody expects it any more."""
+    slow = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
+    for _ in range(10):
+        with (
+            pytest.raises(EngineError, match="could not compile the network within the time limit"),
+            limited(0.05, "compile"),
+        ):
+            start_program(slow, Task("tool", "compile the network", 0.05))
+
+
+def test_a_block_that_was_left_without_its_end_is_not_interrupted() -> None:
+    """As when an exception comes while its end begins, and somebody keeps the traceback."""
+
+    def entered() -> AbstractContextManager[None]:
+        block = limited(0.01, "the count")
+        block.__enter__()
+        return block
+
+    kept = entered()
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        pass
+    with pytest.raises(EngineError, match="the time limit"):
+        kept.__exit__(None, None, None)

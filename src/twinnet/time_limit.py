@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import inspect
 import math
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import FrameType
 
 from twinnet.errors import EngineError, UsageError
 from twinnet.steps import STEPS, step_of
 
 __all__ = ["TimeLimits", "limited", "time_up", "when_stuck"]
 
+_LATE = 0.5
+"""Seconds past its limit at which a block is interrupted. A program that it waits for has the same limit and ends
+first: an interruption at that moment could arrive when the block has been left."""
 _GRACE = 10.0
 _AGAIN = 1.0
 
@@ -108,9 +114,20 @@ def time_up(what: str, stage: str, log: str = "") -> EngineError:
 class _Block:
     """A block with a limit. It is interrupted once its time is up, while it is armed."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: FrameType | None) -> None:
         self.armed = False
         self.over = threading.Event()
+        self._owner = owner
+
+    def runs_in(self, frame: FrameType) -> bool:
+        """Whether a thread that is there is still inside the function that entered the block.
+
+        An exception may leave that function without the end of the block: as long as somebody holds its traceback.
+        """
+        inner: FrameType | None = frame
+        while inner is not None and inner is not self._owner:
+            inner = inner.f_back
+        return inner is not None
 
 
 class _TimeUp(BaseException):
@@ -150,7 +167,8 @@ def limited(seconds: float | None, what: str) -> Iterator[None]:
     error = time_up(f"{what} exceeded the time limit of {seconds:g} s", what)
     if seconds <= 0:
         raise error
-    block = _Block()
+    started = time.monotonic()
+    block = _Block(_owner(sys._getframe()))
     threading.Thread(target=_watch, args=(block, seconds, threading.get_ident(), error), daemon=True).start()
     try:
         block.armed = True
@@ -162,29 +180,42 @@ def limited(seconds: float | None, what: str) -> Iterator[None]:
     finally:
         block.armed = False
         block.over.set()
+    if time.monotonic() - started > seconds:
+        raise error
 
 
 def _watch(block: _Block, seconds: float, thread: int, error: EngineError) -> None:
     """Interrupt a thread when its time is up, again and again: it may catch even that, or be deaf for a while."""
-    if block.over.wait(seconds):
+    if block.over.wait(seconds + _LATE):
         return
     for _ in range(round(_GRACE / _AGAIN)):
-        _interrupt(block, thread)
+        frame = sys._current_frames().get(thread)
+        if frame is None or not block.runs_in(frame):
+            return
+        _interrupt(block, thread, frame)
         if block.over.wait(_AGAIN):
             return
     for call in _stuck[-1:]:
         call(error)
 
 
-def _interrupt(block: _Block, thread: int) -> None:
+def _interrupt(block: _Block, thread: int, frame: FrameType) -> None:
     """Raise in a thread, but not while the block is being entered or left.
 
     No signal is sent: engines set up a stack for signals that does not always outlive them.
     """
-    frame = sys._current_frames().get(thread)
-    if block.armed and frame is not None and frame.f_code.co_filename not in _OWN:
+    if block.armed and frame.f_code.co_filename not in _OWN:
         kind = type("_TimeUp", (_TimeUp,), {"block": block})
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
 
 
 _OWN = (__file__, contextlib.__file__)
+
+
+def _owner(frame: FrameType | None) -> FrameType | None:
+    """The function that enters a block, also by way of context managers: it runs as long as the block."""
+    while frame is not None and (
+        frame.f_code.co_filename in _OWN or frame.f_code.co_flags & inspect.CO_GENERATOR
+    ):
+        frame = frame.f_back
+    return frame
