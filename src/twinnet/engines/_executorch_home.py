@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,8 +25,7 @@ from twinnet.store import TensorFile, write_tensors
 __all__ = ["Dumped", "Home", "executorch_version"]
 
 _PROGRAM = Script(Path(_executorch_worker.__file__), "executorch", ("executorch",))
-_SPARES = Spares()
-"""By their number of threads."""
+_SPARES = Spares(_PROGRAM)
 _SMALLEST = 1 << 20
 _LARGEST = 1 << 32
 _TOO_SMALL = "Ran out of space to store intermediate outputs"
@@ -69,19 +67,13 @@ class Home:
         if self._board is not None and request["do"] in RUNS:
             return self._board.ask(request, stage)
         if self._worker is None:
-            self._worker = _SPARES.take(self._threads) or self._started()
+            self._worker = _SPARES.take(self._job.limit_of("start"), threads=self._threads)
         try:
             return self._worker.ask(request, stage, self._job.limit_of(stage))
         except EngineError:
             if not self._worker.alive:
                 self._worker = None
             raise
-
-    def _started(self) -> Worker:
-        program = str(_PROGRAM.written(self.folder))
-        worker = Worker([sys.executable, *_PROGRAM.flags, program], _PROGRAM.name)
-        worker.ask({"do": "start", "threads": self._threads}, "start", self._job.limit_of("start"))
-        return worker
 
     def run(
         self,
@@ -152,7 +144,7 @@ class Home:
     def close(self) -> None:
         """Give the worker back, and remove the folder."""
         if self._worker is not None:
-            _SPARES.keep(self._worker, self._threads)
+            _SPARES.keep(self._worker, threads=self._threads)
             self._worker = None
         if self._board is not None:
             self._board.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -17,7 +16,6 @@ from twinnet.errors import EngineError, MissingExtra, UsageError, undoing
 from twinnet.job import Job
 from twinnet.programs.place import Script
 from twinnet.programs.spares import Spares
-from twinnet.programs.worker import Worker
 from twinnet.scratch import scratch_folder
 from twinnet.tflite.network import TfliteNetwork
 
@@ -28,7 +26,7 @@ ACTIVATIONS = ("int8", "int16")
 CALIBRATIONS = ("minmax", "average")
 
 _PROGRAM = Script(Path(_litert_make_program.__file__), "litert-torch", ("litert-torch", "ai-edge-quantizer"))
-_SPARES = Spares()
+_SPARES = Spares(_PROGRAM)
 _LIGHT = 2 << 30
 """A process that once held more bytes than this is not kept for the next conversion."""
 
@@ -121,22 +119,12 @@ def _version(package: str, extra: str = "litert-convert") -> str:
 def _make(task: Mapping[str, Any], job: Job) -> None:
     convert = task["do"] == "convert"
     stage = "convert the network" if convert else "quantise the network"
-    worker = _SPARES.take(None) or _started(job)
+    worker = _SPARES.take(job.limit_of("start"))
     worker.name = "litert-torch" if convert else "ai-edge-quantizer"
     # What a failure leaves behind shall not spoil the next conversion.
     with undoing(lambda: worker.close(stuck=True)):
         said = worker.ask(task, stage, job.limit_of(stage))
     if said["memory"] < _LIGHT:
-        _SPARES.keep(worker, None)
+        _SPARES.keep(worker)
     else:
         worker.close()
-
-
-def _started(job: Job) -> Worker:
-    with scratch_folder("litert") as place:
-        program = _PROGRAM.written(Path(place))
-        worker = Worker([sys.executable, *_PROGRAM.flags, str(program)], _PROGRAM.name)
-        with undoing(worker.close):
-            # Once it answers, it does not need its file.
-            worker.ask({"do": "start"}, "start", job.limit_of("start"))
-    return worker
