@@ -11,7 +11,7 @@ from typing import Any
 
 from twinnet.checking.case import Case, modes_kept, read_network, read_twins
 from twinnet.checking.options import Limits, Options
-from twinnet.checking.profiled import built_case, open_subject, pace_of
+from twinnet.checking.profiled import built_case, open_subject, pace_of, target_of
 from twinnet.checking.sides import Sides
 from twinnet.profile import Measured, Profile, Target, machine, profile_of
 from twinnet.profile.building import CompileProfile
@@ -59,7 +59,7 @@ def profile_twin(
             TWINNET_SERVER, if there is one.
         repeats: Runs that count, in all rounds together; None for 30, fewer if they take long.
         rounds: How often the twin is loaded again.
-        target: What the machine can do; None measures this one.
+        target: What the machine can do; None measures this one. That of a board is known only if it is stated.
         reference: Engine spec that runs the network itself.
         shapes: Shapes of inputs, by name, for dimensions that the network leaves open.
         threads: Threads of the engine.
@@ -112,7 +112,12 @@ def profile_with(
         )
         found = [
             profile_of(
-                session, timed, subject, threads=threads, target=plan.target, pace=pace_of(case, pacemaker)
+                session,
+                timed,
+                subject,
+                threads=threads,
+                target=target_of(case, plan.target),
+                pace=pace_of(case, pacemaker),
             )
             for case, (session, subject), timed in zip(cases, opened, times)
         ]

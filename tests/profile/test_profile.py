@@ -13,18 +13,19 @@ import pytest
 from tests.profile.nets import steps
 from twinnet.checking.case import Case, read_network
 from twinnet.checking.options import Limits, Options
-from twinnet.checking.profiled import pace_of
+from twinnet.checking.profiled import pace_of, target_of
 from twinnet.engines import parse_spec
 from twinnet.engines.timing import LayerTime, Span, Timed
 from twinnet.errors import UsageError
 from twinnet.profile import Measured, compare_profiles, load_profile
-from twinnet.profile.measure import _gap
+from twinnet.profile.measure import _gap, _limit
 from twinnet.profile.noise import low
 from twinnet.profile.pace import Pacemaker
 from twinnet.profile.target import Target
 from twinnet.profiling import Plan, profile_with
 from twinnet.report.profiles import comparison_text, profile_text, write_profile
 from twinnet.report.profiles.csv_file import COLUMNS, render_csv
+from twinnet.report.profiles.page import render_profile
 
 MACHINE = Target("test", 50e9, 10e9, 1e-6)
 
@@ -164,12 +165,26 @@ def test_the_pace_is_that_of_the_machine_that_ran_the_twin(onnx: Measured) -> No
     several = Pacemaker(2)
     several()
     assert several.pace.threads == 2 and several.pace.together
+    assert pace_of(on_a_board(), several) is None
+
+
+def on_a_board() -> Case:
     net, image = steps()
     options = Options(samples=1)
-    case = Case.of(
+    return Case.of(
         *read_network(net, image, options, []), parse_spec("litert@ssh://board"), options, given=net
     )
-    assert pace_of(case, several) is None
+
+
+def test_a_board_is_not_measured_by_this_machine(onnx: Measured) -> None:
+    case = on_a_board()
+    assert target_of(case) is None and target_of(case, MACHINE) is MACHINE
+    assert _limit(10**9, 10**6, 1e-3, None) == ("", None)
+    rows = tuple(replace(row, limit="", efficiency=None) for row in onnx.profile.rows)
+    there = replace(onnx.profile, target=None, rows=rows)
+    text, page = profile_text(there), render_profile(there)
+    assert "machine  a board; its limits are not known: state them with --target FILE.toml" in text
+    assert "bound" not in text and "Roofline" not in page and "Flame graph" in page
 
 
 def test_long_steps_on_a_busy_machine_add_up_to_the_whole() -> None:

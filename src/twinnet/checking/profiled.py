@@ -19,12 +19,12 @@ from twinnet.profile.building import CompileProfile, built
 from twinnet.profile.cost import Shapes
 from twinnet.profile.measure import Measured, Subject, profile_of
 from twinnet.profile.pace import Pace, Pacemaker
-from twinnet.profile.target import Target
+from twinnet.profile.target import Target, machine
 from twinnet.profile.turns import affordable, timed_in_turns
 from twinnet.result import Cost
 from twinnet.trace import DEFAULT_MEMORY, TraceBuilder
 
-__all__ = ["built_case", "measured_cost", "open_subject", "pace_of", "subject_of"]
+__all__ = ["built_case", "measured_cost", "open_subject", "pace_of", "subject_of", "target_of"]
 
 _REPEATS, _ROUNDS = 20, 2
 
@@ -54,7 +54,8 @@ def measured_cost(case: Case, opened: Opened, pairing: Pairing) -> tuple[Cost, M
         )
     except EngineError as error:
         return Cost(size=opened.twin.size, problem=error.what), None
-    made = profile_of(opened.twin, timed, subject, threads=threads, pace=pace_of(case, pacemaker))
+    target, pace = target_of(case), pace_of(case, pacemaker)
+    made = profile_of(opened.twin, timed, subject, threads=threads, target=target, pace=pace)
     whole, cpu = made.profile.bare, made.profile.cpu
     cost = Cost(whole.p50, whole.p10, whole.p90, made.profile.memory, made.profile.size)
     return replace(cost, cpu=None if cpu is None else cpu.p50), made
@@ -62,7 +63,16 @@ def measured_cost(case: Case, opened: Opened, pairing: Pairing) -> tuple[Cost, M
 
 def pace_of(case: Case, pacemaker: Pacemaker) -> Pace | None:
     """The pace of the machine that ran a twin; that of a board is not known."""
-    return None if isinstance(case.twin, Spec) and case.twin.on else pacemaker.pace
+    return None if _on_a_board(case) else pacemaker.pace
+
+
+def target_of(case: Case, stated: Target | None = None) -> Target | None:
+    """What the machine of a twin can do: as stated, or this one measured; a board is not known."""
+    return stated if stated is not None or _on_a_board(case) else machine(case.options.limits.threads)
+
+
+def _on_a_board(case: Case) -> bool:
+    return isinstance(case.twin, Spec) and bool(case.twin.on)
 
 
 def built_case(case: Case, stack: ExitStack, target: Target) -> CompileProfile:

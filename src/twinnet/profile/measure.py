@@ -17,7 +17,7 @@ from twinnet.profile.memory import least_memory
 from twinnet.profile.model import Limit, Profile, Quantiles, Row
 from twinnet.profile.noise import low
 from twinnet.profile.pace import Pace
-from twinnet.profile.target import Target, machine
+from twinnet.profile.target import Target
 from twinnet.profile.timeline import Timeline, timeline_of
 from twinnet.signature import dims
 
@@ -72,11 +72,10 @@ def profile_of(
         session: The twin, open.
         timed: Its times on one sample.
         subject: The network, to which the steps are joined.
-        threads: Threads of the engine, with which the machine is measured too.
-        target: What the machine can do; None measures this one.
+        threads: Threads of the engine.
+        target: What the machine can do; None if that is not known, as of a board.
         pace: How fast this machine was meanwhile.
     """
-    target = target or machine(threads)
     joined = Joiner(subject.graph, subject.pairs, session.graph()).join(timed.steps)
     width = _WIDTHS.get(session.precision, 1 if "int8" in session.precision else 4)
     known = {site.tensor: site for site in subject.sites}
@@ -167,7 +166,7 @@ def _least_disturbed(timed: Timed) -> float:
 def _row(
     one: Joined,
     subject: Subject,
-    target: Target,
+    target: Target | None,
     width: int,
     known: Mapping[str, Site],
     own: Mapping[str, Site],
@@ -225,13 +224,15 @@ def _cost(layers: Sequence[Layer], subject: Subject, width: int) -> tuple[int | 
     return (sum(known) if known else None), moved
 
 
-def _limit(work: int | None, moved: int | None, seconds: float, target: Target) -> tuple[Limit, float | None]:
+def _limit(
+    work: int | None, moved: int | None, seconds: float, target: Target | None
+) -> tuple[Limit, float | None]:
     """What bounds a step, and how near it comes to that bound.
 
     >>> _limit(1000, 4_000_000, 1e-3, Target("t", 1e10, 1e10))
     ('memory', 0.4)
     """
-    if work is None or moved is None or seconds <= 0:
+    if work is None or moved is None or seconds <= 0 or target is None:
         return "", None
     best = max(work / target.peak, moved / target.bandwidth)
     efficiency = best / seconds

@@ -99,7 +99,8 @@ class Profile:
     which are taken off. `gap` is the part of a run without timers that no step accounts for: what the engine does
     between its steps. With `alone` steps were run by themselves, and it may be negative. `joined` is the share of the
     steps' time that belongs to sites of the network, `rest` the others by name. `memory` is the least that holds the
-    weights and the values alive at once; `size` what ships.
+    weights and the values alive at once; `size` what ships. `target` is the machine; None if it is not known, and then
+    no row has a limit.
     """
 
     network: str
@@ -113,7 +114,7 @@ class Profile:
     gap: float
     joined: float
     rows: tuple[Row, ...]
-    target: Target
+    target: Target | None
     rest: tuple[str, ...] = ()
     alone: bool = False
     timer: float = 0.0

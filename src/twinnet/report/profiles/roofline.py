@@ -44,15 +44,15 @@ class Roofline:
 
 
 def roofline_of(profile: Profile) -> Roofline | None:
-    """The roofline; None if no step has known operations and bytes."""
+    """The roofline; None if no step has known operations and bytes, or the machine is not known."""
     shown = [
         (number, row, row.intensity, row.flops / row.p50)
         for number, row in enumerate(profile.rows)
         if row.intensity and row.flops and row.p50 > 0
     ]
-    if not shown:
-        return None
     target = profile.target
+    if not shown or target is None:
+        return None
     xs = [i for _, _, i, _ in shown] + [target.ridge]
     ys = [r for _, _, _, r in shown] + [target.peak]
     low, high = math.floor(math.log10(min(xs))), math.ceil(math.log10(max(xs)) + 0.01)

@@ -77,6 +77,8 @@ def limited(row: Row) -> str:
 def bound(profile: Profile) -> str:
     """The machine."""
     target = profile.target
+    if target is None:
+        return "a board; its limits are not known: state them with --target FILE.toml"
     peak, width = much(target.peak, "FLOP/s"), much(target.bandwidth, "B/s")
     return f"{target.name}: {peak}, {width}"
 
