@@ -24,9 +24,9 @@ demo: $(VENV)/.demo
 	@$(BIN)/twinnet demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --ignore tests/restore
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/restore
 	# Training forks: in processes of its own, into which no engine has brought its threads.
-	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/restore
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/restore
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow -o timeout=0

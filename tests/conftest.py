@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -20,6 +20,9 @@ gc.set_threshold(50_000, 20, 20)
 # Some virtual machines announce AMX and end a process that uses it; bfloat16 is tested without it. Read when first used
 # by oneDNN, which PyTorch and OpenVINO bring.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+
+# Threads that wait in turns for two cores shall not keep them busy. For the programs that tests start.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # A property holds or not; how long a busy machine takes to see it says nothing.
 settings.register_profile("no clock", deadline=None)
@@ -43,12 +46,48 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.log_level = config.option.log_level or "ERROR"
 
 
+_APART = ("tests/test_docs.py", "tests/trust/test_hidden.py", "tests/restore/")
+"""Long files whose tests share little: their tests are spread over the workers."""
+
+_TOGETHER = (
+    "tests/engines/test_executorch.py",
+    "tests/engines/test_executorch_int8.py",
+    "tests/inspector/test_inspector.py",
+)
+"""Files that share a process of ExecuTorch, whose first program takes ten seconds more than the next."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The tests of one file stay with one worker, so that what they share is made once.
+
+    The marks of xdist itself (`xdist_group`) have no effect with pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(_APART):
+                return nodeid
+            return _TOGETHER[0] if nodeid.startswith(_TOGETHER) else nodeid.partition("::")[0]
+
+    return ByFile(config, log)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_thread() -> None:
     """Many small operations: one thread each is fastest, and fair to the tests beside them."""
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def engines_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that a test registers, as a suite run in this process does, is gone after it."""
+    from twinnet.engines import registry
+
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
 
 
 @pytest.fixture(scope="session")

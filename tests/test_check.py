@@ -33,7 +33,7 @@ def _check(*args: Any, **options: Any) -> Result:
 
 
 @pytest.mark.parametrize("name", sorted(nets.NETS))
-@pytest.mark.parametrize("level", ["all", "off"])
+@pytest.mark.parametrize("level", ["all", pytest.param("off", marks=pytest.mark.slow)])
 def test_no_false_alarm(name: str, level: str) -> None:
     module, args, kwargs = nets.NETS[name]()
     found = _check((module, (args, kwargs) if kwargs else args), None, f"onnxruntime?opt={level}", samples=2)

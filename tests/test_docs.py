@@ -29,7 +29,7 @@ import pytest
 import yaml
 from filelock import FileLock
 
-from tests.suite.project import plugin
+from tests.suite.project import OUR_PLUGIN
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -106,7 +106,7 @@ class Session:
             "COLUMNS": "80",
             "GITHUB_STEP_SUMMARY": str(folder / "step-summary.md"),
             "PYTHONWARNINGS": "ignore",
-            "PYTEST_ADDOPTS": " ".join(plugin()),
+            **OUR_PLUGIN,
         }
 
     def do(self, block: Block) -> None:

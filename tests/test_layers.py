@@ -13,8 +13,6 @@ import pytest
 import twinnet
 
 # One worker reads the sources, once.
-pytestmark = pytest.mark.xdist_group("sources")
-
 SOURCE = Path(twinnet.__file__).parent
 PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
 

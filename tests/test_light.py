@@ -120,7 +120,6 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, st
     return {line: (code, text) for line, (code, text) in zip(lines, said, strict=True)}
 
 
-@pytest.mark.xdist_group("light")
 @pytest.mark.parametrize("line", WORKS)
 def test_works_without_pytorch(line: str, answers: dict[str, tuple[int, str]]) -> None:
     code, text = answers[line]
@@ -128,7 +127,6 @@ def test_works_without_pytorch(line: str, answers: dict[str, tuple[int, str]]) -
     assert "Traceback" not in text and "not built" not in text
 
 
-@pytest.mark.xdist_group("light")
 @pytest.mark.parametrize("line", REFUSED)
 def test_says_which_extra_to_install(line: str, answers: dict[str, tuple[int, str]]) -> None:
     code, text = answers[line]
@@ -137,7 +135,6 @@ def test_says_which_extra_to_install(line: str, answers: dict[str, tuple[int, st
     assert "Traceback" not in text and len(text.strip().splitlines()) == 2
 
 
-@pytest.mark.xdist_group("light")
 def test_engines_are_listed_with_what_to_install(answers: dict[str, tuple[int, str]]) -> None:
     text = answers["engines"][1]
     for line in ("torch: pip install 'twinnet[torch]'", "openvino: pip install 'twinnet[openvino]'"):

@@ -30,7 +30,17 @@ def _inputs(name: str, **shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
     return replace(real, shapes={**real.shapes, **shapes}).inputs()
 
 
-@pytest.mark.parametrize("name", ["magika", "ppocr-det", "ppocr-cls", "orientation", "basic-pitch", "vad"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "magika",
+        pytest.param("ppocr-det", marks=pytest.mark.slow),
+        "ppocr-cls",
+        "orientation",
+        "basic-pitch",
+        "vad",
+    ],
+)
 def test_optimised_or_not_it_is_the_same_network(name: str) -> None:
     shapes = {"x": (1, 3, 320, 320)} if name == "ppocr-det" else {}
     found = _check(str(model_path(name)), _inputs(name, **shapes), "onnxruntime?opt=all")
@@ -48,7 +58,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save(model, tmp_path_factory.mktemp("faulty") / "det.onnx")
 
 
-@pytest.mark.parametrize("level", ["off", "all"])
+@pytest.mark.parametrize("level", [pytest.param("off", marks=pytest.mark.slow), "all"])
 def test_one_wrong_channel_in_a_detector_is_one_finding(faulty: Path, level: str) -> None:
     inputs = _inputs("ppocr-det", x=(1, 3, 320, 320))
     found = _check(str(model_path("ppocr-det")), inputs, f"onnxruntime?opt={level}:{faulty}")
@@ -87,7 +97,7 @@ def _light(name: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["squeezenet", "shufflenet", pytest.param("densenet121", marks=pytest.mark.slow)]
+    "name", ["squeezenet", *(pytest.param(n, marks=pytest.mark.slow) for n in ("shufflenet", "densenet121"))]
 )
 def test_classic_networks_and_their_expected_outputs(name: str, tmp_path: Path) -> None:
     path = _light(name)

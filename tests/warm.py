@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import runpy
 import select
 import signal
@@ -24,7 +25,10 @@ import traceback
 import warnings
 from pathlib import Path
 
-__all__ = ["warm_command"]
+__all__ = ["LARGEST_FILE", "warm_command"]
+
+LARGEST_FILE = "TWINNET_TESTS_LARGEST_FILE"
+"""An environment variable: bytes beyond which a command cannot write a file, as on a full disk."""
 
 _CLIENT = """#!{python} -IS
 import json, os, socket, sys
@@ -152,6 +156,9 @@ def _command(words: list[str], folder: str, environment: dict[str, str]) -> None
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    if LARGEST_FILE in environment:
+        limit = int(environment[LARGEST_FILE])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     if environment.get("PYTHONWARNINGS") == "ignore":
         warnings.simplefilter("ignore")
     code: object = 0

@@ -13,13 +13,6 @@ from tests.dashboard.places import Running, postgres, running
 DATABASES = ("sqlite", "postgresql")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of one file stay with one worker: they share a server."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group(f"dashboard-{item.path.stem}"))
-
-
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     with postgres() as url:

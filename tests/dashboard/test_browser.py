@@ -21,7 +21,7 @@ from PIL import Image
 from tests.dashboard.places import Running, running
 from tests.needs import need_engine
 from tests.report.browser import Browser, open_browser
-from tests.suite.project import PLANTED, plugin, write_net
+from tests.suite.project import PLANTED, write_net
 from twinnet.dashboard.demo import fill
 
 SHOTS = Path(__file__).parents[2] / "bench-results" / "dashboard"
@@ -60,7 +60,7 @@ def run_suite(folder: Path, dashboard: Running, spec: str) -> subprocess.Complet
     (folder / "planted_engine.py").write_text(PLANTED)
     code = "import planted_engine; from twinnet.cli.main import main; main()"
     environment = {**os.environ, "TWINNET_SERVER": dashboard.url, "TWINNET_TOKEN": dashboard.token}
-    environment |= {"TWINNET_BRANCH": "main", "PYTEST_ADDOPTS": " ".join(plugin())}
+    environment["TWINNET_BRANCH"] = "main"
     environment["PYTHONPATH"] = os.pathsep.join([str(folder), environment.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, "-c", code, "suite", "--recompute-cache"],

@@ -15,7 +15,7 @@ import pytest
 from tests.dashboard.bundles import bundle, case
 from tests.dashboard.places import Running
 from tests.needs import need_engine
-from tests.suite.project import plugin, write_net
+from tests.suite.project import write_net
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def suite(folder: Path, url: str, token: str) -> subprocess.CompletedProcess[str
     """`twinnet suite` against a server."""
     code = "import sys; from twinnet.cli.main import main; main()"
     environment = {**os.environ, "TWINNET_SERVER": url, "TWINNET_TOKEN": token, "TWINNET_BRANCH": "topic"}
-    environment |= {"TWINNET_COMMIT": "abc123", "TWINNET_WHO": "tests", "PYTEST_ADDOPTS": " ".join(plugin())}
+    environment |= {"TWINNET_COMMIT": "abc123", "TWINNET_WHO": "tests"}
     return subprocess.run(
         [sys.executable, "-c", code, "suite"],
         cwd=folder,

@@ -62,6 +62,7 @@ def test_an_experiment_is_served(experiment: Path) -> None:
         assert "max now" in debugger.text("rerun()")
 
 
+@pytest.mark.slow
 def test_an_experiment_has_the_same_door(experiment: Path) -> None:
     told = experiment / "told" / "here.env"
     words = [*serving(experiment), "--port", "0", "--read-only", "--info", str(told)]
@@ -98,6 +99,6 @@ def test_of_two_processes_one_serves(experiment: Path) -> None:
     words += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
     image = next((experiment.parent / "photos").glob("*.png"))
     words += ["-m", "twinnet.restore.debug", "-e", str(experiment), "--serve", "--image", str(image)]
-    with command(serving(experiment), experiment, TWINNET_DEBUG_PORT="0") as debugger:
+    with command(words, experiment, TWINNET_DEBUG_PORT="0") as debugger:
         look(debugger)
         assert len(list(experiment.rglob("*.env"))) == 1

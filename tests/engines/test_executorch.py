@@ -25,8 +25,6 @@ from twinnet.network import load_network
 from twinnet.result import Result
 from twinnet.trace import TraceBuilder
 
-pytestmark = pytest.mark.xdist_group("executorch")
-
 
 @pytest.fixture(autouse=True)
 def _engine() -> None:
@@ -40,9 +38,9 @@ def _check(twin: str, net: nn.Module | None = None, x: object = None) -> Result:
     return found
 
 
-def _open(**options: str) -> Session:
+def _open(threads: int = 1, **options: str) -> Session:
     net, image = small()
-    job = Job({"image": image.numpy()}, threads=1)
+    job = Job({"image": image.numpy()}, threads=threads)
     return find_engine("executorch").open(load_network((net, (image,))), options, None, job)
 
 
@@ -195,8 +193,8 @@ def test_a_buffer_that_is_too_small_is_made_larger(monkeypatch: pytest.MonkeyPat
         return ask(self, request, stage)
 
     monkeypatch.setattr(Home, "ask", asked)
-    session = _open()
-    monkeypatch.setattr(session._home, "_room", 64)  # type: ignore[attr-defined]
+    session = _open(threads=2)  # in a process of its own: it dies, and the others' has done its imports
+    monkeypatch.setattr(session._home, "_room", 512)  # type: ignore[attr-defined]
     x = {"image": small()[1].numpy()}
     trace = session.trace(x, {s.tensor for s in session.sites}, TraceBuilder())
     assert len(rooms) > 2 and rooms == sorted(rooms)

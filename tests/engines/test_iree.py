@@ -245,7 +245,7 @@ def test_pixel_shuffle_is_imported_wrongly(tmp_path: Path) -> None:
     assert _one_node(tmp_path, "DepthToSpace", (1, 8, 3, 5), blocksize=2, mode="CRD")[1].verdict == "PASS"
 
 
-@pytest.mark.parametrize("corners", [True, False])
+@pytest.mark.parametrize("corners", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_places_far_outside_the_picture_are_read_from_memory(corners: bool) -> None:
     """The fault is IREE's: PyTorch, ONNX Runtime and float64 agree, and the IR lacks the other half of the check."""
 
@@ -267,7 +267,7 @@ def test_places_far_outside_the_picture_are_read_from_memory(corners: bool) -> N
     assert "more than a pixel outside the picture" in repr(wrong).replace("\n         ", " ")
 
 
-@pytest.mark.parametrize("reach", [0.2, 1.0])
+@pytest.mark.parametrize("reach", [0.2, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_a_tensor_that_is_wrong_only_where_it_is_watched_is_not_accused(reach: float) -> None:
     """The grid has its first channel alone as an output; GridSample reads all of it. Its own fault is still found."""
 

@@ -87,7 +87,14 @@ def test_a_planted_fault_is_named_at_its_layer(fault: Fault, tmp_path: Path) -> 
         assert fault.name == "one-channel"  # behind the SiLU that OpenVINO fuses it with
 
 
-@pytest.mark.parametrize("name", ["ppocr-cls", "magika", "orientation", "vad-sequence", "vad-openvino"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "magika",
+        "vad-openvino",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("ppocr-cls", "orientation", "vad-sequence")),
+    ],
+)
 def test_real_networks_agree(name: str) -> None:
     found = _check(str(model_path(name)), MODELS[name].inputs())
     assert found.verdict == "PASS" and found.coverage.judged > 15, found

@@ -50,8 +50,16 @@ _WAYS = (
 )
 
 
-@pytest.mark.parametrize("name", ["mbconv", "transformer", "unet"])
-@pytest.mark.parametrize("way", _WAYS)
+_NETWORKS = ("mbconv", "transformer", "unet")
+_EACH = [
+    pytest.param(name, way, marks=() if number % len(_NETWORKS) == place or not number else pytest.mark.slow)
+    for number, way in enumerate(_WAYS)
+    for place, name in enumerate(_NETWORKS)
+]
+"""Every way on one network or another, and the first on all of them; the rest takes longer and says little more."""
+
+
+@pytest.mark.parametrize(("name", "way"), _EACH)
 def test_a_network_in_fewer_bits_passes_by_its_own_steps(name: str, way: str) -> None:
     module, args = network(name)
     found = _check(module, args, f"onnxruntime?{way}", keep="none")
@@ -62,7 +70,7 @@ def test_a_network_in_fewer_bits_passes_by_its_own_steps(name: str, way: str) ->
     assert worst > 1e-5  # it is another network, and far beyond what float32 rounds
 
 
-@pytest.mark.parametrize("calibrate", ["entropy", "percentile"])
+@pytest.mark.parametrize("calibrate", [pytest.param("entropy", marks=pytest.mark.slow), "percentile"])
 def test_other_calibrations_pass_where_they_cut_off_next_to_nothing(narrow: Files, calibrate: str) -> None:
     found = _check(
         narrow.module, narrow.image, f"onnxruntime?quantize=static&reduce_range=1&calibrate={calibrate}"

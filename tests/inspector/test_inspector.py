@@ -19,8 +19,6 @@ from twinnet.errors import TwinnetError, UsageError
 from twinnet.inspector import Event, Inspector
 from twinnet.result import Result
 
-pytestmark = pytest.mark.xdist_group("executorch")
-
 
 def _opened(folder: Path) -> Inspector:
     return Inspector(

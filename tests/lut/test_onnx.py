@@ -21,7 +21,9 @@ def _session(model):
 
 
 @pytest.mark.parametrize(
-    ("name", "compressed"), [(name, False) for name in CASES] + [("mulut-sdy", True), ("auto-spf", True)]
+    ("name", "compressed"),
+    [(name, False) for name in CASES]
+    + [("mulut-sdy", True), pytest.param("auto-spf", True, marks=pytest.mark.slow)],
 )
 def test_equal_at_every_site(name, compressed, noise):
     net = random_net(name, compressed)

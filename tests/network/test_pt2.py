@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -35,13 +36,19 @@ class Net(torch.nn.Module):
         return self.linear(x) * x.shape[0]
 
 
-@pytest.fixture
-def saved(tmp_path) -> Path:
-    path = tmp_path / "net.pt2"
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("honest") / "net.pt2"
     batch = torch.export.Dim("batch", min=2, max=64)
     program = torch.export.export(Net(), (torch.ones(5, 4),), dynamic_shapes={"x": {0: batch}})
     torch.export.save(program, path)
     return path
+
+
+@pytest.fixture
+def saved(honest: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copy(honest, tmp_path / "net.pt2"))
 
 
 def rewrite(

@@ -113,7 +113,11 @@ def test_the_command_line_takes_a_place(board: SshBoard, net: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("engine", "options", "shown"),
-    [("litert", "", 14), ("openvino", "", 3), ("iree", "?cpu=generic", 4)],
+    [
+        ("litert", "", 14),
+        ("openvino", "", 3),
+        pytest.param("iree", "?cpu=generic", 4, marks=pytest.mark.slow),
+    ],
     ids=["litert", "openvino", "iree"],
 )
 def test_an_engine_shows_on_a_board_what_it_shows_here(
@@ -137,6 +141,7 @@ def test_an_engine_shows_on_a_board_what_it_shows_here(
     assert _left(board) == []
 
 
+@pytest.mark.slow
 def test_a_program_of_executorch_is_lowered_here_and_runs_on_a_board(board: SshBoard, tmp_path: Path) -> None:
     need_engine("executorch")
     from tests.executorch.nets import small

@@ -15,8 +15,6 @@ from twinnet.restore.sample import scene
 from twinnet.restore.tasks.sr import SuperResolution
 from twinnet.restore.trained import trained_network
 
-pytestmark = pytest.mark.xdist_group("restore")
-
 
 def test_both_sides_of_our_sample(finished):
     found = debug(finished)

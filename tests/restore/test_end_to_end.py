@@ -13,8 +13,6 @@ from twinnet.lut.model import open_tables
 from twinnet.restore.config import parse
 from twinnet.restore.sample import write_samples
 
-pytestmark = pytest.mark.xdist_group("restore")
-
 
 def call(*words, code=0):
     done = CliRunner().invoke(app, [str(word) for word in words])

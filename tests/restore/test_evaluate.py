@@ -16,8 +16,6 @@ from twinnet.restore.gallery import side_by_side
 from twinnet.restore.results import lines, markdown
 from twinnet.restore.tasks.sr import SuperResolution
 
-pytestmark = pytest.mark.xdist_group("restore")
-
 
 def published(make, name, scale=4, bench="images/bench"):
     root = need_data(*bench.split("/"))

@@ -20,8 +20,6 @@ from twinnet.restore.sample import scene
 from twinnet.restore.steps import TableStep
 from twinnet.restore.train import train
 
-pytestmark = pytest.mark.xdist_group("restore")
-
 KINDS = {
     "srlut": {"type": "srlut", "padding": "reflect"},
     "two stages": {"type": "mulut", "modes": "sd", "stages": 2},

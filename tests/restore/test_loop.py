@@ -27,8 +27,6 @@ from twinnet.restore.finetune import finetune
 from twinnet.restore.sample import write_samples
 from twinnet.restore.train import train
 
-pytestmark = pytest.mark.xdist_group("restore")
-
 # Runs a verb and kills itself, with SIGKILL, at the n-th call of a function.
 KILLER = """
 import os, signal, sys, importlib, torch

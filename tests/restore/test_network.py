@@ -14,8 +14,6 @@ from twinnet.restore import state
 
 __all__ = ["finished", "scenes"]
 
-pytestmark = pytest.mark.xdist_group("restore")
-
 
 def checked(folder, twin, tmp_path):
     return check(str(folder), None, twin, out=tmp_path / "run", shapes={"x": (1, 1, 16, 16)})

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -16,7 +17,7 @@ import onnx
 import pytest
 
 from tests.onnx_edit import save
-from tests.suite.project import names, outcomes, plugin, project, small_net, write_net
+from tests.suite.project import OUR_PLUGIN, names, outcomes, project, small_net, write_net
 from twinnet.suite.models import file_hash
 
 pytest_plugins = "pytester"
@@ -29,10 +30,12 @@ LAYERS = ["Conv_0", "Relu_1", "Relu_2", "Reshape_3", "MatMul_4"]
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TWINNET_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("TWINNET_CACHE_SINCE", raising=False)
+    for name, value in OUR_PLUGIN.items():
+        monkeypatch.setenv(name, value)
 
 
 def _run(pytester: pytest.Pytester, *words: str) -> pytest.RunResult:
-    return pytester.runpytest_inprocess(*plugin(), "-p", "no:cacheprovider", *words)
+    return pytester.runpytest_inprocess("-p", "twinnet.suite.plugin", "-p", "no:cacheprovider", *words)
 
 
 def test_a_model_becomes_a_case_for_itself_and_one_for_each_layer(pytester: pytest.Pytester) -> None:
@@ -229,24 +232,20 @@ def test_a_suite_in_a_part_of_a_repository(
     assert len(outcomes(part)) == 2
 
 
+def test_pytest_finds_the_plugin_by_itself() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["project"]["entry-points"]["pytest11"] == {"twinnet": "twinnet.suite.plugin"}
+
+
 def test_without_a_suite_the_plugin_is_inert(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text("def test_a():\n    pass\n")
     code = (
         "import pytest, sys\n"
-        "code = pytest.main(['-q', '-p', 'twinnet.suite.plugin'])\n"
+        "code = pytest.main(['-q'])\n"
         "heavy = [m for m in ('numpy', 'torch', 'onnx', 'pydantic', 'twinnet.suite.config') if m in sys.modules]\n"
         "sys.exit(str(heavy) if heavy else int(code))"
     )
-    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    import os
-
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, **alone},
-        capture_output=True,
-        text=True,
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

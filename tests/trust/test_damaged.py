@@ -21,7 +21,11 @@ from twinnet.lut.pictures import read_picture
 from twinnet.network import load_network
 from twinnet.network.sniff import sniff
 
-SLOW = ("pt2", "run folder", "recording", "profile", "bundle", "bundle members", "debug buffer")
+SLOW = (
+    *("pt2", "run folder", "recording", "profile", "bundle", "bundle members", "debug buffer"),
+    # What is damaged is made first, by a converter that takes ten seconds to start.
+    *("tflite", "pte"),
+)
 QUICK = [name for name in READERS if name not in SLOW]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 import zipfile
 from collections.abc import Callable
@@ -29,9 +30,9 @@ class Net(torch.nn.Module):
         return torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, (self.linear(x) + more["m"],))
 
 
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    path = tmp_path / "net.pt2"
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("honest") / "net.pt2"
     batch = torch.export.Dim("batch", min=2, max=64)
     shapes = {"x": {0: batch}, "mode": None, "more": {"m": None}}
     program = torch.export.export(
@@ -39,6 +40,12 @@ def saved(tmp_path: Path) -> Path:
     )
     torch.export.save(program, path)
     return path
+
+
+@pytest.fixture
+def saved(honest: Path, tmp_path: Path) -> Path:
+    """A copy to spoil."""
+    return Path(shutil.copy(honest, tmp_path / "net.pt2"))
 
 
 @pytest.fixture
