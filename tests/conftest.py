@@ -46,30 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.log_level = config.option.log_level or "ERROR"
 
 
-_APART = ("tests/test_docs.py", "tests/trust/test_hidden.py", "tests/restore/")
-"""Long files whose tests share little: their tests are spread over the workers."""
-
-_TOGETHER = (
-    "tests/engines/test_executorch.py",
-    "tests/engines/test_executorch_int8.py",
-    "tests/inspector/test_inspector.py",
-)
-"""Files that share a process of ExecuTorch, whose first program takes ten seconds more than the next."""
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The tests of one file stay with one worker, so that what they share is made once.
-
-    The marks of xdist itself (`xdist_group`) have no effect with pytest 9.2.
-    """
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByFile(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(_APART):
-                return nodeid
-            return _TOGETHER[0] if nodeid.startswith(_TOGETHER) else nodeid.partition("::")[0]
+    from tests.scheduling import ByFile
 
     return ByFile(config, log)
 
