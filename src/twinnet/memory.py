@@ -18,6 +18,8 @@ _OFTEN = 0.1
 def peak_memory() -> int:
     """The most memory that this process has held so far, in bytes; 0 where the system does not tell.
 
+    What `getrusage` says includes, on Linux, the process that started this one: it is asked only elsewhere.
+
     >>> peak_memory() >= 0
     True
     """

@@ -25,7 +25,12 @@ WAYS = ("static", "dynamic", "weights")
 ACTIVATIONS = ("int8", "int16")
 CALIBRATIONS = ("minmax", "average")
 
-_PROGRAM = Script(Path(_litert_make_program.__file__), "litert-torch", ("litert-torch", "ai-edge-quantizer"))
+_PROGRAM = Script(
+    Path(_litert_make_program.__file__),
+    "litert-torch",
+    ("litert-torch", "ai-edge-quantizer"),
+    parts=("memory.py",),
+)
 _SPARES = Spares(_PROGRAM)
 _LIGHT = 2 << 30
 """A process that once held more bytes than this is not kept for the next conversion."""

@@ -8,10 +8,10 @@ than most conversions, so the process is kept for the next one.
 from __future__ import annotations
 
 import os
-import resource
 from pathlib import Path
 from typing import Any
 
+from twinnet.memory import peak_memory
 from twinnet.programs.lines import answer_lines
 
 __all__: list[str] = []
@@ -22,7 +22,7 @@ def _answer(task: dict[str, Any], _: dict[Any, Any]) -> dict[str, Any]:
         _convert(task)
     elif task["do"] == "quantise":
         _quantise(task)
-    return {"memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10}
+    return {"memory": peak_memory()}
 
 
 def _convert(task: dict[str, Any]) -> None:
