@@ -331,3 +331,28 @@ def test_it_leaves_the_numbers_of_this_process_alone(tmp_path: Path) -> None:
         assert flushing()  # whoever wants it keeps it
     finally:
         torch.set_flush_denormal(False)
+
+
+_INTERRUPTED = """
+import gc, os, signal, sys, threading, numpy
+from twinnet.engines import find_engine
+from twinnet.job import Job
+from twinnet.network import load_network
+
+x = {"x": numpy.ones((1, 3, 16, 12), numpy.float32)}
+sessions = [find_engine("openvino").open(load_network(sys.argv[1]), {}, None, Job(x))]
+sessions[0].run(x)
+elsewhere = threading.Thread(target=lambda: (sessions.clear(), gc.collect()))
+elsewhere.start()
+elsewhere.join()
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_is_no_crash_when_a_session_went_in_another_thread(tmp_path: Path) -> None:
+    path = save(_conv_relu(), tmp_path / "net.onnx")
+    done = subprocess.run([sys.executable, "-c", _INTERRUPTED, str(path)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -144,6 +144,16 @@ def _openvino() -> Any:
     return openvino
 
 
+@cache
+def _core() -> Any:
+    """The one that all sessions use, and that stays.
+
+    Its CPU plugin gives the thread that loads it another stack for signals, and frees it in whatever thread the Core
+    goes. The next signal, Ctrl-C for one, would then end the process with a crash.
+    """
+    return _openvino().Core()
+
+
 _PLACES = ("Exception from ", "Check '", "FrontEnd API failed", "While validating")
 
 
@@ -175,7 +185,7 @@ class OpenVinoSession(TappedSession):
         self.version = version
         self._config = dict(config)
         self._static = static
-        self._core = _openvino().Core()
+        self._core = _core()
         self._model = self._import()
         self.precision, self.notes = self._declared()
 
