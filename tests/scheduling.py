@@ -11,11 +11,16 @@ _APART = ("tests/test_docs.py", "tests/trust/test_hidden.py", "tests/restore/")
 """Long files whose tests share little: their tests are spread over the workers."""
 
 _TOGETHER = (
-    "tests/engines/test_executorch.py",
-    "tests/engines/test_executorch_int8.py",
-    "tests/inspector/test_inspector.py",
+    (
+        "tests/engines/test_executorch.py",
+        "tests/engines/test_executorch_int8.py",
+        "tests/executorch/test_device_program.py",
+        "tests/inspector/test_inspector.py",
+    ),
+    ("tests/engines/test_litert", "tests/profile/test_engines.py"),
 )
-"""Files that share a process of ExecuTorch, whose first program takes ten seconds more than the next."""
+"""Files that share a process of ExecuTorch or LiteRT's converter, whose first program takes ten seconds more than the
+next."""
 
 
 class ByFile(LoadScopeScheduling):
@@ -27,7 +32,8 @@ class ByFile(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_APART):
             return nodeid
-        return _TOGETHER[0] if nodeid.startswith(_TOGETHER) else nodeid.partition("::")[0]
+        group = next((files[0] for files in _TOGETHER if nodeid.startswith(files)), "")
+        return group or nodeid.partition("::")[0]
 
     def remove_node(self, node: WorkerController) -> str | None:
         """A worker is gone: others take over what it left, without the test that it died of.

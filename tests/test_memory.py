@@ -29,3 +29,12 @@ def test_programs_that_were_started_count() -> None:
         child.stdin.flush()
     assert watch.peak > alone.peak + (250 << 20)
     assert alone.peak <= peak_memory() + (50 << 20)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a program counts what its starter held")
+def test_what_its_starter_holds_does_not_count() -> None:
+    """By its memory, a process that converts is kept or not."""
+    held = bytearray(b"x") * (300 << 20)
+    code = "from twinnet.memory import peak_memory; print(peak_memory())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 < int(done.stdout) < len(held)

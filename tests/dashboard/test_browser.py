@@ -135,6 +135,7 @@ return btoa(text);
 """
 
 
+@pytest.mark.slow
 def test_every_page_in_light_and_dark_on_a_phone_and_wide(browser: Browser, place: Path) -> None:
     """No page overflows sideways, bars anyone, complains in the console, or stays blank; the pictures are kept."""
     SHOTS.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.debugger.running import PATIENCE, command
 
 SCRIPT = """
@@ -71,6 +73,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_of_several_processes_one_serves_and_the_others_wait(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     with (tmp_path / "second.log").open("w") as log:

@@ -140,6 +140,7 @@ def test_without_its_etrecord_it_is_not_judged_as_float(unchanged: tuple[Result,
     assert narrow.verdict == "FAIL", narrow
 
 
+@pytest.mark.slow
 def test_steps_are_seen_in_the_file(maker: Maker, tmp_path: Path) -> None:
     """In XNNPACK's graph, among the operators of portable kernels, and not in a program of floats."""
     net, image = small()

@@ -328,6 +328,7 @@ def test_an_old_opset_is_converted_and_the_notes_say_so(tmp_path: Path, small: P
     assert [p.site.tensor for p in found.pairs] == ["c", "s", "m", "y"]
 
 
+@pytest.mark.slow
 def test_open_sizes_are_compiled_for_each_sample_or_left_open(tmp_path: Path) -> None:
     path = save(_small((1, 3, "h", "w")), tmp_path / "open.onnx")
     samples = [np.random.default_rng(i).standard_normal((1, 3, 6 + i, 8)).astype(np.float32) for i in (0, 2)]
@@ -402,6 +403,7 @@ def test_threads_and_flags_reach_the_programs(small: Path) -> None:
 # -- looking inside --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_ir_goes_to_a_folder_of_the_case(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

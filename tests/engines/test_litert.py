@@ -285,14 +285,3 @@ def test_a_file_that_the_quantiser_writes_wrongly_is_an_error() -> None:
 
     found = _check(Net().eval(), torch.randn(3, 8), "litert?quantize=static")
     assert found.verdict == "ERROR" and "ai-edge-quantizer wrote" in str(found.error)
-
-
-def test_the_converter_stays_also_for_a_large_process() -> None:
-    """What its starter holds is not its own memory, by which it is judged too large to be kept."""
-    from twinnet.engines._litert_make import _LIGHT, _SPARES
-
-    _SPARES.close()
-    held = np.ones(_LIGHT + 1, np.int8)
-    worker = _SPARES.take()
-    assert worker.ask({"do": "start"}, "start")["memory"] < held.nbytes // 2
-    _SPARES.keep(worker)

@@ -19,7 +19,13 @@ from twinnet.onnx.read import read_onnx
 LIMIT = 4.0
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.slow if n in ("smart-turn", "ddddocr") else ())
+        for n in sorted(MODELS)
+    ],
+)
 def test_every_layer_is_within_its_floor(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     model = onnx.load(model_path(name))
     graph = read_onnx(model)
@@ -78,13 +84,13 @@ def test_outputs_from_inputs_alone(name: str) -> None:
 
 
 def _light() -> list[Any]:
-    """The classic networks. VGG takes as long as all the others, and has no operator that AlexNet has not."""
+    """The classic networks. VGG and ZFNet take longest, and have no operator that AlexNet has not."""
     import onnx.backend.test
 
     folder = Path(str(onnx.backend.test.__file__)).parent / "data" / "light"
     names = {path.stem.removeprefix("light_"): path for path in sorted(folder.glob("light_*.onnx"))}
     return [
-        pytest.param(path, id=name, marks=pytest.mark.slow if name == "vgg19" else ())
+        pytest.param(path, id=name, marks=pytest.mark.slow if name in ("vgg19", "zfnet512") else ())
         for name, path in names.items()
     ]
 

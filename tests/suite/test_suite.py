@@ -23,6 +23,8 @@ from twinnet.suite.models import file_hash
 pytest_plugins = "pytester"
 
 ROOT = Path(__file__).parents[2]
+PLUGINS = [f"-p{name}" for name in ("twinnet.suite.plugin", "no:cacheprovider", "no:unraisableexception")]
+"""Ours, and none that looks through all objects of this process at the end."""
 LAYERS = ["Conv_0", "Relu_1", "Relu_2", "Reshape_3", "MatMul_4"]
 
 
@@ -35,7 +37,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _run(pytester: pytest.Pytester, *words: str) -> pytest.RunResult:
-    return pytester.runpytest_inprocess("-p", "twinnet.suite.plugin", "-p", "no:cacheprovider", *words)
+    return pytester.runpytest_inprocess(*PLUGINS, *words)
 
 
 def test_a_model_becomes_a_case_for_itself_and_one_for_each_layer(pytester: pytest.Pytester) -> None:

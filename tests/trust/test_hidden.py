@@ -16,6 +16,7 @@ def test_a_wrong_twin_does_not_pass_in_silence(name: str) -> None:
     assert not told.hidden, told.answer
 
 
+@pytest.mark.slow
 def test_nor_does_one_that_was_made_at_random(tmp_path: Path) -> None:
     told = list(search(1, 11, tmp_path))
     assert len(told) == 1

@@ -201,6 +201,7 @@ def test_a_limit_leaves_a_right_twin_alone() -> None:
     assert found.verdict == "PASS"
 
 
+@pytest.mark.slow
 def test_the_command_ends_what_cannot_be_interrupted(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(
         "import ctypes, torch\n"

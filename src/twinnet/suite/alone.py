@@ -53,6 +53,7 @@ def run_suite(words: Sequence[str], *, quiet: bool = False) -> int:
         "--noconftest",
         "--no-header",
         *("-p", "twinnet.suite.plugin"),
+        *("-p", "no:unraisableexception"),  # it looks through all objects, five times
         *(("-p", "xdist.plugin") if any(word.startswith("-n") for word in words) else ()),
         f"--rootdir={root}",
         "--override-ini=addopts=",

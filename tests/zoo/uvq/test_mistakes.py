@@ -63,7 +63,9 @@ def test_each_is_named_with_its_layer_and_cause(mistake: str, tmp_path: Path) ->
     assert (first.place.module, first.cause.kind, first.cause.sentence) == MISTAKES[mistake]
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize(
+    "mistake", [pytest.param(m, marks=() if m == "padding" else pytest.mark.slow) for m in MISTAKES]
+)
 def test_the_usual_gate_passes_them_all_unless_weights_are_calibrated(mistake: str) -> None:
     """Outputs only, "a cosine of 0.99 is excellent": a PASS, with the guard that says what it is worth."""
 
@@ -87,7 +89,7 @@ def test_the_usual_gate_passes_them_all_unless_weights_are_calibrated(mistake: s
         assert gated("calibrated").verdict == "FAIL"
 
 
-@pytest.mark.parametrize("mistake", ["padding", "eps", "range"])
+@pytest.mark.parametrize("mistake", ["padding", pytest.param("eps", marks=pytest.mark.slow), "range"])
 def test_judging_each_layer_shows_them_on_any_weights(mistake: str) -> None:
     """Without a stated tolerance nothing passes there: rounding is the measure, and every layer is compared."""
     net = distortionnet("minimal", init="formula")

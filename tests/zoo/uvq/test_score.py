@@ -124,6 +124,7 @@ def test_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         list(read_frames(tmp_path / "no.mp4"))
 
 
+@pytest.mark.slow
 def test_batches_do_not_change_the_score(weights: Path) -> None:
     one, all_nine = load_uvq(weights), load_uvq(weights, batch=9)
     pixels = picture(3, 1080, 1920)

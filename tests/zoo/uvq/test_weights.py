@@ -49,6 +49,7 @@ def test_a_published_tflite_file_and_our_network_agree_to_rounding(depth: str) -
     assert distance(net, x, run_file(path, x.permute(0, 2, 3, 1).numpy())) < 1e-5
 
 
+@pytest.mark.slow
 def test_both_published_single_blocks() -> None:
     path = need_data("uvq", "distortion_net_single.tflite")
     net = DistortionNet("single")
