@@ -14,7 +14,7 @@ _MODULES = ("ResNet", "ViT", "MobileNetV2")
 _FOR_MODULES = ("torch",)
 _SIZES = {"ViT": {"hidden_size": 192, "intermediate_size": 768, "num_attention_heads": 3}}
 """The small one of its family."""
-_LESS = {"iree": _FILES[:1], "executorch?delegate=xnnpack": ("ViT",), "litert": ("MobileNetV2",)}
+_LESS = {"iree": _FILES, "executorch?delegate=xnnpack": ("ViT",), "litert": ("MobileNetV2",)}
 """Engines of which 80 % must be joined, each on what it builds in a minute or two."""
 
 

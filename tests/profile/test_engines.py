@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from tests.models import MODELS, model_path
 from tests.needs import need_engine
 from tests.profile.nets import steps
 from twinnet.checking.options import Limits, Options
@@ -39,6 +42,29 @@ def test_the_dearest_layer_is_on_top_and_nearly_all_time_is_joined(twin: str) ->
     assert profile.size and all(
         row.flops for row in profile.rows if "conv2d" in row.network_ops and not row.helps
     )
+
+
+@pytest.mark.slow
+def test_dispatches_may_run_in_another_order_than_they_are_called() -> None:
+    """As those of this detector do."""
+    need_engine("iree")
+    plan = Plan(4, 1, MACHINE)
+    model, inputs = str(model_path("ppocr-det")), MODELS["ppocr-det"].inputs()
+    assert profile_with(OPTIONS, model, inputs, "iree", plan)[0].profile.joined >= 0.8
+
+
+class _Waits(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        time.sleep(5e-3)
+        return torch.relu(y)
+
+
+def test_python_before_an_operator_belongs_to_it() -> None:
+    (made,) = profile_with(OPTIONS, _Waits().eval(), torch.ones(2, 3), "torch", Plan(4, 1, MACHINE))
+    add, relu = made.profile.rows
+    assert add.p50 < 5e-3 <= relu.p50 and relu.network_ops == ("relu",)
+    assert abs(made.profile.gap) < 0.1
 
 
 def test_a_delegate_lists_all_it_computes() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -19,6 +20,8 @@ from twinnet.programs.start import Task, start_program
 from twinnet.scratch import scratch_folder
 
 __all__ = ["dispatch_times", "dispatched_nodes", "pass_times"]
+
+T = TypeVar("T")
 
 _PREFIX = "network$async_"
 _LOCATIONS = [
@@ -110,21 +113,23 @@ def dispatch_times(
     timed = [e for e in events if str(e.get("key", "")).startswith(_PREFIX) and "duration_ns" in e]
     timed.sort(key=lambda e: e["start_host_time_ns"])
     count = len(timed) // runs
-    if not timed or count * runs != len(timed):
+    rounds = [_numbered(timed[i * count : (i + 1) * count]) for i in range(WARM_UP, runs)]
+    if not timed or count * runs != len(timed) or any(one.keys() != rounds[0].keys() for one in rounds):
         raise EngineError(
             f"iree-profile lists {len(timed)} dispatches of {runs} runs, which cannot be split by run",
             stage="profile the network",
         )
-    rounds = [timed[i * count : (i + 1) * count] for i in range(WARM_UP, runs)]
-    known = [name for name, _ in calls] == [e["key"] for e in rounds[0]]
+    # Dispatches that do not need each other need not run in the order of the calls.
+    computed = {(name, number): nodes for name, number, nodes in _counted(calls)}
+    known = computed.keys() == rounds[0].keys()
     steps = []
-    for i, event in enumerate(rounds[0]):
-        nodes = calls[i][1] if known else ()
+    for key, event in rounds[0].items():
+        nodes = computed[key] if known else ()
         steps.append(
             LayerTime(
                 event["key"].removeprefix(_PREFIX),
                 "+".join(node.op for node in nodes),
-                tuple(_span(number, one[i], one[0]) for number, one in enumerate(rounds)),
+                tuple(_span(number, one[key], one) for number, one in enumerate(rounds)),
                 tuple(name for node in nodes for name in node.outputs if name),
                 event["key"],
             )
@@ -138,8 +143,24 @@ def dispatch_times(
     )
 
 
-def _span(run: int, event: Mapping[str, Any], first: Mapping[str, Any]) -> Span:
-    start = event["start_host_time_ns"] - first["start_host_time_ns"]
+def _numbered(events: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], Mapping[str, Any]]:
+    """The dispatches of one run in order, by name and how often that name came before.
+
+    >>> list(_numbered([{"key": "a"}, {"key": "b"}, {"key": "a"}]))
+    [('a', 0), ('b', 0), ('a', 1)]
+    """
+    return {(name, number): event for name, number, event in _counted([(e["key"], e) for e in events])}
+
+
+def _counted(named: Iterable[tuple[str, T]]) -> Iterator[tuple[str, int, T]]:
+    seen: Counter[str] = Counter()
+    for name, what in named:
+        yield name, seen[name], what
+        seen[name] += 1
+
+
+def _span(run: int, event: Mapping[str, Any], beside: Mapping[Any, Mapping[str, Any]]) -> Span:
+    start = event["start_host_time_ns"] - next(iter(beside.values()))["start_host_time_ns"]
     return Span(run, event["duration_ns"] * 1e-9, start * 1e-9, int(event.get("worker", 0) or 0))
 
 

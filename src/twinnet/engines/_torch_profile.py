@@ -1,7 +1,8 @@
 """Times of the operators of a module, from PyTorch's own profiler.
 
 The module runs as it is. Its operators come in the order of the exported graph, by which each is matched with a node;
-operators that only one of the two has are counted towards the node they stand at.
+operators that only one of the two has are counted towards the node they stand at. An operator lasts from the end of the
+one before it: the Python that leads to it, 10 to 30 microseconds at least, is what calling it costs.
 """
 
 from __future__ import annotations
@@ -124,14 +125,15 @@ def _steps(runs: Sequence[Any], expected: Sequence[Call], cost: float) -> tuple[
     for number, run in enumerate(runs):
         if [event.name for event in run.cpu_children] != names:
             continue
+        begun = ended = run.time_range.start
         for place, event in enumerate(run.cpu_children):
-            start = (event.time_range.start - run.time_range.start) * 1e-6
-            spans[place].append(Span(number, event.time_range.elapsed_us() * 1e-6, start, event.thread))
+            start, ended = ended, event.time_range.end
+            spans[place].append(Span(number, (ended - start) * 1e-6, (start - begun) * 1e-6, event.thread))
     steps = []
     for place, (event, (own, toward)) in enumerate(zip(first, _matched(names, expected))):
         name = own[0] if own else f"{_plain(event.name)}.{place}"
-        # The operators inside it are recorded while it lasts.
-        timer = cost * (len(_inside(event)) - 1)
+        # It is recorded while it lasts, and so are the operators inside it.
+        timer = cost * len(_inside(event))
         kernel = str(max(_inside(event), key=lambda e: e.self_cpu_time_total).name)
         steps.append(LayerTime(name, _plain(event.name), tuple(spans[place]), own, kernel, toward, timer))
     return tuple(steps)
