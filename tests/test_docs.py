@@ -200,16 +200,23 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that looks like a checkout to a page's commands; modules found in it do not outlive it."""
+def checkout(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A folder that looks like a checkout to a page's commands; its modules are those found in it, and go with it."""
+    forget_modules(tmp_path_factory.getbasetemp())  # another test's net.py is not the page's
     ignored = shutil.ignore_patterns("__pycache__", "runs")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=ignored)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
     yield tmp_path
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+    forget_modules(tmp_path)
+
+
+def forget_modules(folder: Path) -> None:
+    """Modules whose files are in a folder are imported anew next time."""
+    for name, module in list(sys.modules.items()):
+        if Path(getattr(module, "__file__", None) or "/").is_relative_to(folder):
             del sys.modules[name]
 
 

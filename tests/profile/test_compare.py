@@ -145,6 +145,17 @@ def test_a_network_of_few_layers_is_judged_by_the_measured_machine() -> None:
     assert changed(slow) == ["a", "b"] and slow.whole.verdict == "slower"
 
 
+def test_a_layer_that_became_faster_does_not_make_its_neighbours_slower() -> None:
+    """The whole halved; that part of it may be the machine's is no reason to call a layer slower that was not."""
+    before, after = (
+        made(few, s, machine=1.0) for s, few in ((1, {"a": 4e-3, "b": 4e-4}), (2, {"a": 2e-3, "b": 4e-4}))
+    )
+    assert before.pace and after.pace
+    unsure = replace(after.pace, copies=tuple(0.75 * np.array(after.pace.copies)))
+    found = compare_profiles(before, replace(after, pace=unsure))
+    assert changed(found) == ["a"] and not found.past(1.2) and found.whole.verdict == "faster"
+
+
 def test_fewer_threads_are_slower() -> None:
     """CPU time does not count how long several threads take together."""
     threads = made(BASE, 1, machine=1.0, threads=2)

@@ -155,7 +155,10 @@ def compare_profiles(before: Profile, after: Profile) -> Comparison:
 @dataclass(frozen=True, slots=True)
 class _Judge:
     """What is taken out of all moves (`drift`; with `shared` it is what rows have in common), what else may explain the
-    whole (`least` to `most`), the smallest move that counts, and whether all of the twin changed."""
+    whole (`least` to `most`), the smallest move that counts, and whether all of the twin changed.
+
+    Where the whole alone tells the drift, a layer that changed may have told it: `calm` is the least the machine moved.
+    """
 
     drift: float = 0.0
     least: float = 0.0
@@ -163,6 +166,12 @@ class _Judge:
     counts: float = _LEAST
     everywhere: bool = False
     shared: bool = False
+    calm: float | None = None
+
+    def left(self, move: float) -> float:
+        """What of a row's move the machine does not explain."""
+        one, other = sorted((self.drift, self.drift if self.calm is None else self.calm))
+        return move - min(max(move, one), other)
 
     def verdict(self, move: float, noise: float) -> Verdict:
         if abs(move) <= max(self.counts, _CERTAIN * noise):
@@ -180,7 +189,8 @@ def _judge(in_turns: bool, shared: float | None, whole: _Whole, machine: Moved |
     follows = math.hypot(_FOLLOWS, _WAITED * whole.waited)
     counts = max(_LEAST, _SURE * math.hypot(follows, machine.noise, whole.noise or 0.0))
     if shared is None:
-        return _Judge(machine.nearest(whole.move), machine.least, machine.most, counts)
+        drift, calm = machine.nearest(whole.move), machine.nearest(0.0)
+        return _Judge(drift, machine.least, machine.most, counts, calm=calm)
     # Rows and the whole must say so: rows wait for their turn on a busy machine, the CPU time of the whole does not.
     left = [move - machine.nearest(move) for move in (shared, whole.move)]
     if min(left) > counts or max(left) < -counts:
@@ -230,7 +240,7 @@ def _noise(runs: np.ndarray, time: float, ticks: float = 0.0) -> float:
 def _judged(a: _Side, b: _Side, judge: _Judge) -> tuple[Verdict, float, float]:
     if min(a.time, b.time) <= 0:
         return "small", 1.0, 0.0
-    move = math.log(b.time / a.time) - judge.drift
+    move = judge.left(math.log(b.time / a.time))
     noise = math.hypot(a.noise(judge.shared), b.noise(judge.shared))
     return judge.verdict(move, noise), math.exp(move), noise
 
