@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.needs import need_engine
 from twinnet.cli.main import app
 from twinnet.engines import find_engine
 from twinnet.engines._executorch_home import Home
+from twinnet.engines._executorch_worker import _impossible
 from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Job
@@ -157,6 +159,29 @@ def test_a_fault_of_memory_order() -> None:
     [finding] = found.findings
     assert finding.cause is not None and finding.cause.fact.code == "layout.as_stored", found
     assert finding.confirmed is False  # alone, its input is a new one
+
+
+_RESIZING, _ATTENTION = "bilinear_2d.get_graphs_dict", "sdpa.get_graphs"
+
+
+@pytest.mark.parametrize(
+    ("network", "left_out"),
+    [
+        (lambda x: torch.relu(x) + 1, [_RESIZING, _ATTENTION]),
+        (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), [_ATTENTION]),
+        (lambda x: torch.softmax(x @ x, -1), [_RESIZING]),
+        (lambda x: F.scaled_dot_product_attention(x, x, x), [_RESIZING]),
+        (lambda x: torch.cond(x.sum() > 0, lambda y: y.softmax(-1), lambda y: y + 1, (x,)), [_RESIZING]),
+    ],
+)
+def test_patterns_that_may_occur_are_looked_for(
+    network: Callable[[torch.Tensor], torch.Tensor], left_out: list[str]
+) -> None:
+    class Net(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return network(x)
+
+    assert _impossible(torch.export.export(Net(), (torch.ones(1, 2, 4, 4),))) == left_out
 
 
 @pytest.mark.slow

@@ -7,7 +7,10 @@ aborts its process now and then, and this one may be aborted.
 from __future__ import annotations
 
 import os
+import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from twinnet.programs.lines import answer_lines, words_of
@@ -127,12 +130,47 @@ def _lowered(program: Any, asked: dict[str, Any], *, record: bool) -> Any:
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 
         partitioners = [XnnpackPartitioner()]
-    return to_edge_transform_and_lower(
-        program,
-        partitioner=partitioners,
-        compile_config=EdgeCompileConfig(_check_ir_validity=False),
-        generate_etrecord=record,
-    )
+    with _possible_patterns(program) if partitioners else nullcontext():
+        return to_edge_transform_and_lower(
+            program,
+            partitioner=partitioners,
+            compile_config=EdgeCompileConfig(_check_ir_validity=False),
+            generate_etrecord=record,
+        )
+
+
+_PATTERNS = {
+    "bilinear_2d.get_graphs_dict": (dict, ("upsample", "interpolate", "grid_sample", "index")),
+    "sdpa.get_graphs": (list, ("softmax", "attention", "transformer")),
+}
+"""Who hands out patterns, how it hands out none, and the operators without which none of them can match."""
+
+
+@contextmanager
+def _possible_patterns(program: Any) -> Iterator[None]:
+    """XNNPACK finds resizing and attention by patterns. It exports them anew in each process, which takes longer than
+    the rest of a small program: those that cannot match are not made."""
+    replaced = []
+    for place in _impossible(program):
+        module, function = place.split(".")
+        holder = sys.modules.get(f"executorch.backends.xnnpack.partition.graphs.{module}")
+        if holder is not None and hasattr(holder, function):
+            replaced.append((holder, function, getattr(holder, function)))
+            setattr(holder, function, _PATTERNS[place][0])
+    try:
+        yield
+    finally:
+        for holder, function, given in replaced:
+            setattr(holder, function, given)
+
+
+def _impossible(program: Any) -> list[str]:
+    """The patterns that cannot match anything in a program."""
+    import torch
+
+    graphs = [m.graph for m in program.graph_module.modules() if isinstance(m, torch.fx.GraphModule)]
+    names = " ".join({str(node.target) for graph in graphs for node in graph.nodes})
+    return [p for p, (_, needed) in _PATTERNS.items() if not any(word in names for word in needed)]
 
 
 def _quantised(program: Any, asked: dict[str, Any]) -> Any:
