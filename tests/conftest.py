@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+from tests.verbs import keep_verbs
 
 # Half a million objects stay alive once all engines are imported. Looking through them as often as Python does by
 # default takes an eighth of the whole run.
@@ -44,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("COLUMNS", "100")
     warnings.filterwarnings("ignore")
     config.option.log_level = config.option.log_level or "ERROR"
+    keep_verbs()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -59,6 +63,18 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def onnx_operators_stay() -> Iterator[None]:
+    """Tests that export to ONNX themselves keep PyTorch's tables as twinnet does, once one has loaded them."""
+    if "torch.onnx._internal.exporter._registration" not in sys.modules:
+        yield
+        return
+    from twinnet.torch_versions import onnx_operators_kept
+
+    with onnx_operators_kept():
+        yield
 
 
 @pytest.fixture(autouse=True)

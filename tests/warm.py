@@ -122,6 +122,14 @@ def _warm() -> None:
     with quiet("torch.onnx"), onnx_operators_kept():  # as a conversion asks for it
         ONNXRegistry.from_torchlib(opset_version=ONNX_DEFAULT_OPSET)
 
+    import typer.main
+
+    from tests.verbs import keep_verbs
+    from twinnet.cli.main import app
+
+    keep_verbs()
+    typer.main.get_command(app)
+
 
 def _answer(caller: socket.socket) -> None:
     """Run one command and send its exit code; ends this process."""
