@@ -339,6 +339,7 @@ from twinnet.engines import find_engine
 from twinnet.job import Job
 from twinnet.network import load_network
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a program in the background inherits that it is ignored
 x = {"x": numpy.ones((1, 3, 16, 12), numpy.float32)}
 sessions = [find_engine("openvino").open(load_network(sys.argv[1]), {}, None, Job(x))]
 sessions[0].run(x)
