@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 from filelock import FileLock
@@ -99,6 +100,7 @@ class Session:
         self.page = page
         self.printed: str | None = None
         self._names: dict[str, object] = {"__name__": "__page__"}
+        self._started: set[int] = set()
         self._environment = {
             **os.environ,
             "PATH": os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]]),
@@ -126,17 +128,28 @@ class Session:
             tomllib.loads(block.text)
 
     def _bash(self, block: Block) -> str:
-        done = subprocess.run(
+        shell = subprocess.Popen(
             ["bash", "-eo", "pipefail", "-c", block.text],
             cwd=self.folder,
             env=self._environment,
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=600,
+            start_new_session=True,
         )
+        self._started.add(shell.pid)
+        out, err = shell.communicate(timeout=600)
         place = f"{self.page.name}:{block.line}"
-        assert done.returncode == block.exit, f"{place}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout + (done.stderr if block.exit == 2 else "")
+        assert shell.returncode == block.exit, f"{place}: exit {shell.returncode}\n{out}\n{err}"
+        return out + (err if block.exit == 2 else "")
+
+    def close(self) -> None:
+        """End what the page left in the background, such as a server."""
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                if os.getsid(process.pid) in self._started:
+                    process.kill()
 
     def _written(self, block: Block) -> str:
         named = _NAMED.match(block.text)
@@ -222,9 +235,9 @@ def forget_modules(folder: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_the_page_runs(page: Path, checkout: Path, files: Path, commands: Path) -> None:
-    session = Session(checkout, files, page, commands)
-    for block in blocks(page):
-        session.do(block)
+    with contextlib.closing(Session(checkout, files, page, commands)) as session:
+        for block in blocks(page):
+            session.do(block)
 
 
 def _untried(block: Block) -> bool:

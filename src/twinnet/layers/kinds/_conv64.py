@@ -18,6 +18,9 @@ __all__ = ["convolve", "pad_data"]
 
 _CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
+_STRIP = 8192
+"""Columns that are summed over all k*k views before the next ones: their sums stay in the cache."""
+
 
 def pad_data(x: torch.Tensor, pads: Sequence[int], value: float = 0.0) -> torch.Tensor:
     """Pad (or crop, for negative numbers) the trailing axes; `pads` are all begins, then all ends."""
@@ -96,15 +99,18 @@ def _fast(
     length = (ho - 1) * wp + wo
     rows = out_channels // group
     out = torch.empty(n * group, rows, ho * wp, dtype=x.dtype)
-    used = out[:, :, :length]
-    for i in range(kh):
-        for j in range(kw):
-            start = i * dilations[0] * wp + j * dilations[1]
-            view = flat[:, :, start : start + length]
-            tap = weights[:, :, :, i, j].contiguous()
-            beta = 0.0 if i == j == 0 else 1.0
-            for b in range(n * group):
-                used[b].addmm_(tap[b % group], view[b], beta=beta)
+    taps = [
+        (i * dilations[0] * wp + j * dilations[1], weights[:, :, :, i, j].contiguous())
+        for i in range(kh)
+        for j in range(kw)
+    ]
+    for b in range(n * group):
+        for begin in range(0, length, _STRIP):
+            end = min(begin + _STRIP, length)
+            sums, beta = out[b, :, begin:end], 0.0
+            for start, tap in taps:
+                sums.addmm_(tap[b % group], flat[b, :, start + begin : start + end], beta=beta)
+                beta = 1.0
     return out.view(n, out_channels, ho, wp)[:, :, :, :wo].contiguous()
 
 
