@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinnet.layers.kinds._conv64 import convolve, pad_data
+from twinnet.layers.kinds._conv64 import _STRIP, convolve, pad_data
 
 
 @settings(max_examples=80, deadline=None)
@@ -45,3 +45,12 @@ def test_one_dimension(kernel, stride, dilation, pads):
 def test_negative_pads_crop() -> None:
     x = torch.arange(25.0).reshape(1, 1, 5, 5)
     assert torch.equal(pad_data(x, (-1, 0, -1, -2)), x[:, :, 1:4, :3])
+
+
+def test_large_pictures_are_summed_strip_by_strip() -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 16, 130, 141, dtype=torch.float64), torch.randn(6, 8, 3, 5, dtype=torch.float64)
+    assert x[0, 0].numel() > 2 * _STRIP
+    wanted = F.conv2d(pad_data(x, (1, 0, 2, 3)), w, None, 1, 0, (2, 1), 2)
+    got = convolve(x, w, (1, 1), (1, 0, 2, 3), (2, 1), 2)
+    assert torch.allclose(got, wanted, rtol=1e-12, atol=1e-12)
