@@ -164,7 +164,9 @@ def _(tensor: str, more: int) -> str:
 def _(outputs: tuple[str, ...]) -> str:
     one = len(outputs) == 1
     which = f"output{'' if one else 's'} {', '.join(outputs)}"
-    return f"{which} of the network {'was' if one else 'were'} the same in every run: a constant would pass, too"
+    return (
+        f"{which} of the network {'was' if one else 'were'} the same in every run: a constant would pass, too"
+    )
 
 
 @sentence("tolerance.outputs")
@@ -178,9 +180,7 @@ def _(outputs: tuple[str, ...]) -> str:
 def _(inputs: tuple[str, ...]) -> str:
     one = len(inputs) == 1
     which = f"input{'' if one else 's'} {', '.join(inputs)}"
-    return (
-        f"{which} held the same values in every run: a twin that ignores {'it' if one else 'them'} would pass, too"
-    )
+    return f"{which} held the same values in every run: a twin that ignores {'it' if one else 'them'} would pass, too"
 
 
 @sentence("inputs.overwritten")

@@ -155,9 +155,7 @@ def _(pairs: tuple[tuple[str, str], ...]) -> str:
 
 @sentence("recording.no_outputs")
 def _(names: tuple[str, ...]) -> str:
-    return (
-        f"the recording holds no array for the network's output {_first(names)}; say with --names which one it is"
-    )
+    return f"the recording holds no array for the network's output {_first(names)}; say with --names which one it is"
 
 
 @sentence("recording.unpaired")
