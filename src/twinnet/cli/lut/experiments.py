@@ -23,11 +23,13 @@ def new(
     ] = None,
     type_: Annotated[str | None, typer.Option("--type", help="srlut, mulut, cascade, spf, auto-*.")] = None,
     scale: Annotated[int | None, typer.Option(help="2, 3 or 4 for sr.")] = None,
-    train: Annotated[list[Path] | None, typer.Option(help="Folder of images to train on; repeat it.")] = None,
+    train: Annotated[
+        list[Path] | None, typer.Option(help="Folder of images to train on; may be repeated.")
+    ] = None,
     bench: Annotated[Path | None, typer.Option(help="Folder of test sets: Set5/, Set14/ ...")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any other setting; repeat it."),
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any other setting; may be repeated."),
     ] = None,
 ) -> None:
     """Make an experiment: a folder with a config.toml that holds all settings.

@@ -163,10 +163,10 @@ def run(
     executor: Annotated[
         str, typer.Option(help="auto, native, numpy or reference: all give the same pixels.")
     ] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1)] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet")] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads (default: all cores).")] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")] = False,
 ) -> None:
-    """Run a table network over images.
+    """Run a table network over images or a video.
 
     Example: twinnet lut run photo.png --task sr --scale 4 --quality strong -o large.png
 
