@@ -1,4 +1,4 @@
-"""twinnet: does the network you ship compute what the network you trained computes? Where, and why not?
+"""twinnet: does the network you ship compute what the network you trained computes? If not, where, and why?
 
 >>> import twinnet
 >>> callable(twinnet.check)

@@ -43,9 +43,9 @@ def check(
         level: Compare every tensor ("intermediates"), or the outputs only ("outputs").
         watch: Compare only inner sites whose tensor, module or operator matches one of these patterns.
         skip: Leave out inner sites that match one of these patterns.
-        names: Tensors, modules or outputs of the network to tensors of the twin, where they cannot be paired
-            automatically.
-        names_out: File to write the pairs to, with the most likely ones of the rest, to be edited and used as `names`.
+        names: Map from tensors, modules or outputs of the network to tensors of the twin, for those that cannot be
+            paired automatically.
+        names_out: File to write the pairs to, with the most likely ones for the rest, to be edited and used as `names`.
         tolerance: Limits to use instead of the noise floor: a `Tolerance` for the outputs, or a file of rules.
         metric: Your own score of the outputs, a function or `file.py:fn`; shown beside the verdict.
         baseline: Run folder of an earlier check; only new failures count.
@@ -55,9 +55,9 @@ def check(
         debug_ir: Folder where compiling engines write their intermediate representation.
         profile: Also measure the twin: its time, memory and size (`result.cost`), and where the time goes (`profile/`
             in the run folder).
-        on: Where the twin runs: `ssh://[user@]host[:port]`; None is this machine. A spec of its own place,
-            `onnxruntime@ssh://host`, has precedence.
-        trust: Let code in a .pt2 file run; without it a file that holds any is refused.
+        on: Where the twin runs: `ssh://[user@]host[:port]`; None is this machine. A place in the spec itself,
+            `onnxruntime@ssh://host`, takes precedence.
+        trust: Let code in a .pt2 file run; without it, a file that holds code is refused.
         argv: The command line that started this check, for the report.
         progress: Called with the current step and the share of it that is done; by default a notebook shows it, and
             nothing else does.

@@ -28,7 +28,7 @@ def assert_same(
     trust: bool = False,
     **keywords: Unpack[CheckKeywords],
 ) -> Result | ResultSet:
-    """Assert that a twin computes what its network computes; the message of a failure is the one-screen answer.
+    """Assert that a twin computes what its network computes; the message of a failure is the one-screen report.
 
     Args:
         network: An `nn.Module`, a file, or `file.py:factory`, as for `twinnet.check`.

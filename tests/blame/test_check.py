@@ -176,7 +176,7 @@ def test_causes_are_looked_for_while_there_is_time_and_the_rest_is_said(
     found = twinnet.check(net, torch.randn(2, 8), twin)
     assert [f.cause is not None for f in found.findings] == [True] * named + [False] * (12 - named)
     notes = [g.message for g in found.guards if g.fact.code == "note.unsought"]
-    assert notes == ([] if named == 12 else ["causes were looked for in 8 findings, not in 4 more"])
+    assert notes == ([] if named == 12 else ["causes were looked for in 8 findings, but not in 4 more"])
     assert [f.reason.code for f in found.findings if f.cause is None] == ["cause.unsought"] * (12 - named)
 
 

@@ -84,7 +84,7 @@ def test_an_input_that_is_read_otherwise_than_written(
     near = twinnet.check(net, x, _with_zero(file, "input", 1, reader))
     assert (near.verdict, near.evidence) == ("PASS", "weak")
     said = [g.message for g in near.guards if g.fact.code == "steps.otherwise"]
-    assert len(said) == 1 and "input_QuantizeLinear_Output in other steps than it writes it in" in said[0]
+    assert len(said) == 1 and "input_QuantizeLinear_Output with other steps than it writes it with" in said[0]
 
 
 def test_the_softmax_in_whole_numbers_counts_with_whole_steps() -> None:

@@ -55,7 +55,7 @@ def test_new_overwrites_nothing(tmp_path):
     assert call("new", tmp_path / "a", "--yes").exit_code == 0
     before = (tmp_path / "a" / "config.toml").read_text()
     done = call("new", tmp_path / "a", "--yes", "--scale", 2)
-    assert "is there already" in str(done.exception)
+    assert "already exists" in str(done.exception)
     assert (tmp_path / "a" / "config.toml").read_text() == before
 
 

@@ -163,7 +163,7 @@ def test_wrong_usage() -> None:
     for twin, more, said in [
         ("onnxruntime:net.onnx", {}, "has no rungs"),
         (REFUSING, {"at": ["nothing*"]}, "runs no module that matches"),
-        (REFUSING, {"sizes": ["a"], "at": ["0"]}, "exclude each other"),
+        (REFUSING, {"sizes": ["a"], "at": ["0"]}, "cannot be combined"),
     ]:
         with pytest.raises(UsageError, match=said):
             ladder(net, X, twin, **more)  # type: ignore[arg-type]

@@ -133,7 +133,7 @@ def test_nothing_is_overwritten(model, tmp_path, colour):
         Image.fromarray(colour).save(tmp_path / "in" / f"{name}.png")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "a.png").write_bytes(b"mine")
-    with pytest.raises(UsageError, match=r"there already\n.*--overwrite"):
+    with pytest.raises(UsageError, match=r"already exists\n.*--overwrite"):
         run_files(model, tmp_path / "in" / "a.png", tmp_path / "out" / "a.png")
     outcome = run_files(model, tmp_path / "in", tmp_path / "out")
     assert [p.name for p in outcome.kept] == ["a.png"] and [p.name for p in outcome.written] == ["b.png"]

@@ -52,7 +52,7 @@ def test_nothing_is_overwritten_unless_said(folder):
     done = call(folder / "in", "--task", "sr", "--scale", 2, "-o", folder / "out", "-q")
     assert "4 file(s)" in done.output
     done = call(folder / "in", "--task", "sr", "--scale", 2, "-o", folder / "out", "-q")
-    assert "kept      4 file(s)" in done.output and "written   0" in done.output
+    assert "kept      4 existing file(s)" in done.output and "written   0" in done.output
 
 
 def test_sizes_and_qualities_of_results(folder):

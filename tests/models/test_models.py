@@ -115,7 +115,7 @@ def test_shipped_tables_are_scored_beside_others(tmp_path: Path) -> None:
     for wrong, why in ((["lut", "eval"], "nothing to score"), (words[:-1], "no test sets given")):
         with pytest.raises(UsageError, match=why):
             CliRunner().invoke(app, wrong, catch_exceptions=False)
-    with pytest.raises(UsageError, match="none of the test sets"):
+    with pytest.raises(UsageError, match="no test set of this task"):
         CliRunner().invoke(app, [*words, str(tmp_path)], catch_exceptions=False)
 
 

@@ -136,11 +136,11 @@ def test_other_reasons_to_fail_are_said_in_their_own_words() -> None:
     odd = outputs(base, difference=replace(base.outputs[0].difference, nonfinite_mismatch=12))
     assert "NaN or Inf in other places" in words.verdict_words(odd)
     stated = replace(
-        outputs(base, reason=said("cosine 0.91, at least 0.99 asked for")), tolerance="cosine 0.99"
+        outputs(base, reason=said("cosine 0.91, at least 0.99 required")), tolerance="cosine 0.99"
     )
     assert (
         words.verdict_words(stated)
-        == "output breaks the stated tolerance: cosine 0.91, at least 0.99 asked for"
+        == "output breaks the stated tolerance: cosine 0.91, at least 0.99 required"
     )
     assert "limits   cosine 0.99" in render_text(stated)
 

@@ -158,7 +158,7 @@ def test_several_files_after_one_option_and_equal_names(finished, tmp_path):
 
 
 def test_no_test_set_at_all(make):
-    with pytest.raises(UsageError, match=r"none of the test sets.*Scenes"):
+    with pytest.raises(UsageError, match=r"no test set of this task.*Scenes"):
         evaluate(make(data={"bench": ""}))
 
 
@@ -229,7 +229,7 @@ def test_another_folder_of_test_sets_than_the_config_names(make, tmp_path):
     (tmp_path / "sets" / "mine").mkdir(parents=True)
     rows, columns = np.mgrid[:48, :64]
     Image.fromarray(((rows * columns) % 256).astype(np.uint8)).save(tmp_path / "sets" / "mine" / "a.png")
-    with pytest.raises(UsageError, match="none of the test sets of this task is there: mine"):
+    with pytest.raises(UsageError, match="no test set of this task was found: mine"):
         evaluate(experiment, quiet=True)
     words = ["lut", "eval", "-e", str(experiment), "--bench", str(tmp_path / "sets"), "-q"]
     done = CliRunner().invoke(app, words)

@@ -60,7 +60,7 @@ def test_a_network_beside_its_tables(tmp_path: Path) -> None:
     with torch.no_grad():
         net.get_submodule("stage1.in_c0.b0.unit").table.mul_(-1)  # type: ignore[union-attr,operator]
     (change,) = diff((net, image), str(file)).changes
-    assert "sign turned" in change.sentence
+    assert "sign flipped" in change.sentence
 
 
 def test_tables_are_not_compared_with_layers(plan: Plan, tmp_path: Path) -> None:

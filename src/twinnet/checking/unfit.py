@@ -74,7 +74,7 @@ def refuse_untold(twin: Session, stated: bool) -> None:
     """
     if twin.untold and not stated:
         raise EngineError(
-            f"{twin.untold}, and which layers they belong to is not known",
+            f"{twin.untold}, but which layers they belong to is not known",
             stage="judge",
             hint=f"{twin.untold_hint}, or state what may differ (--snr 30, --cosine 0.999)",
         )

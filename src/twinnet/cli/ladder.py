@@ -66,7 +66,7 @@ def command(
     from twinnet.report.ladder import conclusion, dump_ladder, head_line, row_line
 
     if until_bad and every:
-        raise UsageError("--until-bad and --every exclude each other")
+        raise UsageError("--until-bad and --every cannot be combined")
     folder = run_folder(network, f"{twin}-ladder") if out is None else out
     shown = not quiet and not as_json
     last = ""

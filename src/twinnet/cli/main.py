@@ -69,7 +69,7 @@ class _Verbs(Verbs):
 app = typer.Typer(
     cls=_Verbs,
     name="twinnet",
-    help="Does the network you ship compute what the network you trained computes? Where, and why not?",
+    help="Does the network you ship compute what the network you trained computes? If not, where, and why?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     # Plain help: coloured panels would take longer than everything else together.

@@ -70,7 +70,7 @@ def measure(
     rounds: Annotated[
         int,
         typer.Option(
-            "--rounds", min=1, metavar="N", help="How often the twin is loaded anew, which shows noise."
+            "--rounds", min=1, metavar="N", help="How often the twin is loaded again, which shows noise."
         ),
     ] = 3,
     target: Annotated[
@@ -208,7 +208,7 @@ def target(
         int | None, typer.Option("--threads", metavar="N", min=1, help="Threads to measure with.")
     ] = None,
 ) -> None:
-    """Measure what this machine can do, as a file to change for another one."""
+    """Measure what this machine can do; --out writes it as a file that you can edit for another machine."""
     from twinnet.profile.target import machine, write_target
     from twinnet.report.profiles.words import much, seconds
 

@@ -168,7 +168,7 @@ def tokens(database: Database = None) -> None:
 def revoke(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")], database: Database = None
 ) -> None:
-    """Revoke a token, and sign out the browsers that came in with it."""
+    """Revoke a token, and sign out the browsers that used it."""
     from twinnet.errors import UsageError
 
     if not _tokens(database).revoke(name):

@@ -59,7 +59,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
         400: "The request cannot be read.",
         401: "No token, or one that is not known.",
         403: "The token does not allow this.",
-        404: "There is no such thing.",
+        404: "It does not exist.",
         422: "A value is not valid; `detail` says which.",
         503: "The database did not answer.",
     }.items()
@@ -81,7 +81,7 @@ def make_api(desk: Desk) -> fastapi.FastAPI:
         title="twinnet dashboard",
         version=__version__,
         description="Sessions, runs, layers and files of suites, checks and profiles. Send a token as "
-        "`Authorization: Bearer TOKEN`. Lists come in pages: pass `next` of one answer as `before` of the next.",
+        "`Authorization: Bearer TOKEN`. Lists are paginated: pass `next` of one answer as `before` of the next.",
         openapi_tags=_SCOPES,
         docs_url=None,  # these pages would load scripts from elsewhere
         redoc_url=None,
@@ -177,8 +177,8 @@ def _bundles(api: fastapi.FastAPI, desk: Desk, upload: Any) -> None:
         status_code=201,
         response_model=s.Uploaded,
         responses={
-            200: {"model": s.Uploaded, "description": "Everything was there already."},
-            201: {"model": s.Uploaded, "description": "Stored, whole and on the disk."},
+            200: {"model": s.Uploaded, "description": "Everything had been uploaded before."},
+            201: {"model": s.Uploaded, "description": "Stored completely, on the disk."},
             413: {"model": s.Problem, "description": "The bundle is too large."},
             415: {"model": s.Problem, "description": "The body is not application/zip."},
         },
@@ -205,12 +205,12 @@ def _bundles(api: fastapi.FastAPI, desk: Desk, upload: Any) -> None:
 def _sessions(api: fastapi.FastAPI, desk: Desk, read: Any, admin: Any) -> None:
     @api.get("/sessions", **read)
     def list_sessions(
-        q: Annotated[str, _text("Words of branch, commit, who, engines or title; all must be there.")] = "",
+        q: Annotated[str, _text("Words of branch, commit, who, engines or title; all must occur.")] = "",
         branch: Branch = "",
         engine: Annotated[str, _text("Part of the name of an engine.")] = "",
         who: Annotated[str, _text("Who ran it.")] = "",
         made_by: Annotated[str, _text("`suite`, `check` or `profile`.")] = "",
-        bad: Annotated[bool, Query(description="Only those with failures that are not known.")] = False,
+        bad: Annotated[bool, Query(description="Only those with unexpected failures.")] = False,
         limit: Limit = 50,
         before: Before = None,
     ) -> s.Sessions:
@@ -430,6 +430,6 @@ def _tokens(api: fastapi.FastAPI, desk: Desk, admin: Any) -> None:
     def revoke_token(
         name: Annotated[str, Path(max_length=100, pattern=_NO_NUL, description="Name of a token.")],
     ) -> None:
-        """Revoke a token, and sign out every browser that came in with it."""
+        """Revoke a token, and sign out every browser that used it."""
         if not desk.tokens.revoke(name):
             raise _missing("token")

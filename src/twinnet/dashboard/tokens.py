@@ -79,7 +79,7 @@ class Tokens:
             return [dict(row._mapping) for row in rows]
 
     def revoke(self, name: str) -> bool:
-        """Remove a token, and sign out every browser that came in with it."""
+        """Remove a token, and sign out every browser that used it."""
         with self._database.writing() as connection:
             found = connection.execute(sa.select(Token.id).where(Token.name == name)).scalar()
             if found is None:

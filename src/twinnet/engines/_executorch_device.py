@@ -121,5 +121,5 @@ def _notes(lowered: Lowered, shown: Sequence[Shown]) -> tuple[str, ...]:
         *lowered.notes,
     ]
     if all(s.site.role == "output" for s in shown):
-        said.append("the device recorded program outputs only: the fault can be seen, but not placed")
+        said.append("the device recorded program outputs only: a fault can be seen, but not located")
     return tuple(said)

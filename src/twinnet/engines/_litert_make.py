@@ -110,7 +110,7 @@ def quantised(
             raise EngineError(
                 f"ai-edge-quantizer wrote a file that LiteRT cannot load: {error.what}",
                 stage="quantise the network",
-                hint=f"quantize={'dynamic' if way.how == 'static' else 'static'} may be written otherwise",
+                hint=f"try quantize={'dynamic' if way.how == 'static' else 'static'}, which is written differently",
             ) from error
 
 

@@ -77,7 +77,7 @@ class Tolerance:
         only_ulp = self.ulp is not None and self == Tolerance(ulp=self.ulp)
         if only_ulp and difference.ulp is None and difference.elements:
             raise UsageError(
-                f"ulp {self.ulp:g} says nothing of {name or 'integers'}: units in the last place are for floats of "
+                f"ulp {self.ulp:g} says nothing about {name or 'integers'}: units in the last place are for floats of "
                 "one format on both sides",
                 hint="state atol or rtol for it (a rule of a tolerance file can name it)",
             )

@@ -1,4 +1,4 @@
-"""Is a fault in conversion or in execution? The same cut is run in calmer ways: in float, without optimisation."""
+"""Is a fault in conversion or in execution? The same cut is run in simpler ways: in float, without optimisation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tell_fault(rung: Rung, twin: Spec, run: Callable[[Spec], Result]) -> Fault:
     failed = [spec for spec, verdict in tried if verdict == "FAIL"]
     if failed:
         return Fault("conversion", f"it is wrong under {' and '.join(failed)} too", tuple(tried))
-    return Fault("unknown", f"{twin.engine} has no calmer way to run it", tuple(tried))
+    return Fault("unknown", f"{twin.engine} has no simpler way to run it", tuple(tried))
 
 
 def _calmer(twin: Spec) -> Iterator[tuple[Spec, str, str]]:

@@ -121,7 +121,7 @@ def ladder_with(
 def _source(options: Options, course: Course) -> tuple[Source, str]:
     if course.sizes:
         if course.at:
-            raise UsageError("--size and --at exclude each other", hint="--at cuts one network")
+            raise UsageError("--size and --at cannot be combined", hint="--at cuts one network")
         source = SizesSource(options, course.network, course.inputs, course.sizes)
         return source, source.inputs
     loaded, feed = read_network(course.network, course.inputs, options)

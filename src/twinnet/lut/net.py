@@ -130,7 +130,7 @@ class LutNet(nn.Module):
         mode, how = self.mode, self.rounding
         if mode == "mixed":
             raise UsageError(
-                "some Units of this network have tables and some have not", hint="export all of them"
+                "some Units of this network have tables and some do not", hint="export all of them"
             )
         as_table = mode == "table"
         if as_table:

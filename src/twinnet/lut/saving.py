@@ -68,7 +68,7 @@ def check_target(source: Path, target: Path, saving: Saving) -> None:
     if target.samefile(source):
         raise UsageError(f"{target} is the input itself", hint="choose another output")
     if not saving.overwrite:
-        raise UsageError(f"{target} is there already", hint="choose another output, or add --overwrite")
+        raise UsageError(f"{target} already exists", hint="choose another output, or add --overwrite")
 
 
 def upscale_file(

@@ -215,7 +215,8 @@ class _Video:
         out: Any = self.out
         if (out.width, out.height) != (planes[0].shape[1], planes[0].shape[0]):
             raise UsageError(
-                f"{self.reader.name} changes its size on the way", hint="cut it into parts of one size first"
+                f"{self.reader.name} changes its frame size midway",
+                hint="cut it into parts of one size first",
             )
         made = av.VideoFrame(planes[0].shape[1], planes[0].shape[0], source.format.name)
         for plane, samples in zip(made.planes, planes):

@@ -59,7 +59,7 @@ def evaluate_shipped(
     found, missing = benchmarks_in(root, what)
     if not found:
         raise UsageError(
-            f"none of the test sets of this task is in {root}", hint=f"folders named {', '.join(missing)}"
+            f"no test set of this task was found in {root}", hint=f"folders named {', '.join(missing)}"
         )
     here = Path(__file__).parent
     models = [Candidate(what.plain_name, what.plain), *classical(what), *comparisons(compare, what)]

@@ -337,7 +337,7 @@ def reason_words(result: Result, finding: Finding) -> str:
         return (
             ""
             if finding.cause is not None
-            else "it creates more error than rounding can explain; no rule is for it"
+            else "it creates more error than rounding can explain; no rule applies to it"
         )
     automatic = not stated and math.isfinite(finding.ratio)
     return "" if automatic and coded(finding.reason, "born.too_large") else clean(words(finding.reason))

@@ -84,9 +84,9 @@ def evaluate(
     task = task_of(experiment.config)
     found, missing = find_benchmarks(experiment, bench)
     if not found:
-        place = "there" if bench is None else f"in {bench}"
+        place = "" if bench is None else f" in {bench}"
         raise UsageError(
-            f"none of the test sets of this task is {place}: {', '.join(missing)}",
+            f"no test set of this task was found{place}: {', '.join(missing)}",
             hint=_wanted(experiment, missing, bench),
         )
     if not first_process():

@@ -71,7 +71,7 @@ def new(folder: str | Path, values: Mapping[str, Mapping[str, Any]] | None = Non
     """Write `config.toml` with every option: the recipe of the type, changed by `values`. Nothing is overwritten."""
     target = Path(folder) / CONFIG_NAME
     if target.exists():
-        raise UsageError(f"{target} is there already", hint="edit it, or choose another folder")
+        raise UsageError(f"{target} already exists", hint="edit it, or choose another folder")
     given = {section: dict(entries) for section, entries in (values or {}).items()}
     kind = given.get("model", {}).get("type", SECTIONS["model"].model_fields["type"].default)
     merged: Values = {section: dict(entries) for section, entries in RECIPES.get(kind, {}).items()}

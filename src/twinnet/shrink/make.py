@@ -193,7 +193,7 @@ def _seeds(run: Any) -> tuple[tuple[Seed, ...], Path | None, dict[str, Fact]]:
     if not seeds and causes and {cause.code for cause in causes.values()} == {"quantisation.coarse"}:
         raise UsageError(
             "there is nothing to run: the twin computes what its file says, in steps that are far too large",
-            hint="mend the scales that the findings name, or calibrate again",
+            hint="correct the scales that the findings name, or calibrate again",
         )
     if not seeds:
         why = (

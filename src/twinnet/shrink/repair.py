@@ -61,7 +61,7 @@ def own_steps(candidate: Candidate, steps: Steps, output: str, cause: Fact, twin
             if (k := candidate.links.get(n)) is not None and k.transform.scale is not None
         }
         model = with_read_steps(candidate.twin, {**steps.declared.written, **taken})
-        what = "data read in the steps they are written in"
+        what = "data read with the steps they were written with"
         return None if model is None else Repair(replace(candidate, twin=model), twin, what)
     kept = steps.kept(output) if cause.code.startswith("steps.") else None
     model = with_weights_repaired(candidate.twin, kept, cause) if kept is not None else None

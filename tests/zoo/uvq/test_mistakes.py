@@ -23,7 +23,11 @@ MISTAKES = {
         "channel order",
         "the twin reads the channels in reverse order (BGR for RGB)",
     ),
-    "range": ("features.0.0", "preprocessing", "the twin prepares the input otherwise: mul 0.5 and add 0.5"),
+    "range": (
+        "features.0.0",
+        "preprocessing",
+        "the twin prepares the input differently: mul 0.5 and add 0.5",
+    ),
 }
 
 

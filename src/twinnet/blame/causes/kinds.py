@@ -28,8 +28,8 @@ KINDS: dict[str, str] = {
     "index": "other positions read: shifted, clamped or in another order",
     "recurrent": "other gate order, direction or variant of a recurrent layer",
     "attention": "other scale or mask of an attention",
-    "nan": "NaN or infinity handled otherwise",
-    "preprocessing": "the input itself prepared otherwise",
+    "nan": "NaN or infinity handled differently",
+    "preprocessing": "the input itself prepared differently",
     "table": "another lookup: bin, node value, rotation, interpolation or entry",
     "nondeterminism": "the twin does not repeat itself",
 }

@@ -23,11 +23,13 @@ def new(
     ] = None,
     type_: Annotated[str | None, typer.Option("--type", help="srlut, mulut, cascade, spf, auto-*.")] = None,
     scale: Annotated[int | None, typer.Option(help="2, 3 or 4 for sr.")] = None,
-    train: Annotated[list[Path] | None, typer.Option(help="Folder of images to train on; repeat it.")] = None,
+    train: Annotated[
+        list[Path] | None, typer.Option(help="Folder of images to train on; may be repeated.")
+    ] = None,
     bench: Annotated[Path | None, typer.Option(help="Folder of test sets: Set5/, Set14/ ...")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any other setting; repeat it."),
+        typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Any other setting; may be repeated."),
     ] = None,
 ) -> None:
     """Make an experiment: a folder with a config.toml that holds all settings.
@@ -109,7 +111,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="FILE...",
-            help="Tables, .onnx or .pb (OpenCV) of others in the same table, or folders with them; one or more.",
+            help="Others to score beside them: tables, .onnx or .pb (OpenCV) files, or folders of these; one or more.",
         ),
     ] = None,
     # An option takes one value: the files after the first arrive here.
@@ -124,7 +126,7 @@ def evaluate(
     scale: Annotated[int | None, typer.Option(help="With --task sr: 2, 3 or 4 (4).")] = None,
     sigma: Annotated[int | None, typer.Option(help="With --task denoise: 15, 25 or 50 (25).")] = None,
     jpeg_quality: Annotated[int | None, typer.Option(help="With --task deblock: 10, 20 or 40 (20).")] = None,
-    network: Annotated[bool, typer.Option(help="Also the network itself, which is slow.")] = True,
+    network: Annotated[bool, typer.Option(help="Also score the network itself, which is slow.")] = True,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to write (DIR/eval).")] = None,
     quiet: Quiet = False,
 ) -> None:

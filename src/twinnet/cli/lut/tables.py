@@ -19,7 +19,7 @@ _Tables = Annotated[
     Path, typer.Argument(help="A .lut.safetensors file, a published .npy table, or a folder of them.")
 ]
 _Out = Annotated[Path, typer.Option("-o", "--out", help="The .lut.safetensors file to write.")]
-_Json = Annotated[bool, typer.Option("--json", help="Plain data on standard output.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def info(file: _Tables, json: _Json = False) -> None:
@@ -133,7 +133,7 @@ def run(
         typer.Option(
             "-o",
             "--out",
-            help="Folder, or a file name for a single image (default: beside you, named after the source).",
+            help="Folder, or a file name for a single image (default: in the current folder, named after the source).",
         ),
     ] = None,
     table: Annotated[
@@ -153,20 +153,20 @@ def run(
     jpeg_quality: Annotated[
         int | None, typer.Option(help="deblock: 10, 20 or 40 (nearest to each JPEG's own, else 20).")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace results that are there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing results.")] = False,
     compress: Annotated[
-        int, typer.Option(min=0, max=9, help="PNG: 0 writes no smaller file, 1 is fast, 9 is small.")
+        int, typer.Option(min=0, max=9, help="PNG: 0 does not compress, 1 is fast, 9 is small.")
     ] = 1,
     save_quality: Annotated[
-        int, typer.Option(min=1, max=100, help="Of the file written: JPEG, WebP, AVIF.")
+        int, typer.Option(min=1, max=100, help="Quality of JPEG, WebP and AVIF files.")
     ] = 95,
     executor: Annotated[
         str, typer.Option(help="auto, native, numpy or reference: all give the same pixels.")
     ] = "auto",
-    threads: Annotated[int | None, typer.Option(min=1)] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet")] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads (default: all cores).")] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show no progress.")] = False,
 ) -> None:
-    """Run a table network over images.
+    """Run a table network over images or a video.
 
     Example: twinnet lut run photo.png --task sr --scale 4 --quality strong -o large.png
 
@@ -221,7 +221,7 @@ def run(
     if outcome.passed:
         say(f"not read  {_some(outcome.passed)}", err=True)
     if outcome.kept:
-        say(f"kept      {len(outcome.kept)} file(s) that were there; --overwrite makes them anew")
+        say(f"kept      {len(outcome.kept)} existing file(s); --overwrite replaces them")
     single = len(outcome.written) == 1 and source.is_file()
     say(f"written   {outcome.written[0] if single else f'{len(outcome.written)} file(s) to {out}'}")
     if outcome.failed:

@@ -19,7 +19,7 @@ sayings(
             "-inf where the sigmoid rounds to 0; write it as -softplus(-x)"
         ),
         "definition.fourier": (
-            "a Fourier transform of length {length}, which is not a power of 2: engines go by other algorithms and "
+            "a Fourier transform of length {length}, which is not a power of 2: engines use different algorithms and "
             "may compute their angles in float32, which costs digits with the length; padding to {next} avoids it"
         ),
     }
@@ -28,7 +28,7 @@ sayings(
 
 @sentence("definition.division")
 def _(integer: bool) -> str:
-    results = "nothing is agreed on for integers" if integer else "engines give infinity, NaN or 0"
+    results = "there is no agreed result for integers" if integer else "engines give infinity, NaN or 0"
     return f"only where it divides by 0: {results}"
 
 

@@ -16,11 +16,11 @@ sayings(
         "data.small": "is as small as what rounding may change",
         "data.output": "output {output} {why}: this data cannot show a fault in it",
         "data.nan": "output {output} is NaN or infinite in {count} of {elements} elements on both sides: what the twin "
-        "computes there cannot be told",
-        "outputs.precision": "output {output} is {network} on both sides, but no more exact than {twin}, which the "
-        "twin is taken to compute in",
+        "computes there is unknown",
+        "outputs.precision": "output {output} is {network} on both sides, but no more exact than {twin}: the twin is "
+        "assumed to compute in {twin}",
         "baseline.refused": "the twin cannot run the same input with its values in another order, though the network "
-        "can: it may know this one input only",
+        "can: it may work on this one input only",
         "files.attribute": "{layer}: {name} is {network:g} in the network, {twin:g} in the twin",
         "files.weight": "{layer}: {count} of {elements} numbers of a constant differ",
         "sizes.batch": "two samples as one batch: output {output} differs by {error:.2g}, though each alone agrees",
@@ -34,21 +34,21 @@ sayings(
         "coverage.long_segment": "the longest segment judged as one has {layers} layers: small faults inside it can "
         "hide",
         "data.doubtful": "in output {output} {count} of {elements} elements differ by more than rounding of their own "
-        "size; only larger ones beside them could explain that, and without the network's layers nobody knows",
+        "size; only larger ones beside them could explain that, which is unknown without the network's layers",
         "coverage.far": "output {output} differs by {ratio:.3g} x the network's own rounding, and nothing inside the "
         "{layers} layers before it was compared: a small fault can hide there",
         "outputs.dtype": "output {output} is {twin} in the twin, {network} in the network: code that reads it may not "
-        "take that",
+        "accept that",
         "note.no_ir": "{engine} has no intermediate representation to write",
-        "note.unsought": "causes were looked for in {looked} findings, not in {findings} more",
-        "cause.unsought": "no cause was looked for here: {looked} findings before it took the time there is",
+        "note.unsought": "causes were looked for in {looked} findings, but not in {findings} more",
+        "cause.unsought": "no cause was looked for here: {looked} findings before it used up the time",
         "note.ranked": "contributors are ranked by the first {samples} of {of} samples",
         "data.constant": "is {value:g} everywhere",
         "data.input": "input {input} is {value:g} everywhere: it hardly tests the network",
         "baseline.close": "a different input moves the output by {moved:.2g}, the twin by {differs:.2g}: "
         "this data hardly tells them apart",
         "baseline.follows": "a different input moves the output by {moved:.2g}, and there the twin is off by "
-        "{differs:.2g}: it hardly follows its input",
+        "{differs:.2g}: it hardly reacts to its input",
         "watching.output": "watching the {side} changes its output by {effect:.2g}; the output is judged "
         "unwatched",
     }
@@ -134,7 +134,7 @@ def _(outputs: tuple[str, ...], of: int) -> str:
 
 @sentence("steps.otherwise")
 def _(tensor: str, network: tuple[float, int] | None, twin: tuple[float, int] | None) -> str:
-    told = f"the twin reads {tensor} in other steps than it writes it in"
+    told = f"the twin reads {tensor} with other steps than it writes it with"
     if network is None or twin is None:
         return told
     if network[1] != twin[1]:
@@ -164,23 +164,23 @@ def _(tensor: str, more: int) -> str:
 def _(outputs: tuple[str, ...]) -> str:
     one = len(outputs) == 1
     which = f"output{'' if one else 's'} {', '.join(outputs)}"
-    return f"{which} of the network {'was' if one else 'were'} the same in every run: a constant passes too"
+    return (
+        f"{which} of the network {'was' if one else 'were'} the same in every run: a constant would pass, too"
+    )
 
 
 @sentence("tolerance.outputs")
 def _(outputs: tuple[str, ...]) -> str:
     one = len(outputs) == 1
     which = f"output{'' if one else 's'} {', '.join(outputs)}"
-    return f"no rule is for {which}: nothing checks {'it' if one else 'them'}"
+    return f"no rule applies to {which}: nothing checks {'it' if one else 'them'}"
 
 
 @sentence("inputs.still")
 def _(inputs: tuple[str, ...]) -> str:
     one = len(inputs) == 1
     which = f"input{'' if one else 's'} {', '.join(inputs)}"
-    return (
-        f"{which} held the same values in every run: a twin that ignores {'it' if one else 'them'} passes too"
-    )
+    return f"{which} held the same values in every run: a twin that ignores {'it' if one else 'them'} would pass, too"
 
 
 @sentence("inputs.overwritten")
@@ -190,7 +190,7 @@ def _(inputs: tuple[str, ...]) -> str:
 
 @sentence("outputs.exchanged")
 def _(network: str, twin: str, count: int) -> str:
-    others = f", and {count - 1} more are named otherwise" if count > 2 else ""
+    others = f", and {count - 1} more are named differently" if count > 2 else ""
     return f"outputs have exchanged names: what is {network} in the network is {twin} in the twin{others}"
 
 
@@ -214,8 +214,8 @@ def _(side: str, spread: float) -> str:
 @sentence("watching.infinite")
 def _(tensor: str, more: int) -> str:
     which = f"{tensor} and {more} more" if more else tensor
-    told = f"watching the twin makes {which} infinite, though it is not where it is used"
-    return f"{told}; what reads it is judged in one with what makes it"
+    told = f"watching the twin makes {which} infinite, though not where it is used"
+    return f"{told}; what reads it is judged together with what makes it"
 
 
 @sentence("coverage.nothing")

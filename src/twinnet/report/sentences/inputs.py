@@ -1,4 +1,4 @@
-"""Inputs that the twin takes otherwise."""
+"""Inputs that the twin takes differently."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _(input: str | None, way: Fact, network: Any, twin: Any) -> str:
 def _(share: float, most: float, alike: bool) -> str:
     percent = f"{100 * share:.0f}" if share >= 0.01 else f"{100 * share:.2g}"
     told = f"{percent} % of its elements differ, by {most:.2g} at most"
-    return f"{told}: much the same picture, resized, cropped or decoded otherwise" if alike else told
+    return f"{told}: much the same picture, but resized, cropped or decoded differently" if alike else told
 
 
 @sentence("prepared.moved")

@@ -31,7 +31,7 @@ def _(network: str, twin: str, numbers: Numbers, steps: tuple[str, ...]) -> str:
 
 @sentence("inserted.preparation")
 def _(network: str, twin: str, numbers: Numbers, steps: tuple[str, ...]) -> str:
-    return f"the twin prepares the input otherwise: {_computed(numbers) or _listed(steps)}"
+    return f"the twin prepares the input differently: {_computed(numbers) or _listed(steps)}"
 
 
 @sentence("inserted.positions")

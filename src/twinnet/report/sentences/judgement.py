@@ -44,7 +44,7 @@ sayings(
         "tolerance.size": "differs by {differs:.3g} where atol {atol:g} + rtol {rtol:g} x |{level:.3g}| "
         "allows {allowed:.3g}",
         "tolerance.ulp": "{apart} ULP apart, {allowed:g} allowed",
-        "tolerance.cosine": "cosine {value:.6f}, at least {least:g} asked for",
+        "tolerance.cosine": "cosine {value:.6f}, at least {least:g} required",
         "alone.no_time": "not run alone: the {seconds:g} s for confirming findings are used up",
         "alone.not_cut": "{error}",
     }
@@ -100,7 +100,7 @@ def _(network: Form, twin: Form) -> str:
 
 @sentence("tolerance.decibels")
 def _(figure: str, value: float, least: float) -> str:
-    return f"{figure.upper()} {value:.2f} dB, at least {least:g} dB asked for"
+    return f"{figure.upper()} {value:.2f} dB, at least {least:g} dB required"
 
 
 @sentence("evidence")
@@ -150,14 +150,12 @@ def _(count: int, name: str) -> str:
 @sentence("recording.output_by_shape")
 def _(pairs: tuple[tuple[str, str], ...]) -> str:
     told = ", ".join(f"{array} is taken for the output {name}" for array, name in pairs)
-    return f"{told}: by its shape it can be no other (--names says otherwise)"
+    return f"{told}: no other array has its shape (--names overrides this)"
 
 
 @sentence("recording.no_outputs")
 def _(names: tuple[str, ...]) -> str:
-    return (
-        f"the recording holds no array for the network's output {_first(names)}; --names says which one it is"
-    )
+    return f"the recording holds no array for the network's output {_first(names)}; say with --names which one it is"
 
 
 @sentence("recording.unpaired")

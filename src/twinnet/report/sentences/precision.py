@@ -19,9 +19,10 @@ sayings(
         "steps.read_scale": "the twin reads its data with a scale {twin}x the one they were written with",
         "steps.read_zero_point": "the twin reads its data with zero point {twin} where they were written with "
         "{network}",
-        "steps.read_otherwise": "the twin reads its data in other steps than they were written in",
+        "steps.read_otherwise": "the twin reads its data with other steps than they were written with",
         "quantisation.weights": "the weights are rounded to {bits} bits per {per}",
-        "steps.by_engine": "the engine rounds the weights to {bits} bits per {per}, though the file holds them whole",
+        "steps.by_engine": "the engine rounds the weights to {bits} bits per {per}, though the file holds them in "
+        "full precision",
         "steps.below": "with zero point {twin} the range that replaces the ReLU begins at {low:.4g}, not at 0 "
         "(zero point {network})",
         "steps.softmax": "the engine's 8-bit softmax counts {twin} steps up to 1 where there are {network:.6g}: so "

@@ -128,7 +128,7 @@ def _(it: str, network: tuple[str, ...], twin: tuple[str, ...]) -> str:
 
 @predicate("table.has_term")
 def _(it: str, name: str, network: bool, twin: bool) -> str:
-    return f"has {name}, which {it} has not" if twin else f"has no {name}"
+    return f"has {name}, which {it} does not have" if twin else f"has no {name}"
 
 
 # ---- which pixels ------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def _(it: str, rows: int, of: int, seen: bool, last: int) -> str:
 
 @predicate("table.entries_negated")
 def _(it: str, rows: int, of: int, seen: bool) -> str:
-    return f"reads its entries with the sign turned in {rows} of {_rows(of, seen)}"
+    return f"reads its entries with the sign flipped in {rows} of {_rows(of, seen)}"
 
 
 @predicate("table.entries")
@@ -275,7 +275,7 @@ def _(it: str, network: int, twin: int) -> str:
 @predicate("table.entries_scaled")
 def _(it: str, network: int, twin: int) -> str:
     return (
-        "takes its entries with the sign turned"
+        "takes its entries with the sign flipped"
         if twin < 0
         else f"takes {twin} for 1.0 where {it}'s entries have {network}"
     )
