@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -231,6 +232,21 @@ def test_every_example_begins_a_line(words: tuple[str, ...]) -> None:
     text = CliRunner().invoke(app, [*words, "--help"]).output
     assert "Example: " in text
     assert all(line.strip().startswith("Example: ") for line in text.splitlines() if "Example: " in line)
+
+
+@pytest.mark.parametrize("words", [("check",), ("judge",), ("lut", "run")])
+def test_help_says_what_a_verb_takes(words: tuple[str, ...]) -> None:
+    import typer
+    from typer.testing import CliRunner
+
+    from twinnet.cli.main import app
+
+    verb: Any = typer.main.get_command(app)
+    for word in words:
+        verb = verb.commands[word]
+    text = " ".join(CliRunner().invoke(app, [*words, "--help"]).output.split())
+    told = [p.help for p in verb.params if p.param_type_name == "argument"]
+    assert told and all(help and " ".join(help.split()) in text for help in told)
 
 
 def test_judge_again(place: Path) -> None:
