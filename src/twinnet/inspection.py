@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from twinnet.network import ModuleNetwork, Network
 from twinnet.report.figures import grouped
 from twinnet.report.quoting import screen
 from twinnet.report.sentences import counted
@@ -73,29 +74,23 @@ def inspect(
     from twinnet.network import load_network
 
     loaded = load_network(network, shape=shapes, trust=trust)
-    if loaded.format == "TFLite":
-        found = _tflite(loaded, ops)
+    if isinstance(loaded, ModuleNetwork):
+        found = _torch(loaded)
     else:
-        found = _onnx(loaded) if loaded.format == "ONNX" else _torch(loaded)
+        found = _onnx(loaded) if loaded.format == "ONNX" else _tflite(loaded, ops)
     return replace(found, sites=_sites(loaded, found.outputs)) if sites else found
 
 
-def _sites(network: Any, outputs: Sequence[str]) -> tuple[Site, ...]:
+def _sites(network: Network, outputs: Sequence[str]) -> tuple[Site, ...]:
     from twinnet.structure import graph_of
 
     graph = graph_of(network)
     called = dict(zip(graph.outputs, (text.partition(":")[0] for text in outputs), strict=False))
     return tuple(
-        Site(
-            name,
-            layer.node or name,
-            layer.op or layer.kind,
-            layer.module,
-            layer.call,
-            index,
-            layer.source,
-            "output" if name in graph.outputs else "inner",
-            graph.shapes.get(name),
+        replace(
+            layer.site(index, role="output" if name in graph.outputs else "inner"),
+            op=layer.op or layer.kind,
+            shape=graph.shapes.get(name),
             output=called.get(name, ""),
         )
         for layer in graph
@@ -164,7 +159,7 @@ def _onnx(network: Any) -> Inspection:
     )
 
 
-def _torch(network: Any) -> Inspection:
+def _torch(network: ModuleNetwork) -> Inspection:
     program = None
     notes: list[str] = []
     if not any(i.dynamic for i in network.signature.inputs):

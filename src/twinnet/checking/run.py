@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from twinnet.checking.sides import Sides
 from twinnet.checking.still import Still, varied
 from twinnet.checking.unknown import unknown_names
 from twinnet.errors import EngineError, UsageError
+from twinnet.inputs.samples import Joined
 from twinnet.job import Arrays
 from twinnet.judge import guards
 from twinnet.judge.again import against_baseline, known_tensors, restated
@@ -34,10 +35,15 @@ from twinnet.judge.moved import without_moved
 from twinnet.judge.plan import Plan
 from twinnet.judge.sample import Seen, judge_sample
 from twinnet.judge.task import mean_metric, task_metric
+from twinnet.network import ModuleNetwork
 from twinnet.profile import Measured
 from twinnet.profile.model import FOLDER
 from twinnet.result import Guard, PairResult, Result, TaskMetric, fact, said
 from twinnet.shrink.collect import Seeds, Source, seeds_of_error
+
+if TYPE_CHECKING:
+    from twinnet.blame.advise import Adviser
+    from twinnet.blame.context import Context
 
 __all__ = ["Checked", "Listener", "check_case", "run_case"]
 
@@ -244,9 +250,9 @@ def _other_inputs(case: Case, plan: Plan, seen: Seen) -> dict[str, OtherInput]:
     for name, array in seen.prepared.items():
         ours = np.asarray(seen.sample[name])
         # A sample made from a picture can be resized again by other filters.
-        resized = getattr(case.feed.samples, "resized", None)
-        given = seen.number < len(case.feed.samples)
-        others = resized(seen.number, name) if resized is not None and given else ()
+        samples = case.feed.samples
+        pictures = samples if isinstance(samples, Joined) and seen.number < len(samples) else None
+        others = () if pictures is None else pictures.resized(seen.number, name)
         tensor = plan.net.inputs.get(name, name)
         found[tensor] = OtherInput(name, ours, array, *input_cause(name, ours, array, others))
     return found
@@ -292,7 +298,7 @@ def _blamer(case: Case, plan: Plan) -> Blamer:
     if advise is None:
         return Blamer(plan, case.job)
 
-    def adviser(context: Any) -> Any:
+    def adviser(context: Context) -> Adviser:
         from twinnet.blame.advise import Adviser
 
         sides = (plan.net, plan.twin)
@@ -318,7 +324,7 @@ def _said(case: Case, sides: Sides, judging: _Judging) -> Result:
     if case.job.ir_folder is not None and not case.job.ir_folder.exists():
         found.append(Guard("note", fact("note.no_ir", engine=plan.twin.engine)))
     found += [*unknown_names(case.options, plan), *plan.observed.guards]
-    if getattr(case.network, "was_training", False):
+    if isinstance(case.network, ModuleNetwork) and case.network.was_training:
         found.append(Guard("training mode", fact("training_mode")))
     found += guards.not_reached(judging.reached.missing, judging.reached.twins)
     found += guards.unmoved(judging.unmoved)

@@ -11,6 +11,7 @@ from twinnet.debugger.answer import Answer
 from twinnet.debugger.commands import COMMANDS, Command
 from twinnet.debugger.commands.lineage import inputs_of
 from twinnet.debugger.stopped import Stopped
+from twinnet.network import ModuleNetwork
 
 __all__ = ["Inputs", "Tensors", "names_of"]
 
@@ -82,7 +83,8 @@ def names_of(stopped: Stopped, given: Mapping[str, Any]) -> dict[str, Any]:
     found["inputs"] = Inputs(stopped) if stopped.inputs or "inputs" not in given else given["inputs"]
     held = stopped.held
     if held is not None:
-        found["network"] = getattr(held.case.network, "module", held.case.network)
+        network = held.case.network
+        found["network"] = network.module if isinstance(network, ModuleNetwork) else network
         found["twin"] = held.sides.twin
         if stopped.unit == "pixels":
             outputs = stopped.outputs[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twinnet.errors import EngineError, UsageError
+from twinnet.errors import UsageError
 from twinnet.extras import optional_packages
 from twinnet.layers.graph import Graph
 from twinnet.result import fact
@@ -80,21 +80,16 @@ def graph_of(loaded: Network) -> Graph:
         model = loaded.model  # type: ignore[attr-defined]
         return folded(read_tflite(model, View(model.main)))
     from twinnet.layers.read_fx import read_fx
+    from twinnet.network import ModuleNetwork
 
+    assert isinstance(loaded, ModuleNetwork)
     if any(i.dynamic for i in loaded.signature.inputs):
         raise UsageError(
             f"the input shapes of {loaded.name} are unknown",
             hint="give --shape, or return example inputs from the factory",
         )
     sample = load_inputs(loaded.signature, (), samples=1, bounds=loaded.bounds()).samples[0]
-    program = loaded.exported(sample)  # type: ignore[attr-defined]
-    if program is None:
-        raise EngineError(
-            f"torch.export could not export {loaded.name}: {loaded.failure.what}",  # type: ignore[attr-defined]
-            stage="export",
-            hint=loaded.failure.hint,  # type: ignore[attr-defined]
-        )
-    return read_fx(program)
+    return read_fx(loaded.program_for(sample, called=loaded.name))
 
 
 def _ends(kind: Kind, a: Sequence[TensorSpec], b: Sequence[TensorSpec]) -> list[Change]:
