@@ -110,7 +110,7 @@ class Gatherer:
             if live is not None:
                 return live
             values, expected, allowed = self._by_steps(pair, base) or (values, expected, allowed)
-            alone = self._against_expected(base, pair, twin, values, expected, allowed)
+            alone = self._against_expected(base, pair, twin, expected, allowed)
             if alone is not None:
                 return alone
         found = replace(base, inputs=values, expected=expected, allowed=allowed)
@@ -292,7 +292,6 @@ class Gatherer:
         base: Seed,
         pair: Pair,
         twin: OnnxArtefact,
-        values: Mapping[str, np.ndarray],
         expected: np.ndarray,
         allowed: np.ndarray,
     ) -> Seed | None:
