@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines import find_engine, reference_spec
+from twinnet.engines import Spec, find_engine, reference_spec
 from twinnet.errors import EngineError, UsageError, foreign
 from twinnet.job import Job
 from twinnet.network import ModuleNetwork, Network
@@ -139,7 +139,7 @@ class Forge:
 
     def make(self, stage: str, before: Mapping[str, Form]) -> Form:
         """The form of a stage; EngineError where it cannot be made. `before` are the forms made so far."""
-        engine = find_engine(self.twin.engine) if hasattr(self.twin, "engine") else None
+        engine = find_engine(self.twin.engine) if isinstance(self.twin, Spec) else None
         if engine is not None and engine.stage and stage in (engine.stage, "quantised"):
             return self._own_format(engine, stage)
         return getattr(self, f"_{stage}")(before)
