@@ -103,6 +103,14 @@ def test_sites_are_listed_by_the_names_that_options_take(file: Path) -> None:
     assert "boxes" in render(found) and "1x4x10x8 (output)" in render(found)
 
 
+def test_shipped_tables_are_described() -> None:
+    file = Path(twinnet.__file__).parent / "models" / "sr-x2-fast" / "sr-x2-fast.lut.safetensors"
+    found = inspect(str(file))
+    assert found.format == "lookup tables" and found.parameters > 1000 and not found.operators
+    with pytest.raises(UsageError, match="cannot be listed"):
+        inspect(str(file), sites=True)
+
+
 # -- notebooks -------------------------------------------------------------------------------------------------------
 
 

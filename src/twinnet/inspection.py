@@ -76,8 +76,10 @@ def inspect(
     loaded = load_network(network, shape=shapes, trust=trust)
     if isinstance(loaded, ModuleNetwork):
         found = _torch(loaded)
+    elif loaded.format == "TFLite":
+        found = _tflite(loaded, ops)
     else:
-        found = _onnx(loaded) if loaded.format == "ONNX" else _tflite(loaded, ops)
+        found = _onnx(loaded) if loaded.format == "ONNX" else _plain(loaded)
     return replace(found, sites=_sites(loaded, found.outputs)) if sites else found
 
 
@@ -99,6 +101,12 @@ def _sites(network: Network, outputs: Sequence[str]) -> tuple[Site, ...]:
     )
 
 
+def _plain(network: Network) -> Inspection:
+    """What every network says of itself."""
+    inputs, outputs = (tuple(map(str, s)) for s in (network.signature.inputs, network.signature.outputs))
+    return Inspection(network.name, network.format, network.parameters, inputs, outputs)
+
+
 def _tflite(network: Any, ops: bool) -> Inspection:
     graph = network.model.main
     operators = Counter(op.op for op in graph.operators)
@@ -118,17 +126,8 @@ def _tflite(network: Any, ops: bool) -> Inspection:
             delegated = Counter(graph.operators[i].op for i in found.delegated)
             count = f"{len(found.delegated)} of {len(graph.operators)}"
             notes.append(f"XNNPACK runs {count} operators, in {counted(found.pieces, 'piece')}")
-    return Inspection(
-        network.name,
-        network.format,
-        network.parameters,
-        tuple(map(str, network.signature.inputs)),
-        tuple(map(str, network.signature.outputs)),
-        (),
-        dict(operators.most_common()),
-        dict(delegated),
-        tuple(notes),
-    )
+    common = dict(operators.most_common())
+    return replace(_plain(network), operators=common, delegated=dict(delegated), notes=tuple(notes))
 
 
 def _onnx(network: Any) -> Inspection:
@@ -146,16 +145,11 @@ def _onnx(network: Any) -> Inspection:
         Stage(name or "(top level)", f"{count} nodes", size) for name, (count, size) in groups.items()
     )
     opsets = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in network.model.opset_import)
-    return Inspection(
-        network.name,
-        network.format,
-        network.parameters,
-        tuple(map(str, network.signature.inputs)),
-        tuple(map(str, network.signature.outputs)),
-        stages if 1 < len(stages) <= _MOST_STAGES else (),
-        dict(operators.most_common()),
-        {},
-        (f"opset {opsets}, IR version {network.model.ir_version}",),
+    return replace(
+        _plain(network),
+        stages=stages if 1 < len(stages) <= _MOST_STAGES else (),
+        operators=dict(operators.most_common()),
+        notes=(f"opset {opsets}, IR version {network.model.ir_version}",),
     )
 
 
@@ -175,7 +169,8 @@ def _torch(network: ModuleNetwork) -> Inspection:
         )
     operators: Counter[str] = Counter()
     shapes: dict[str, str] = {}
-    outputs: tuple[str, ...] = tuple(map(str, network.signature.outputs))
+    found = _plain(network)
+    outputs = found.outputs
     if program is not None:
         from twinnet.layers.read_fx import read_fx
         from twinnet.network import output_nodes
@@ -192,25 +187,11 @@ def _torch(network: ModuleNetwork) -> Inspection:
             for name, node in output_nodes(program).items()
         )
     stages = tuple(
-        Stage(
-            name,
-            type(child).__name__,
-            sum(p.numel() for p in child.parameters()),
-            shapes.get(name, ""),
-        )
+        Stage(name, type(child).__name__, sum(p.numel() for p in child.parameters()), shapes.get(name, ""))
         for name, child in _parts(network.module)
     )
-    return Inspection(
-        network.name,
-        network.format,
-        network.parameters,
-        tuple(map(str, network.signature.inputs)),
-        outputs,
-        stages,
-        dict(operators.most_common()),
-        {},
-        tuple(notes),
-    )
+    common = dict(operators.most_common())
+    return replace(found, outputs=outputs, stages=stages, operators=common, notes=tuple(notes))
 
 
 def _parts(module: Any) -> list[tuple[str, Any]]:

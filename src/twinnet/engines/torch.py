@@ -77,7 +77,9 @@ class TorchEngine(Engine):
         if not isinstance(network, ModuleNetwork):
             raise UsageError(
                 f"the torch engine runs modules and exported programs, not {network.format} files",
-                hint="use onnxruntime or onnx-reference for this network",
+                hint="use onnxruntime or onnx-reference for this network"
+                if network.format == "ONNX"
+                else None,
             )
         return TorchSession(
             network,

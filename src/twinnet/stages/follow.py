@@ -386,9 +386,4 @@ def _step(against: str, result: Result) -> Step:
     """The figures of one check."""
     ratios = [x.ratio for x in (*result.findings, *result.outputs, *result.pairs) if x.ratio is not None]
     errors = [p.difference.max_abs for p in result.outputs]
-    return Step(
-        against,
-        result.verdict,
-        max(errors, default=None),
-        max(ratios, default=None),
-    )
+    return Step(against, result.verdict, max(errors, default=None), max(ratios, default=None))

@@ -82,7 +82,8 @@ def graph_of(loaded: Network) -> Graph:
     from twinnet.layers.read_fx import read_fx
     from twinnet.network import ModuleNetwork
 
-    assert isinstance(loaded, ModuleNetwork)
+    if not isinstance(loaded, ModuleNetwork):
+        raise UsageError(f"the layers of a network of format {loaded.format} cannot be listed")
     if any(i.dynamic for i in loaded.signature.inputs):
         raise UsageError(
             f"the input shapes of {loaded.name} are unknown",
