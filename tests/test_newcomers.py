@@ -14,10 +14,10 @@ import twinnet
 from tests.onnx_edit import save
 from tests.trust.running import call
 from twinnet.errors import UsageError
-from twinnet.inspection import inspect, render
 from twinnet.job import Job
 from twinnet.network.torch_network import TorchNetwork
 from twinnet.onnx.export import onnx_artefact
+from twinnet.overview import inspect, render
 from twinnet.result import Result
 
 
