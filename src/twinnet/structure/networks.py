@@ -74,11 +74,12 @@ def graph_of(loaded: Network) -> Graph:
         return read_onnx(loaded.model, weights=loaded.weights())
     if loaded.format == "TFLite":
         from twinnet.pairing.quantised import folded
+        from twinnet.tflite.network import TfliteNetwork
         from twinnet.tflite.read import read_tflite
         from twinnet.tflite.view import View
 
-        model = loaded.model  # type: ignore[attr-defined]
-        return folded(read_tflite(model, View(model.main)))
+        assert isinstance(loaded, TfliteNetwork)
+        return folded(read_tflite(loaded.model, View(loaded.model.main)))
     from twinnet.layers.read_fx import read_fx
     from twinnet.network import ModuleNetwork
 
