@@ -86,16 +86,10 @@ def names_of(stopped: Stopped, given: Mapping[str, Any]) -> dict[str, Any]:
         network = held.case.network
         found["network"] = network.module if isinstance(network, ModuleNetwork) else network
         found["twin"] = held.sides.twin
-        if stopped.unit == "pixels":
-            outputs = stopped.outputs[0]
-            ours, theirs = stopped.both(outputs)
-            extra = {
-                "dnn_output": ours,
-                "lut_output": theirs,
-                "model_dbg": found["trace"],
-                "lut_dbg": found["twin_trace"],
-            }
-            found.update({name: value for name, value in extra.items() if name not in given})
+        if stopped.meaning is not None and stopped.meaning.aliases:
+            ends = dict(zip(("output", "twin_output"), stopped.both(stopped.outputs[0]), strict=True))
+            more = stopped.meaning.aliases.items()
+            found.update({name: {**found, **ends}[of] for name, of in more if name not in given})
     else:
         for name in ("network", "twin"):
             found.setdefault(name, None)
