@@ -87,9 +87,13 @@ class BornTest:
         """The pairs by the network's tensor."""
         return {p.site.tensor: p for p in self.pairs}
 
-    @cached_property
+    @property
     def shape_values(self) -> frozenset[str]:
         """Values computed from shapes alone: equal on both sides, taken from the network's own run."""
+        return self._shape_values
+
+    @cached_property
+    def _shape_values(self) -> frozenset[str]:
         found: set[str] = set()
         for layer in self.graph:
             operands = [n for n in layer.inputs if n is not None and n not in self.graph.constants]

@@ -95,7 +95,7 @@ class Subject:
         open_ones = [s for s in loaded.signature.inputs if s.dynamic and not s.optional]
         return loaded.with_shapes({spec.name: suggest_shape(spec) for spec in open_ones})
 
-    def inputs(self) -> list[str] | None:
+    def inputs(self) -> Any:
         """The inputs as `check` takes them: paths below the suite's folder, or None for synthetic ones."""
         stated = self.settings.inputs
         if stated is None:
