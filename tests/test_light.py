@@ -233,4 +233,4 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(MissingExtra, match=r"twinnet\[video\]") as caught, optional_packages():
         import av  # noqa: F401
-    assert caught.value.what == "PyAV is not installed"
+    assert caught.value.what == "PyAV, which reads videos, is not installed"

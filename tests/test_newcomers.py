@@ -14,10 +14,10 @@ import twinnet
 from tests.onnx_edit import save
 from tests.trust.running import call
 from twinnet.errors import UsageError
-from twinnet.inspection import inspect, render
 from twinnet.job import Job
 from twinnet.network.torch_network import TorchNetwork
 from twinnet.onnx.export import onnx_artefact
+from twinnet.overview import inspect, render
 from twinnet.result import Result
 
 
@@ -101,6 +101,14 @@ def test_sites_are_listed_by_the_names_that_options_take(file: Path) -> None:
     found = inspect(str(file), sites=True)
     assert [(s.tensor, s.op, s.role) for s in found.sites][-1] == ("scores", "Conv", "output")
     assert "boxes" in render(found) and "1x4x10x8 (output)" in render(found)
+
+
+def test_shipped_tables_are_described() -> None:
+    file = Path(twinnet.__file__).parent / "models" / "sr-x2-fast" / "sr-x2-fast.lut.safetensors"
+    found = inspect(str(file))
+    assert found.format == "lookup tables" and found.parameters > 1000 and not found.operators
+    with pytest.raises(UsageError, match="cannot be listed"):
+        inspect(str(file), sites=True)
 
 
 # -- notebooks -------------------------------------------------------------------------------------------------------

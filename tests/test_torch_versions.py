@@ -74,7 +74,7 @@ def test_a_newer_version_is_said_where_something_fails(monkeypatch: pytest.Monke
     monkeypatch.setattr(torch_versions, "NEWEST_TRIED", "2.1")
     found = twinnet.check(NET, X, fails)
     assert found.verdict == "ERROR" and NEWER in repr(found)
-    monkeypatch.setattr("twinnet.checking.run.judge_sample", has_a_bug)
+    monkeypatch.setattr("twinnet.checking.judging.judge_sample", has_a_bug)
     with pytest.raises(ZeroDivisionError) as error:
         twinnet.check(NET, X, "torch?dtype=float64")
     assert [NEWER in note for note in error.value.__notes__] == [True]

@@ -7,13 +7,15 @@ package (its public functions, the command line) that becomes a `MissingExtra`, 
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from twinnet.errors import MissingExtra
 
-__all__ = ["BROUGHT_BY", "missing_extra", "optional_packages"]
+__all__ = ["BROUGHT_BY", "missing_extra", "optional_package", "optional_packages"]
 
 _BRINGS = """
 torch           torch
@@ -36,7 +38,12 @@ BROUGHT_BY: dict[str, str] = {
 }
 """The extra that installs a package, by the name it is imported under."""
 
-_SPOKEN = {"torch": "PyTorch", "cv2": "OpenCV", "av": "PyAV", "ai_edge_litert": "ai-edge-litert"}
+_SPOKEN = {
+    "torch": "PyTorch",
+    "cv2": "OpenCV",
+    "av": "PyAV, which reads videos,",
+    "ai_edge_litert": "ai-edge-litert",
+}
 
 
 def missing_extra(error: ImportError) -> MissingExtra | None:
@@ -66,3 +73,9 @@ def optional_packages() -> Iterator[None]:
         if found is None:
             raise
         raise found from error
+
+
+def optional_package(name: str) -> Any:
+    """Import an optional package; a `MissingExtra` where it is not installed."""
+    with optional_packages():
+        return importlib.import_module(name)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from tests.blame.cases import CONV, CONVED, B, W, X, one, seeded
 from twinnet.blame import Problem, solve
 from twinnet.blame.causes import padding, precision, weights
-from twinnet.blame.problem import NotApplicable, Patch, by_cause
+from twinnet.blame.problem import ByCause, NotApplicable, Patch
 from twinnet.layers.graph import Layer
 
 
@@ -79,4 +79,4 @@ def test_a_step_of_a_cause_is_code_of_ours_and_another_s_operator_is_not(problem
 
     assert problem.run(patch(broken)) is None
     with pytest.raises(AttributeError):
-        problem.run(patch(by_cause(broken)))
+        problem.run(patch(ByCause(broken)))

@@ -277,7 +277,7 @@ def test_the_program_behind_coreml_runs_a_provider(net: Path, tmp_path: Path) ->
 
 def test_the_outputs_of_trtexec_become_files(tmp_path: Path) -> None:
     """JSON as its reporter writes it: dimensions as text, values in one list."""
-    from twinnet.engines.commands.trtexec_outputs import convert
+    from twinnet.engines.vendors.trtexec_outputs import convert
 
     source = tmp_path / "outputs.json"
     source.write_text(

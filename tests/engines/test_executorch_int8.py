@@ -59,7 +59,7 @@ def maker() -> Maker:
     net, image = small()
     job = Job({"image": image.numpy()})
     with _home() as home:
-        made = make(load_network((net, (image,))), job.inputs, Lowering("xnnpack", "static"), home, job)
+        made = make(load_network((net, (image,))), job.inputs, Lowering("xnnpack", "static"), home)
     return Maker(made.pte.with_name("quantised.pt2"))
 
 
@@ -153,7 +153,7 @@ def test_steps_are_seen_in_the_file(maker: Maker, tmp_path: Path) -> None:
         Lowering("none", ""),
     ):
         with _home() as home:
-            made = make(load_network((net, (image,))), job.inputs, how, home, job)
+            made = make(load_network((net, (image,))), job.inputs, how, home)
         seen[how.delegate, how.quantize] = steps_inside(made.pte)
     assert seen["xnnpack", "static"].delegated > 5 and seen["none", "static"].operators
     assert not seen["xnnpack", ""] and not seen["none", ""]

@@ -14,8 +14,8 @@ import twinnet
 from tests.needs import need_engine
 from tests.tflite_nets import small, small_tflite
 from twinnet.engines._litert_make import Quantise, quantised
-from twinnet.inspection import inspect
 from twinnet.job import Job
+from twinnet.overview import inspect
 from twinnet.result import Result
 
 

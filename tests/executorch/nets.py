@@ -77,7 +77,7 @@ def made(net: nn.Module, image: Tensor, delegate: str = "none") -> Made:
     job = Job({"image": image.numpy()})
     home = Home(job, 1)
     try:
-        return make(network, job.inputs, Lowering(delegate), home, job)
+        return make(network, job.inputs, Lowering(delegate), home)
     finally:
         home.close()
 

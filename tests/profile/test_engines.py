@@ -109,7 +109,7 @@ def test_a_compiler_may_bring_its_own_estimates(tmp_path: Path) -> None:
         'run = ["{python}", "{here}/compiler.py", "{model}", "{artefact}", "{folder}/report.csv"]\n'
         'artefact = "net.bin"\nreport = "report.csv"\n'
         "[run]\n"
-        'run = ["{python}", "-m", "twinnet.engines.commands.run_provider", "{artefact}"]\n'
+        'run = ["{python}", "-m", "twinnet.engines.vendors.run_provider", "{artefact}"]\n'
     )
     net, image = steps()
     made = compile_profile_with(OPTIONS, net, image, f"command:{tmp_path}/tool.toml", MACHINE)

@@ -8,12 +8,12 @@ import pytest
 from tests.needs import need_data
 from twinnet.errors import UsageError
 from twinnet.lut.model import load
+from twinnet.restore.checkpoints import trained_network
 from twinnet.restore.debug import debug, lines
 from twinnet.restore.experiment import open_experiment
 from twinnet.restore.predict import predict
 from twinnet.restore.sample import scene
 from twinnet.restore.tasks.sr import SuperResolution
-from twinnet.restore.trained import trained_network
 
 
 def test_both_sides_of_our_sample(finished):

@@ -92,12 +92,12 @@ def test_a_bug_is_4_with_the_report_to_send(
     import typer
 
     import twinnet.checking.run
-    import twinnet.inspection
+    import twinnet.overview
     import twinnet.result
 
     monkeypatch.setattr(twinnet.checking.run, "run_case", broken)
     monkeypatch.setattr(twinnet.result.Result, "load", broken)
-    monkeypatch.setattr("twinnet.inspection.inspect_network", broken, raising=False)
+    monkeypatch.setattr("twinnet.overview.inspect_network", broken, raising=False)
     if words in ("env", "engines", "inspect net.onnx"):
         monkeypatch.setattr(typer, "echo", broken)
     said = command(*words.split())

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from tests.network.test_pt2 import Attack, edit_json, nodes_of, rewrite
 from twinnet.cli.main import app
 from twinnet.errors import UsageError
-from twinnet.inspection import inspect
 from twinnet.network import load_network
+from twinnet.overview import inspect
 
 
 class Net(torch.nn.Module):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from twinnet.engines._ort_alone import run_onnxruntime
-from twinnet.engines.commands import run_provider
+from twinnet.engines.vendors import run_provider
 
 RUN = inspect.getsource(run_onnxruntime)
 ALONE = f"from typing import Any\n{RUN}\ntry:\n    run_onnxruntime('none.onnx', {{}}, {{}})"

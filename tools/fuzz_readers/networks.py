@@ -26,7 +26,7 @@ def _make_pt2(folder: Path) -> None:
 
 
 def _inspect(path: Path) -> None:
-    from twinnet.inspection import inspect
+    from twinnet.overview import inspect
 
     inspect(str(path))
 

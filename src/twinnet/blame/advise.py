@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twinnet.blame.context import Context
+from twinnet.engines import Spec
 from twinnet.engines.timing import Stopwatch
+from twinnet.engines.torch import TorchSession
 from twinnet.errors import EngineError, UsageError
 from twinnet.files import atomic_write
 from twinnet.judge.metrics import compare
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
     import onnx
 
-    from twinnet.engines import Spec
     from twinnet.engines.base import Session
+    from twinnet.engines.spec import Twin
     from twinnet.job import Job
+    from twinnet.network import Network
     from twinnet.pairing import Pair
 
 __all__ = ["Adviser", "Tried", "search"]
@@ -119,8 +122,8 @@ class Adviser:
         self,
         context: Context,
         sessions: tuple[Session, Session],
-        spec: Any,
-        network: Any,
+        spec: Twin,
+        network: Network,
         job: Job,
         *,
         timed: bool = False,
@@ -128,7 +131,7 @@ class Adviser:
         self._timed = timed
         self._context = context
         self._net, self._twin = sessions
-        self._spec: Spec | Any = spec
+        self._spec = spec if isinstance(spec, Spec) else None
         self._network = network
         self._job = job
         self._pairs = {p.site.tensor: p for p in context.pairs}
@@ -167,24 +170,27 @@ class Adviser:
             return
         if note := self._obstacle():
             raise _unwritable(note)
-        if self._in_torch:
+        if self._in_torch is not None:
             raise UsageError("a torch twin cannot be written to a file", hint="leave out --advise-out")
 
     # -- ways to try -----------------------------------------------------------------------------------------------
 
     def _obstacle(self) -> str:
         """Why the twin cannot be run with a part in float; empty if it can."""
-        if self._in_torch:
+        if self._in_torch is not None:
             return ""
-        if self._twin.artefact is None or getattr(self._spec, "file", None) is None:
+        if self._twin.artefact is None or self._spec is None or self._spec.file is None:
             return f"twinnet cannot change a twin of {self._twin.engine}"
         if self._quantised or self._twin.precision in ("float16", "bfloat16"):
             return ""
         return "it has neither quantisers nor a narrow float format to take out"
 
     @property
-    def _in_torch(self) -> bool:
-        return hasattr(self._twin, "in_float") and self._twin.precision != self._net.precision
+    def _in_torch(self) -> TorchSession | None:
+        """The twin, if it is PyTorch in another precision."""
+        if isinstance(self._twin, TorchSession) and self._twin.precision != self._net.precision:
+            return self._twin
+        return None
 
     @property
     def _quantised(self) -> bool:
@@ -214,11 +220,11 @@ class Adviser:
         if not kept:
             yield self._twin
             return
-        if self._in_torch:
+        if self._in_torch is not None:
             known = {p.twin_site.tensor for p in self._context.pairs}
-            twin: Any = self._twin
-            yield twin.in_float([self._pairs[t].twin_site.tensor for t in kept], known)
+            yield self._in_torch.in_float([self._pairs[t].twin_site.tensor for t in kept], known)
             return
+        assert self._spec is not None
         with scratch_folder("advise") as folder:
             file = Path(folder) / "kept.onnx"
             file.write_bytes(self._model(kept).SerializeToString())

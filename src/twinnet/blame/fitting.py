@@ -10,6 +10,9 @@ import torch
 
 __all__ = ["Affine", "fit_channels", "fit_number", "nice"]
 
+_FLOORS = 4.0
+"""A channel is off if an element of it is by more noise floors than this."""
+_STEPS = 12
 _ROUND = [n / d for d in (1, 2, 3, 4, 5, 8, 10, 100) for n in range(21)] + [
     127 / 128,
     255.0,
@@ -51,7 +54,6 @@ def fit_channels(
     mask: torch.Tensor,
     axis: int,
     floor: torch.Tensor,
-    limit: float = 4.0,
 ) -> Affine:
     """Least squares of a factor and of an offset per channel along `axis`, where `mask` holds."""
     axes = [a for a in range(value.dim()) if a != axis % value.dim()]
@@ -66,18 +68,18 @@ def fit_channels(
     return Affine(
         factor=vt / vv.clamp_min(1e-300),
         offset=d / n.clamp_min(1),
-        affected=worst > limit,
+        affected=worst > _FLOORS,
         factor_all=float(vt.sum() / vv.sum().clamp_min(1e-300)),
         offset_all=float(d.sum() / n.sum().clamp_min(1)),
     )
 
 
 def fit_number(
-    run: Callable[[float], torch.Tensor | None], start: float, wanted: torch.Tensor, steps: int = 12
+    run: Callable[[float], torch.Tensor | None], start: float, wanted: torch.Tensor
 ) -> float | None:
     """The number for which `run` comes closest to `wanted`, by Gauss-Newton with a numeric slope; else None."""
     at = start
-    for _ in range(steps):
+    for _ in range(_STEPS):
         h = max(abs(at) * 1e-4, 1e-9)
         here, there = run(at), run(at + h)
         if here is None or there is None or here.shape != wanted.shape:

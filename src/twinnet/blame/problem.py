@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twinnet.judge.expectation import Kept
     from twinnet.pairing import Transform
 
-__all__ = ["NotApplicable", "Patch", "Problem", "Score", "by_cause"]
+__all__ = ["ByCause", "NotApplicable", "Patch", "Problem", "Score"]
 
 
 _KERNEL = (RuntimeError, IndexError, ValueError, TypeError, ArithmeticError)
@@ -38,18 +38,13 @@ class NotApplicable(Exception):
 
 
 @dataclass(frozen=True)
-class _ByCause:
-    """A step that a cause computes in Python. Exceptions it raises are bugs and propagate."""
+class ByCause:
+    """The `run` of an opaque layer that a cause puts into a patch. Exceptions it raises are bugs and propagate."""
 
     run: Callable[..., tuple[torch.Tensor, ...]]
 
     def __call__(self, *operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return self.run(*operands)
-
-
-def by_cause(run: Callable[..., tuple[torch.Tensor, ...]]) -> Callable[..., tuple[torch.Tensor, ...]]:
-    """The `run` of an opaque layer that a cause puts into a patch."""
-    return _ByCause(run)
 
 
 @dataclass(frozen=True)
@@ -340,7 +335,7 @@ class Problem:
             replace(layer, inputs=tuple(new if n == name else n for n in layer.inputs))
             for layer in self.layers
         )
-        return Patch(0, len(layers), (Layer("opaque", (name,), (new,), {"run": by_cause(run)}), *layers))
+        return Patch(0, len(layers), (Layer("opaque", (name,), (new,), {"run": ByCause(run)}), *layers))
 
     def give(self, index: int, place: int, value: Any) -> Patch:
         """Layer `index` reading another constant at `place`."""
@@ -368,7 +363,7 @@ def _step(layer: Layer, known: dict[str, Any]) -> None:
     inputs = [None if n is None else known[n] for n in layer.inputs]
     run = layer.attrs.get("run")
     # A foreign operator may raise anything; a step of a cause is our own code.
-    expected = _KERNEL if run is None else () if isinstance(run, _ByCause) else Exception
+    expected = _KERNEL if run is None else () if isinstance(run, ByCause) else Exception
     try:
         with torch.no_grad():
             outputs = kind.evaluate(layer.attrs, *inputs)

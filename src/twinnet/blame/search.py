@@ -106,14 +106,7 @@ def _guilty(problem: Problem, found: _Confirmed, confirmed: Sequence[_Confirmed]
     if stop - start != 1 or any(other != start for other in others):
         return None
     layer = problem.layers[start]
-    return Site(
-        layer.outputs[0],
-        layer.node,
-        layer.op or layer.kind,
-        layer.module,
-        layer.call,
-        source=layer.source,
-    )
+    return replace(layer.site(), node=layer.node, op=layer.op or layer.kind)
 
 
 def _length(problem: Problem) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from twinnet.checking.by_hand import fed_arrays
 from twinnet.engines import Spec, find_engine
+from twinnet.engines.spec import Twin
 from twinnet.errors import UsageError
 from twinnet.inputs.layout import image_layout
 from twinnet.pairing.transforms import Transform, channels_first
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Recorded", "inputs_of", "recorded_inputs", "with_shapes_of"]
 
 
-def with_shapes_of(twins: Iterable[Any], network: Network) -> tuple[Signature, tuple[str, ...]]:
+def with_shapes_of(twins: Iterable[Twin], network: Network) -> tuple[Signature, tuple[str, ...]]:
     """The signature with open shapes of required inputs taken from the first twin that states them, and notes on it.
 
     A signature that states everything is not changed, and no file is read for it.
@@ -62,7 +63,7 @@ def _taken(ours: TensorSpec, theirs: TensorSpec, *, first: bool) -> TensorSpec:
     return replace(ours, shape=shape, dtype=theirs.dtype if ours.shape is None else ours.dtype)
 
 
-def _networks(twins: Iterable[Any]) -> Iterator[tuple[Network, str]]:
+def _networks(twins: Iterable[Twin]) -> Iterator[tuple[Network, str]]:
     """Twins that are networks, or files of them. One that cannot be read is reported when it is opened."""
     from twinnet.network import is_network, load_network
 
@@ -88,7 +89,7 @@ class Recorded:
     notes: tuple[str, ...]
 
 
-def recorded_inputs(twins: Iterable[Any], network: Network) -> Recorded | None:
+def recorded_inputs(twins: Iterable[Twin], network: Network) -> Recorded | None:
     """The inputs of the first recording among the twins; None if there is no recording.
 
     Raises UsageError for a recording without inputs: it cannot be compared on any others.

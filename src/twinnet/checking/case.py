@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from twinnet.checking.options import Options
 from twinnet.engines import Spec, parse_spec, parse_specs, reference_spec
-from twinnet.engines.spec import file_name, place_name
+from twinnet.engines.spec import Twin, file_name, place_name
 from twinnet.errors import UsageError
 from twinnet.job import Arrays, Job
 from twinnet.judge.task import load_metric
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from twinnet.engines.base import Session
     from twinnet.inputs import Inputs
     from twinnet.network import Network
-
-    Twin = Spec | Session | Network | Callable[..., Any]
 
 __all__ = ["Case", "modes_kept", "placed", "read_network", "read_twins", "twin_name"]
 
@@ -99,12 +97,12 @@ def placed(twin: Twin, on: str | None) -> Twin:
     return replace(twin, on=board)
 
 
-def _ir_folder(root: str | Path | None, network: Network, twin: Any) -> Path | None:
+def _ir_folder(root: str | Path | None, network: Network, twin: Twin) -> Path | None:
     """The folder of one case, named after network and twin."""
     return None if root is None else Path(root) / file_name(f"{network.name}-{twin_name(twin)}").strip("-.")
 
 
-def twin_name(twin: Any) -> str:
+def twin_name(twin: Twin) -> str:
     """A name for a twin that is safe in folder names.
 
     >>> twin_name(Spec("onnxruntime", {"opt": "off"})), twin_name(len)

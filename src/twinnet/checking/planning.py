@@ -30,15 +30,7 @@ from twinnet.judge.aggregate import visible
 from twinnet.judge.metrics import compare
 from twinnet.judge.plan import Observed, OutputPair, Plan, Units, align_outputs, with_judge
 from twinnet.layers.graph import Graph
-from twinnet.pairing import (
-    BARE,
-    Pair,
-    Pairing,
-    Side,
-    pair_by_fingerprint,
-    pair_sites,
-    pairs_beside,
-)
+from twinnet.pairing import BARE, Pair, Pairing, Side, pair_by_fingerprint, pair_sites, pairs_beside
 from twinnet.pairing.quantised import is_quantised
 from twinnet.pairing.transforms import candidates, from_pairs, nearest, turned_or_regrouped
 from twinnet.result import Guard

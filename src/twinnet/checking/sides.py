@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import Any
 
 from twinnet.checking.case import Case
 from twinnet.engines import Spec, engine_for_format, find_engine
 from twinnet.engines.base import Session
-from twinnet.engines.spec import board_word
+from twinnet.engines.spec import Twin, board_word
 from twinnet.errors import EngineError, TwinnetError
 from twinnet.job import Arrays
 from twinnet.network.base import Network
@@ -69,7 +68,7 @@ class Sides:
                 with contextlib.suppress(TwinnetError):
                     session.load_ahead(inputs)
 
-    def _open(self, spec: Any, side: str) -> Session:
+    def _open(self, spec: Twin, side: str) -> Session:
         self._case.job.progress(f"opening the {side}")
         if isinstance(spec, Session):
             session = spec
@@ -96,7 +95,7 @@ class Sides:
         if isinstance(spec, Spec):
             info = SideInfo(net.name, spec.engine, str(spec), "", net.format, net.parameters)
         else:
-            info = getattr(spec, "side", SideInfo(net.name, spec.engine))
+            info = SideInfo(net.name, spec.engine)
         return replace(self._with_session(info, self.net), given=self._case.given)
 
     def twin_info(self) -> SideInfo:
@@ -107,7 +106,7 @@ class Sides:
             words = ", ".join(filter(None, (spec.file, f"on {board_word(spec.on)}" if spec.on else "")))
             info = replace(info, description=words or info.description)
         elif isinstance(spec, Session):
-            info = getattr(spec, "side", SideInfo(spec.engine, spec.engine))
+            info = SideInfo(spec.engine, spec.engine)
         elif isinstance(spec, Network):
             engine = engine_for_format(spec.format).name
             info = SideInfo(

@@ -31,7 +31,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the stages, shapes, parameters and operators of a module or file."""
-    from twinnet.inspection import inspect, render
+    from twinnet.overview import inspect, render
 
     found = inspect(network, shapes=o.shapes(shape), trust=trust, ops=ops, sites=sites)
     say(found.to_json() if as_json else render(found, ops=ops))

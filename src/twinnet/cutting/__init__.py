@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from twinnet.engines.spec import file_name
 from twinnet.errors import UsageError
 from twinnet.job import Arrays
-
-if TYPE_CHECKING:
-    from twinnet.network import Network
+from twinnet.network import ModuleNetwork, Network
 
 __all__ = ["Cut", "Cutter", "GraphCutter", "Layer", "Node", "cutter_for", "graph_cutter_for"]
 
@@ -101,12 +99,12 @@ class GraphCutter(Cutter, Protocol):
         ...
 
 
-def cutter_for(network: Any, sample: Mapping[str, np.ndarray]) -> Cutter:
+def cutter_for(network: Network, sample: Mapping[str, np.ndarray]) -> Cutter:
     """The cutter for a network; `sample` is one of its inputs, for networks that have no graph without one."""
     found = graph_cutter_for(network)
     if found is not None:
         return found
-    if hasattr(network, "exported"):
+    if isinstance(network, ModuleNetwork):
         from twinnet.cutting.program import ProgramCutter
 
         return ProgramCutter(network, sample)

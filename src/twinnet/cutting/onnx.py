@@ -58,20 +58,16 @@ class OnnxCutter:
     def outputs(self) -> frozenset[Any]:
         return frozenset(self._graph.outputs)
 
-    @cached_property
-    def _nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> Sequence[Node]:
         graph = self._graph
-        found = []
+        found: list[Node] = []
         for node, needed in zip(graph.nodes, graph.reads, strict=True):
             makes = tuple(v for v in node.output if v and v not in graph.static)
             if makes:
                 size = sum(math.prod(graph.weights[v].dims) for v in needed if v in graph.weights)
                 name = node.name or node.output[0]
                 found.append(Node(name, node.op_type, frozenset(needed - graph.static), makes, size))
-        return tuple(found)
-
-    def nodes(self) -> Sequence[Node]:
-        return self._nodes
+        return found
 
     def between(self, source: Any, target: Any, samples: Sequence[Arrays]) -> Cut:
         graph = self._graph

@@ -14,6 +14,7 @@ from torch.fx.node import map_arg
 from twinnet.cache import content_key
 from twinnet.cutting import Cut, Layer
 from twinnet.errors import EngineError
+from twinnet.network import Network
 from twinnet.network.arrays import tensor_bytes, to_tensor
 from twinnet.network.content import exported_program
 from twinnet.network.program_parts import ProgramParts, is_tensor
@@ -25,7 +26,7 @@ __all__ = ["ProgramCutter"]
 class ProgramCutter:
     """One module or program. A layer is an ATen operator with its weights; parts of a result belong to it."""
 
-    def __init__(self, network: Any, sample: Mapping[str, np.ndarray]) -> None:
+    def __init__(self, network: Network, sample: Mapping[str, np.ndarray]) -> None:
         self._parts = ProgramParts(exported_program(network, sample, "taken apart", "FILE.onnx"))
 
     def layers(self) -> tuple[Layer, ...]:

@@ -51,11 +51,10 @@ class TfliteCutter:
     def outputs(self) -> frozenset[Any]:
         return frozenset(self._graph.outputs)
 
-    @cached_property
-    def _nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> Sequence[Node]:
         graph = self._graph
         moving: set[int] = set(graph.inputs)
-        found = []
+        found: list[Node] = []
         for op in graph.operators:
             reads = frozenset(t for t in op.inputs if t in moving)
             if not reads:
@@ -67,10 +66,7 @@ class TfliteCutter:
             size = sum(math.prod(int(n) for n in t.shape or ()) for t in weights)
             name = graph.tensors[makes[0]].name
             found.append(Node(module_of(name) or name, op.op, reads, makes, size))
-        return tuple(found)
-
-    def nodes(self) -> Sequence[Node]:
-        return self._nodes
+        return found
 
     def between(self, source: Any, target: Any, samples: Sequence[Arrays]) -> Cut:
         graph = self._graph

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from twinnet.dashboard.queries.runs import LayerRow
 from twinnet.dashboard.queries.sessions import SessionRow
 from twinnet.dashboard.queries.trends import Band, Point
+from twinnet.dashboard.words import ratio, seconds
 from twinnet.report.chart import LEFT, NARROW, RIGHT, WIDTH, Scale, Tick, round_steps, scale_of
 from twinnet.report.figures import clean
 
@@ -145,7 +146,7 @@ def _along(first: Sequence[LayerRow], second: Sequence[LayerRow], link: str, wid
                 round(LEFT + (where[row.tensor] + 0.5) * step, 2),
                 scale(row.ratio),
                 row.status.replace(" ", "-") or "none",
-                f"{row.label}: {_times(row.ratio)}{', ' + _seconds(row.time) if row.time else ''}",
+                f"{row.label}: {ratio(row.ratio)}{', ' + seconds(row.time) if row.time else ''}",
                 f"{link}{row.place_id}",
                 scale(row.allowed) if row.status == "fail" else None,
             )
@@ -180,9 +181,9 @@ def _told(rows: Sequence[LayerRow]) -> str:
     slow = max((row for row in rows if row.time), key=lambda row: row.time or 0.0, default=None)
     said = [f"{len(rows)} layers along the network"]
     if worst is not None:
-        said.append(f"{failing} too large; the largest error is in {worst.label}, {_times(worst.ratio)}")
+        said.append(f"{failing} too large; the largest error is in {worst.label}, {ratio(worst.ratio)}")
     if slow is not None:
-        said.append(f"the slowest is {slow.label}, {_seconds(slow.time)}")
+        said.append(f"the slowest is {slow.label}, {seconds(slow.time)}")
     return clean("; ".join(said))
 
 
@@ -225,7 +226,7 @@ def _time_bars(
             if row.time:
                 x = LEFT + where[row.tensor] * step + step * 0.08 + (wide if kind == "two" else 0.0)
                 y = scale(row.time)
-                title = f"{row.label}: {_seconds(row.time)}"
+                title = f"{row.label}: {seconds(row.time)}"
                 bars.append(
                     Rect(round(x, 2), y, round(wide, 2), round(bottom - y, 2), title, kind if second else "")
                 )
@@ -400,23 +401,11 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or abs(value) >= 1e299 else value
 
 
-def _times(value: float | None) -> str:
-    from twinnet.dashboard.words import ratio
-
-    return ratio(value)
-
-
 def _round(value: float) -> str:
     """A round time without digits that say nothing.
 
     >>> _round(0.02).replace("\xa0", " "), _round(0.0)
     ('20 ms', '0')
     """
-    number, space, unit = _seconds(value).partition("\xa0")
+    number, space, unit = seconds(value).partition("\xa0")
     return f"{float(number):g}{space}{unit}" if value else "0"
-
-
-def _seconds(value: float | None) -> str:
-    from twinnet.dashboard.words import seconds
-
-    return seconds(value)

@@ -210,7 +210,9 @@ class Console:
             lines.append(
                 "!X leaves the names above aside. Beside the program's variables there are network, twin,"
             )
-            lines.append("inputs, trace and twin_trace" + _lut_names(self.stopped) + ".")
+            more = () if self.stopped.meaning is None else tuple(self.stopped.meaning.aliases)
+            further = f", {', '.join(more[:-1])} and {more[-1]}" if more else ""
+            lines.append(f"inputs, trace and twin_trace{further}.")
         return Answer("\n".join(lines), {"commands": list(COMMANDS)})
 
 
@@ -221,10 +223,6 @@ def _is_python(text: str) -> bool:
     except (SyntaxError, ValueError):
         return False
     return True
-
-
-def _lut_names(stopped: Stopped) -> str:
-    return ", dnn_output, lut_output, model_dbg and lut_dbg" if stopped.unit == "pixels" else ""
 
 
 def _answer_of(value: Any, form: Callable[[Any], str]) -> Answer:

@@ -11,6 +11,7 @@ from twinnet.debugger.answer import Answer
 from twinnet.debugger.commands import COMMANDS, Command
 from twinnet.debugger.commands.lineage import inputs_of
 from twinnet.debugger.stopped import Stopped
+from twinnet.network import ModuleNetwork
 
 __all__ = ["Inputs", "Tensors", "names_of"]
 
@@ -82,18 +83,13 @@ def names_of(stopped: Stopped, given: Mapping[str, Any]) -> dict[str, Any]:
     found["inputs"] = Inputs(stopped) if stopped.inputs or "inputs" not in given else given["inputs"]
     held = stopped.held
     if held is not None:
-        found["network"] = getattr(held.case.network, "module", held.case.network)
+        network = held.case.network
+        found["network"] = network.module if isinstance(network, ModuleNetwork) else network
         found["twin"] = held.sides.twin
-        if stopped.unit == "pixels":
-            outputs = stopped.outputs[0]
-            ours, theirs = stopped.both(outputs)
-            extra = {
-                "dnn_output": ours,
-                "lut_output": theirs,
-                "model_dbg": found["trace"],
-                "lut_dbg": found["twin_trace"],
-            }
-            found.update({name: value for name, value in extra.items() if name not in given})
+        if stopped.meaning is not None and stopped.meaning.aliases:
+            ends = dict(zip(("output", "twin_output"), stopped.both(stopped.outputs[0]), strict=True))
+            more = stopped.meaning.aliases.items()
+            found.update({name: {**found, **ends}[of] for name, of in more if name not in given})
     else:
         for name in ("network", "twin"):
             found.setdefault(name, None)

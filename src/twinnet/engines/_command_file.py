@@ -24,7 +24,7 @@ __all__ = ["Description", "find_description", "read_description", "ready_files"]
 
 Form = Literal["npy", "raw", "safetensors"]
 Precision = Literal["float64", "float32", "tf32", "float16", "bfloat16"]
-_READY = Path(__file__).with_name("commands")
+_READY = Path(__file__).with_name("vendors")
 _PLACES = (
     "model",
     "graph",

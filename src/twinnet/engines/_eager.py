@@ -11,6 +11,7 @@ import torch
 
 from twinnet.errors import guarded
 from twinnet.job import Arrays
+from twinnet.network import ModuleNetwork
 from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.site import Site
 from twinnet.torch_versions import TorchDispatchMode
@@ -70,7 +71,7 @@ class _Watcher(TorchDispatchMode):
 
 
 def _observe(
-    network: Any,
+    network: ModuleNetwork,
     module: torch.nn.Module,
     tensors: dict[str, Any],
     patches: Mapping[str, torch.Tensor] | None = None,
@@ -84,7 +85,7 @@ def _observe(
     return watcher, outputs
 
 
-def eager_sites(network: Any, inputs: Arrays) -> tuple[Site, ...]:
+def eager_sites(network: ModuleNetwork, inputs: Arrays) -> tuple[Site, ...]:
     """The sites of one eager run; outputs come last under their own names."""
     watcher, outputs = _observe(
         network, network.module, {n: to_tensor(np.array(a)) for n, a in inputs.items()}
@@ -94,7 +95,7 @@ def eager_sites(network: Any, inputs: Arrays) -> tuple[Site, ...]:
 
 
 def eager_trace(
-    network: Any,
+    network: ModuleNetwork,
     module: torch.nn.Module,
     tensors: dict[str, Any],
     watch: Collection[str],

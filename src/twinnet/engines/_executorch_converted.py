@@ -13,8 +13,10 @@ from twinnet.engines._executorch_home import Home
 from twinnet.engines._executorch_made import Lowering, Made, make, program_of
 from twinnet.engines._executorch_names import integer_biases, quantised_names
 from twinnet.engines._executorch_taps import TappedSession
+from twinnet.engines.torch import own_precision
 from twinnet.executorch import Record
-from twinnet.job import Arrays, Job
+from twinnet.job import Arrays
+from twinnet.network import Network
 from twinnet.signature import by_position
 
 if TYPE_CHECKING:
@@ -26,14 +28,14 @@ __all__ = ["ConvertedSession"]
 class ConvertedSession(TappedSession):
     """A network lowered by ExecuTorch; its tensors have the names of the network's own graph."""
 
-    def __init__(self, network: Any, how: Lowering, home: Home, job: Job, *, taps: bool) -> None:
-        super().__init__(home, job)
+    def __init__(self, network: Network, how: Lowering, home: Home, *, taps: bool) -> None:
+        super().__init__(home)
         self.signature = network.signature
         self._network, self._how = network, how
         self._all: dict[Any, Made] = {}
-        self.precision = "int8" if how.quantize else _precision(network)
-        self._names = by_position(job.inputs, [spec.name for spec in network.signature.inputs])
-        self._made(job.inputs)
+        self.precision = "int8" if how.quantize else own_precision(network)
+        self._names = by_position(self._job.inputs, [spec.name for spec in network.signature.inputs])
+        self._made(self._job.inputs)
         if how.delegate != "none" and taps:
             self._tapped, self.notes = self._tried_taps()
 
@@ -44,7 +46,7 @@ class ConvertedSession(TappedSession):
         mine = self._mine(inputs)
         key = tuple((name, array.shape, array.dtype.name) for name, array in mine.items())
         if key not in self._all:
-            self._all[key] = make(self._network, mine, self._how, self._home, self._job)
+            self._all[key] = make(self._network, mine, self._how, self._home)
         return self._all[key]
 
     def _program(self, inputs: Arrays) -> tuple[Path, list[Any]]:
@@ -89,12 +91,5 @@ class ConvertedSession(TappedSession):
         """Where the program was quantised: its values by name, those with a batch norm folded in by that."""
         if not self._how.quantize:
             return None
-
         ours = program_of(self._network, self._mine(self._job.inputs))
         return quantised_names(ours, self._made(self._job.inputs).program)
-
-
-def _precision(network: Any) -> str:
-    from twinnet.engines.torch import own_precision
-
-    return own_precision(network)

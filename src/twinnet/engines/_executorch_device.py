@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from twinnet.engines.base import Session
 from twinnet.errors import EngineError, UsageError
 from twinnet.executorch import DebugBuffer, Dump, Record, Shown, shown_tensors
 from twinnet.job import Arrays, Job
+from twinnet.network import Network
 from twinnet.signature import Signature, TensorSpec
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -38,7 +39,7 @@ class DeviceSession(Session):
         buffer: DebugBuffer,
         record: Record | None,
         method: str,
-        network: Any,
+        network: Network | None,
         job: Job,
         file: Path | None = None,
     ) -> None:

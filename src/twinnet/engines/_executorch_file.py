@@ -17,7 +17,8 @@ from twinnet.engines._executorch_made import Lowering, Made
 from twinnet.engines._executorch_taps import TappedSession
 from twinnet.errors import EngineError, UsageError
 from twinnet.executorch import Record
-from twinnet.job import Arrays, Job
+from twinnet.job import Arrays
+from twinnet.network import Network
 from twinnet.signature import Signature, TensorSpec
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ class FileSession(TappedSession):
 
     untold_hint = "give its ETRecord (etrecord=FILE)"
 
-    def __init__(self, program: Program, network: Any, home: Home, job: Job, *, taps: bool) -> None:
-        super().__init__(home, job)
-        file, record, method = program.file, program.record, program.method
+    def __init__(self, program: Program, network: Network | None, home: Home, *, taps: bool) -> None:
+        super().__init__(home)
+        file, record, method, given = program.file, program.record, program.method, home.job.inputs
         if not file.is_file():
             raise UsageError(f"no such file: {file}")
         self._file, self._known, self._method = file.absolute(), record, method
@@ -50,17 +51,17 @@ class FileSession(TappedSession):
         said = home.ask(request, "load the network")
         self._parameters = said["inputs"]
         tensors = [i for i in said["inputs"] if i is not None]
-        if len(tensors) != len(job.inputs):
+        if len(tensors) != len(given):
             raise UsageError(
-                f"{file} takes {len(tensors)} tensors, and the inputs hold {len(job.inputs)}: {', '.join(job.inputs)}"
+                f"{file} takes {len(tensors)} tensors, and the inputs hold {len(given)}: {', '.join(given)}"
             )
         names = _input_names(record, tensors)
-        self._inputs = dict(zip(job.inputs, names, strict=True))
+        self._inputs = dict(zip(given, names, strict=True))
         self.signature = Signature(
-            tuple(TensorSpec(n, shape=tuple(t["shape"])) for n, t in zip(job.inputs, tensors, strict=True))
+            tuple(TensorSpec(n, shape=tuple(t["shape"])) for n, t in zip(given, tensors, strict=True))
         )
         self._count = sum(o is not None for o in said["outputs"])
-        self._lowered = Lowered(record, network, job.inputs)
+        self._lowered = Lowered(record, network, given)
         self.notes = self._lowered.notes
         self.untold = self._lowered.untold(self._file)
         self.precision = "int8" if self._lowered.quantised or self.untold else "float32"

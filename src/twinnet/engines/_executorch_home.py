@@ -56,7 +56,7 @@ class Home:
     def __init__(self, job: Job, threads: int | None) -> None:
         self._board = Board(job, threads) if job.place.name else None
         self.version = self._board.version if self._board is not None else executorch_version()
-        self._job, self._threads = job, threads
+        self.job, self._threads = job, threads
         self.folder = self._board.folder if self._board is not None else new_scratch("executorch")
         self._worker: Worker | None = None
         self._room = _SMALLEST
@@ -67,9 +67,9 @@ class Home:
         if self._board is not None and request["do"] in RUNS:
             return self._board.ask(request, stage)
         if self._worker is None:
-            self._worker = _SPARES.take(self._job.limit_of("start"), threads=self._threads)
+            self._worker = _SPARES.take(self.job.limit_of("start"), threads=self._threads)
         try:
-            return self._worker.ask(request, stage, self._job.limit_of(stage))
+            return self._worker.ask(request, stage, self.job.limit_of(stage))
         except EngineError:
             if not self._worker.alive:
                 self._worker = None
@@ -131,7 +131,7 @@ class Home:
         return request | {"dump": str(target.dump), "buffer": str(target.buffer)}, target
 
     def _recorded(self, request: dict[str, Any]) -> dict[str, Any]:
-        limit = max(self._job.memory or 0, _LARGEST)
+        limit = max(self.job.memory or 0, _LARGEST)
         while True:
             request["buffer_size"] = self._room
             try:

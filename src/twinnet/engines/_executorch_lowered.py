@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinnet.engines._executorch_names import counted_names, integer_biases, quantised_names, same_names
 from twinnet.errors import UsageError
 from twinnet.executorch import Record, recorded_program, steps_inside
 from twinnet.job import Arrays
+from twinnet.network import ModuleNetwork, Network
 from twinnet.site import Site
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _NO_RECORD = "no ETRecord was given: tensors are paired by their order and value
 class Lowered:
     """The program behind a `.pte` file or a device's recording, beside the network it is checked against."""
 
-    def __init__(self, record: Record | None, network: Any, inputs: Arrays) -> None:
+    def __init__(self, record: Record | None, network: Network | None, inputs: Arrays) -> None:
         self.record, self._network, self._inputs = record, network, inputs
         self.notes: tuple[str, ...] = () if record is not None else (_NO_RECORD,)
         self.program: ExportedProgram | None = None
@@ -76,7 +77,7 @@ class Lowered:
 
     def provenance(self, sites: Sequence[Site]) -> Mapping[str, str] | None:
         """Values that the network's own export has too: by name and operator, or by their order without an ETRecord."""
-        if not hasattr(self._network, "exported"):
+        if not isinstance(self._network, ModuleNetwork):
             return None
         program = self._network.exported(self._inputs)
         if program is None:

@@ -14,7 +14,8 @@ import numpy as np
 from twinnet.cache import cached_folder, content_key
 from twinnet.engines._executorch_home import Home, executorch_version
 from twinnet.executorch import Record, Sources
-from twinnet.job import Arrays, Job
+from twinnet.job import Arrays
+from twinnet.network import Network
 from twinnet.network.content import exported_program
 from twinnet.scratch import scratch_folder
 from twinnet.store import write_tensors
@@ -56,22 +57,22 @@ class Made:
         return [value if name is None else np.asarray(inputs[name]) for name, value in self.arguments]
 
 
-def program_of(network: Any, inputs: Arrays) -> ExportedProgram:
+def program_of(network: Network, inputs: Arrays) -> ExportedProgram:
     """The network as a program; an EngineError says why there is none."""
     return exported_program(network, inputs, "converted to ExecuTorch", "executorch:FILE.pte")
 
 
-def make(network: Any, inputs: Arrays, how: Lowering, home: Home, job: Job) -> Made:
+def make(network: Network, inputs: Arrays, how: Lowering, home: Home) -> Made:
     """Lower a network for inputs of these shapes."""
     program = program_of(network, inputs)
-    arguments = _arguments(network, program)
-    samples = list(job.samples or (job.inputs,)) if how.quantize else []
+    arguments = _arguments(program)
+    samples = list(home.job.samples or (home.job.inputs,)) if how.quantize else []
     key = _key(program, how, samples)
 
     def build(folder: Path) -> None:
         import torch
 
-        with scratch_folder("executorch") as scratch, job.step("convert"):
+        with scratch_folder("executorch") as scratch, home.job.step("convert"):
             source = Path(scratch) / "program.pt2"
             torch.export.save(_flat(program), source)
             files = []
@@ -102,7 +103,7 @@ def make(network: Any, inputs: Arrays, how: Lowering, home: Home, job: Job) -> M
     return Made(key, folder / "program.pte", folder / "program.etrecord", program, arguments)
 
 
-def make_tapped(made: Made, taps: Sequence[str], how: Lowering, home: Home, job: Job) -> Path:
+def make_tapped(made: Made, taps: Sequence[str], how: Lowering, home: Home) -> Path:
     """The folder of the program with some of its values as further outputs, after its own.
 
     It holds `program.pte`, and `program.etrecord` if the values kept their names.
@@ -111,7 +112,7 @@ def make_tapped(made: Made, taps: Sequence[str], how: Lowering, home: Home, job:
     def build(folder: Path) -> None:
         import torch
 
-        with scratch_folder("executorch") as scratch, job.step("convert"):
+        with scratch_folder("executorch") as scratch, home.job.step("convert"):
             source = Path(scratch) / "program.pt2"
             torch.export.save(_flat(made.program), source)
             home.ask(
@@ -177,8 +178,10 @@ def _key(program: ExportedProgram, how: Lowering, samples: Sequence[Arrays]) -> 
     return content_key("executorch", executorch_version(), repr(how), text, digest.digest())
 
 
-def _arguments(network: Any, program: ExportedProgram) -> tuple[tuple[str | None, Any], ...]:
-    names = {placeholder: name for name, placeholder in network.placeholders(program).items()}
+def _arguments(program: ExportedProgram) -> tuple[tuple[str | None, Any], ...]:
+    from twinnet.network import input_placeholders
+
+    names = {placeholder: name for name, placeholder in input_placeholders(program).items()}
     user = [s.arg for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
     return tuple((names.get(a.name), getattr(a, "value", None)) for a in user)
 

@@ -12,7 +12,7 @@ import numpy as np
 from twinnet.engines._executorch_home import Home
 from twinnet.engines._executorch_made import Lowering, make
 from twinnet.errors import EngineError
-from twinnet.job import Arrays, Job
+from twinnet.job import Arrays
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -34,7 +34,6 @@ def lower_part(
     values: Arrays,
     how: Lowering,
     home: Home,
-    job: Job,
 ) -> LoweredPart:
     """Lower what makes `tensor` from values that are known. Its steps, if any, are in the program already."""
     from twinnet.network.arrays import to_tensor
@@ -53,5 +52,5 @@ def lower_part(
     example: tuple[Any, ...] = tuple(to_tensor(a) for a in feeds.values())
     network = TorchNetwork(part.module, example=example, name=tensor)
     named = {spec.name: array for spec, array in zip(network.signature.inputs, feeds.values(), strict=True)}
-    made = make(network, named, replace(how, quantize=""), home, job)
+    made = make(network, named, replace(how, quantize=""), home)
     return LoweredPart(made.pte, part.operators, feeds)

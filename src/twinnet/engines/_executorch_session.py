@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +18,9 @@ from twinnet.engines.timing import WARM_UP, Timed
 from twinnet.errors import EngineError
 from twinnet.executorch import DebugBuffer, Record, Shown, read_dump, shown_tensors, tensors_of
 from twinnet.files import atomic_write
-from twinnet.job import Arrays, Job
+from twinnet.job import Arrays
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["ProgramSession"]
 
@@ -34,9 +31,10 @@ class ProgramSession(Session):
     engine = "executorch"
     _method = "forward"
 
-    def __init__(self, home: Home, job: Job) -> None:
+    def __init__(self, home: Home) -> None:
         self.version = home.version
-        self._home, self._job = home, job
+        self._home, self._job = home, home.job
+        self._last: Dumped | None = None
 
     @abstractmethod
     def _program(self, inputs: Arrays) -> tuple[Path, list[Any]]:
@@ -84,14 +82,14 @@ class ProgramSession(Session):
 
     def _keep(self, dumped: Dumped) -> None:
         """Remove the recording before the last one; arrays that are mapped from it stay valid."""
-        before, self._last = getattr(self, "_last", None), dumped
+        before, self._last = self._last, dumped
         if before is not None:
             before.dump.unlink(missing_ok=True)
             before.buffer.unlink(missing_ok=True)
 
     def keep(self, folder: Path) -> None:
         """The last recording with its program and ETRecord, as ExecuTorch writes them; of the buffer the used part."""
-        last = getattr(self, "_last", None)
+        last = self._last
         if last is None:
             return
         used = max(

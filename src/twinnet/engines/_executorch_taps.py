@@ -17,7 +17,7 @@ from twinnet.engines._executorch_session import ProgramSession
 from twinnet.engines.base import Part
 from twinnet.errors import EngineError
 from twinnet.executorch import DebugBuffer, Record, Shown, read_record
-from twinnet.job import Arrays, Job
+from twinnet.job import Arrays
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
 
@@ -36,8 +36,8 @@ class TappedSession(ProgramSession):
     _tapped: tuple[str, ...] = ()
     _how: Lowering
 
-    def __init__(self, home: Home, job: Job) -> None:
-        super().__init__(home, job)
+    def __init__(self, home: Home) -> None:
+        super().__init__(home)
         self._records: dict[Path, Record] = {}
 
     @abstractmethod
@@ -83,7 +83,7 @@ class TappedSession(ProgramSession):
     ) -> tuple[dict[str, np.ndarray], tuple[Shown, ...], DebugBuffer | None]:
         """One run of the program with more outputs: these by name, and what its runtime logs outside delegates."""
         made = self._made(inputs)
-        folder = make_tapped(made, taps, self._how, self._home, self._job)
+        folder = make_tapped(made, taps, self._how, self._home)
         pte, record = folder / "program.pte", folder / "program.etrecord"
         shown: tuple[Shown, ...] = ()
         buffer: DebugBuffer | None = None
@@ -110,7 +110,7 @@ class TappedSession(ProgramSession):
 
     def _lowered_part(self, tensor: str, known: Collection[str], values: Arrays) -> LoweredPart:
         program = self._made(self._job.inputs).program
-        return lower_part(program, tensor, set(known) - {tensor}, values, self._how, self._home, self._job)
+        return lower_part(program, tensor, set(known) - {tensor}, values, self._how, self._home)
 
     def part(self, tensor: str, known: Collection[str], values: Arrays) -> np.ndarray:
         part = self._lowered_part(tensor, known, values)
@@ -131,16 +131,7 @@ class TappedSession(ProgramSession):
         given = {*self._tapped, *outputs}
         order = {name: number for number, layer in enumerate(self._layers) for name in layer.outputs}
         inside = [
-            Site(
-                name,
-                layer.node or name,
-                layer.op,
-                layer.module,
-                layer.call,
-                index,
-                layer.source,
-                "output" if name in outputs else "inner",
-            )
+            layer.site(index, role="output" if name in outputs else "inner")
             for layer in self._layers
             for index, name in enumerate(layer.outputs)
             if name in given

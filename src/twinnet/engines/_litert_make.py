@@ -14,6 +14,7 @@ from twinnet.cache import cached_folder, content_key
 from twinnet.engines import _litert_make_program
 from twinnet.errors import EngineError, MissingExtra, UsageError, undoing
 from twinnet.job import Job
+from twinnet.network import Network
 from twinnet.programs.place import Script
 from twinnet.programs.spares import Spares
 from twinnet.scratch import scratch_folder
@@ -67,7 +68,7 @@ class Quantise:
         return {"dynamic": "dynamic_wi8_afp32", "weights": "weight_only_wi8_afp32"}[self.how]
 
 
-def converted(network: Any, job: Job) -> TfliteNetwork:
+def converted(network: Network, job: Job) -> TfliteNetwork:
     """A PyTorch network as a TFLite file, by litert-torch; kept in the cache."""
     installed = _version("litert-torch", "litert-convert")
     import torch

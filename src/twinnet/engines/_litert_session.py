@@ -15,6 +15,7 @@ from twinnet.engines.base import Part, Session
 from twinnet.engines.timing import WARM_UP, Timed
 from twinnet.errors import EngineError, undoing
 from twinnet.job import Arrays, Job
+from twinnet.network import ModuleNetwork, Network
 from twinnet.signature import Signature, by_position
 from twinnet.site import Site
 from twinnet.tflite.cut import Cutter, between
@@ -27,7 +28,6 @@ from twinnet.trace import Trace, TraceBuilder
 
 if TYPE_CHECKING:
     from twinnet.layers import Graph
-    from twinnet.network import Network
 
 __all__ = ["LiteRtSession", "Settings"]
 
@@ -341,6 +341,5 @@ class LiteRtSession(Session):
 
 def _modules(network: Network | None) -> frozenset[str]:
     """Paths of the modules of a PyTorch network."""
-    module = getattr(network, "module", None)
-    named = getattr(module, "named_modules", None)
-    return frozenset(name for name, _ in named() if name) if named is not None else frozenset()
+    named = network.module.named_modules() if isinstance(network, ModuleNetwork) else ()
+    return frozenset(name for name, _ in named if name)

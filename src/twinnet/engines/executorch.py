@@ -91,13 +91,13 @@ class ExecuTorchEngine(Engine):
             if file is not None:
                 record = read_record(chosen["etrecord"]) if "etrecord" in chosen else None
                 program = Program(Path(file), record, chosen.get("method", "forward"))
-                return FileSession(program, network, home, job, taps=chosen.get("taps", True))
+                return FileSession(program, network, home, taps=chosen.get("taps", True))
             if network is None:
                 raise UsageError("executorch needs a network or a file", hint="executorch:FILE.pte")
             how = Lowering(
                 chosen.get("delegate", "none"), chosen.get("quantize", ""), chosen.get("per_channel", True)
             )
-            return ConvertedSession(network, how, home, job, taps=chosen.get("taps", True))
+            return ConvertedSession(network, how, home, taps=chosen.get("taps", True))
 
     def _recorded(
         self, chosen: Mapping[str, Any], network: Network | None, file: str | None, job: Job

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from twinnet.engines._compiled_session import CompiledSession
-from twinnet.engines.base import (
-    Abilities,
-    Engine,
-    Session,
-    Standalone,
-    one_of,
-    positive,
-    read_options,
-)
+from twinnet.engines.base import Abilities, Engine, Session, Standalone, one_of, positive, read_options
 from twinnet.engines.timing import Timed
 from twinnet.errors import EngineError, MissingExtra, undoing
 from twinnet.job import Arrays, Job

@@ -20,8 +20,8 @@ class Assignment:
     pieces: int
 
 
-def assignment(network: TfliteNetwork, kernels: str = "xnnpack", delegate: str | None = None) -> Assignment:
-    """Load a file and see what its delegate takes.
+def assignment(network: TfliteNetwork) -> Assignment:
+    """Load a file and see what XNNPACK takes.
 
     An interpreter that keeps all tensors delegates every operator by itself, so that each can be told; one as deployed
     shows the pieces.
@@ -34,7 +34,7 @@ def assignment(network: TfliteNetwork, kernels: str = "xnnpack", delegate: str |
     try:
         file = child.folder / "network.tflite"
         file.write_bytes(network.data)
-        settings = {"kernels": kernels, "threads": 1, "delegate": delegate, "shapes": _lists(shapes)}
+        settings = {"kernels": "xnnpack", "threads": 1, "delegate": None, "shapes": _lists(shapes)}
         alone = child.load(file, {**settings, "preserve": True}).steps()
         whole = child.load(file, {**settings, "preserve": False}).steps()
     finally:

@@ -82,6 +82,8 @@ class Meaning(ABC):
     """What such a network is judged by, as shown in `Result.judged_by`."""
     unit: ClassVar[str] = ""
     """The unit of the tensors at its sites."""
+    aliases: ClassVar[Mapping[str, str]] = {}
+    """Further names in the debugger, for its `trace` and `twin_trace` and for "output" and "twin_output"."""
 
     @abstractmethod
     def judge(self, pairs: Sequence[Pair], twin: Session) -> OwnJudge:

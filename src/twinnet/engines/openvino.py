@@ -14,15 +14,7 @@ import numpy as np
 
 from twinnet.engines._openvino_profile import of_each_run, spent_so_far
 from twinnet.engines._openvino_program import Step, executed, survivors
-from twinnet.engines.base import (
-    Abilities,
-    Engine,
-    Session,
-    Standalone,
-    one_of,
-    positive,
-    read_options,
-)
+from twinnet.engines.base import Abilities, Engine, Session, Standalone, one_of, positive, read_options
 from twinnet.engines.floats import own_floats
 from twinnet.engines.onnx_session import Runner, TappedSession
 from twinnet.engines.timing import WARM_UP, LayerTime, Span, Stopwatch, Timed

@@ -11,7 +11,7 @@ import numpy as np
 from twinnet.engines.base import Abilities, Engine, Session, read_options
 from twinnet.errors import EngineError, UsageError
 from twinnet.job import Arrays, Job
-from twinnet.recording import Recording, load_recording
+from twinnet.recording import Recording, Sample, load_recording
 from twinnet.signature import Signature, TensorSpec
 from twinnet.site import Site
 from twinnet.trace import Trace, TraceBuilder
@@ -114,9 +114,8 @@ class RecordedSession(Session):
         return self._graph
 
     def _index(self, inputs: Arrays) -> int:
-        index = getattr(inputs, "index", None)
-        if isinstance(index, int):
-            return index
+        if isinstance(inputs, Sample):
+            return inputs.index
         for i in range(len(self.recording.samples)):
             known = self._samples[i] if self.by_hand else self.recording.sample(i)
             if known.keys() == inputs.keys() and all(np.array_equal(known[n], inputs[n]) for n in known):

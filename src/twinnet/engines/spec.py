@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from twinnet.engines.registry import (
     all_engines,
@@ -24,7 +24,19 @@ if TYPE_CHECKING:
     from twinnet.job import Job
     from twinnet.network import Network
 
-__all__ = ["Spec", "board_word", "file_name", "parse_spec", "parse_specs", "place_name", "reference_spec"]
+__all__ = [
+    "Spec",
+    "Twin",
+    "board_word",
+    "file_name",
+    "parse_spec",
+    "parse_specs",
+    "place_name",
+    "reference_spec",
+]
+
+Twin: TypeAlias = "Spec | Session | Network | Callable[..., Any]"
+"""What can be a twin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +163,7 @@ def parse_specs(text: str) -> tuple[Spec, ...]:
     return tuple(parse_spec(p) for p in parts)
 
 
-def reference_spec(network: Network, twin: Any = None) -> Spec:
+def reference_spec(network: Network, twin: Twin | None = None) -> Spec:
     """The default spec that runs the network: what the twin's engine asks for, else the engine of its format.
 
     The network runs as written, without optimisation.

@@ -17,6 +17,7 @@ from twinnet.engines.base import Abilities, Engine, Session, one_of, positive, r
 from twinnet.engines.timing import Timed
 from twinnet.errors import EngineError, MissingExtra, UsageError, guarded
 from twinnet.job import Arrays, Job
+from twinnet.network import ModuleNetwork, Network
 from twinnet.programs.trial import announces_amx, try_out
 from twinnet.signature import by_position
 from twinnet.site import Site
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     import torch
 
     from twinnet.layers import Graph
-    from twinnet.network import Network
 
 __all__ = ["TorchEngine", "TorchSession", "try_narrow"]
 
@@ -74,10 +74,12 @@ class TorchEngine(Engine):
             raise UsageError("no network and no file to load")
         if "sites" in chosen:
             return find_engine(chosen["sites"]).named_sites(network, job)
-        if network.format == "ONNX":
+        if not isinstance(network, ModuleNetwork):
             raise UsageError(
-                "the torch engine runs modules and exported programs, not ONNX files",
-                hint="use onnxruntime or onnx-reference for this network",
+                f"the torch engine runs modules and exported programs, not {network.format} files",
+                hint="use onnxruntime or onnx-reference for this network"
+                if network.format == "ONNX"
+                else None,
             )
         return TorchSession(
             network,
@@ -104,7 +106,7 @@ class TorchSession(Session):
 
     def __init__(
         self,
-        network: Any,
+        network: ModuleNetwork,
         job: Job,
         *,
         dtype: str | None = None,
@@ -202,16 +204,7 @@ class TorchSession(Session):
             return eager_sites(self.network, self._job.inputs)
         static = _static_values(self._graph)
         return tuple(
-            Site(
-                tensor=name,
-                node=layer.node or name,
-                op=layer.op,
-                module=layer.module,
-                call=layer.call,
-                index=index,
-                source=layer.source,
-                role="output" if name in outputs else "inner",
-            )
+            layer.site(index, role="output" if name in outputs else "inner")
             for layer in self._graph
             for index, name in enumerate(layer.outputs)
             if name and (name not in static or name in outputs)
@@ -329,16 +322,16 @@ class TorchSession(Session):
         return walk.trace(tensors, wanted, builder, self._tensors(patches), only)
 
 
-def own_precision(network: Any) -> str:
+def own_precision(network: Network) -> str:
     """The widest float format among the network's parameters, else float32."""
     import torch
 
-    state = network.state() if hasattr(network, "state") else {}
+    state = network.state() if isinstance(network, ModuleNetwork) else {}
     names = {str(p.dtype).removeprefix("torch.") for p in state.values() if isinstance(p, torch.Tensor)}
     return next((d for d in ("float64", "float32", "bfloat16", "float16") if d in names), "float32")
 
 
-def _converted(network: Any, dtype: torch.dtype) -> Any:
+def _converted(network: ModuleNetwork, dtype: torch.dtype) -> torch.nn.Module:
     from twinnet.engines._exported import cast
 
     # Not `module.to(dtype)`: of complex parameters that keeps the real part only.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinnet.executorch.dump import Run, TensorAt, tensors_of
 from twinnet.executorch.record import Method, Node, Record
@@ -34,21 +34,8 @@ def shown_tensors(run: Run, record: Record | None = None, method: str = "forward
             found.pop(name, None)
         while name in found:  # an instruction in a loop
             name += "'"
-        found[name] = Shown(
-            Site(
-                name,
-                site.node,
-                site.op,
-                site.module,
-                site.call,
-                site.index,
-                site.source,
-                site.role,
-                tensor.shape,
-                "" if tensor.dtype is None else tensor.dtype.name,
-            ),
-            tensor,
-        )
+        dtype = "" if tensor.dtype is None else tensor.dtype.name
+        found[name] = Shown(replace(site, tensor=name, shape=tensor.shape, dtype=dtype), tensor)
     return tuple(found.values())
 
 

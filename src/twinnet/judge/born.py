@@ -217,7 +217,7 @@ class _Sample:
             reason = fact("type.differs", network=class_of(expected), twin=class_of(got))
             return Born("fail", reason=reason, segment=labels)
         if class_of(got) not in ("float", "complex"):
-            return self._discrete(pair, span, expected, error, got, labels)
+            return self._discrete(pair, span, expected, got, labels)
         verdict = self._numbers(pair, expected, error, got, labels)
         if verdict.status == "fail" and verdict.ratio is not None:
             carried = self._carry(frontier)
@@ -375,7 +375,6 @@ class _Sample:
         pair: Pair,
         span: Span,
         expected: torch.Tensor,
-        error: torch.Tensor | None,
         got: torch.Tensor,
         labels: tuple[str, ...],
     ) -> Born:

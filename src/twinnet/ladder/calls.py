@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from twinnet.network import ModuleNetwork
 from twinnet.network.tree import register_containers
 from twinnet.torch_versions import TorchDispatchMode, pytree
 
@@ -68,7 +69,7 @@ class Recorded:
         return sum(p.numel() for p in found.values())
 
 
-def record_calls(network: Any, sample: Mapping[str, Any]) -> Recorded:
+def record_calls(network: ModuleNetwork, sample: Mapping[str, Any]) -> Recorded:
     """Run a network of modules once, and record the calls.
 
     >>> from twinnet.network import load_network
@@ -76,7 +77,7 @@ def record_calls(network: Any, sample: Mapping[str, Any]) -> Recorded:
     >>> [(c.path, c.kind) for c in record_calls(net, {"input": torch.ones(1, 2)}).root]
     [('', 'Sequential'), ('0', 'Linear'), ('1', 'ReLU')]
     """
-    module: torch.nn.Module = network.module
+    module = network.module
     ops: list[str] = []
     counts: Counter[str] = Counter()
     clock = count(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from twinnet.engines import Spec, find_engine
 from twinnet.engines.spec import file_name
 from twinnet.files import atomic_write, checked, read_json
 from twinnet.job import Arrays
+from twinnet.network import Network
 from twinnet.result import Result, Rung
 
 __all__ = ["FILE_NAME", "Journal", "key_of"]
@@ -75,7 +76,7 @@ def _read(path: Path, key: str) -> dict[str, Rung]:
     return {str(name): checked(Rung, rung, str(path)) for name, rung in held["rungs"].items()}
 
 
-def key_of(network: Any, samples: Sequence[Arrays], options: Options) -> str:
+def key_of(network: Network, samples: Sequence[Arrays], options: Options) -> str:
     """What decides whether two climbs are the same: the network, its inputs, and how it is judged."""
     parts: list[str | bytes] = [network.format, network.name, str(options.level), repr(options.tolerance)]
     parts += [repr(options.limits), repr(options.watch), repr(options.skip), str(options.reference)]
@@ -93,8 +94,7 @@ def _network_parts(network: Any) -> list[str | bytes]:
     from twinnet.network.arrays import tensor_bytes
 
     found: list[str | bytes] = [str(network.module), *_sources(network.module)]
-    state: Mapping[str, Any] = network.state()
-    for name, tensor in state.items():
+    for name, tensor in network.state().items():
         found += [name, f"{tensor.dtype} {tuple(tensor.shape)}", tensor_bytes(tensor)]
     return found
 

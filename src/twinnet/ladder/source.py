@@ -6,14 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from twinnet.cutting import Cut, graph_cutter_for
 from twinnet.errors import UsageError
 from twinnet.job import Arrays
-
-if TYPE_CHECKING:
-    from twinnet.network import Network
+from twinnet.network import ModuleNetwork, Network
 
 __all__ = ["MOST", "Place", "Source", "source_of"]
 
@@ -75,7 +72,7 @@ def source_of(network: Network, samples: Sequence[Arrays], at: Sequence[str] = (
         from twinnet.ladder.graph_source import GraphSource
 
         return GraphSource(network, cutter, samples, at)
-    if hasattr(network, "unflatten") and hasattr(network, "module"):
+    if isinstance(network, ModuleNetwork):
         from twinnet.ladder.torch_source import TorchSource
 
         return TorchSource(network, samples, at)

@@ -15,7 +15,9 @@ from twinnet.job import Arrays
 from twinnet.ladder.calls import Call, record_calls
 from twinnet.ladder.early import cut_short
 from twinnet.ladder.source import MOST, Place, Source
+from twinnet.network import ModuleNetwork
 from twinnet.network.arrays import to_numpy
+from twinnet.network.exported import ExportedNetwork
 from twinnet.network.torch_network import TorchNetwork
 from twinnet.network.tree import name_inputs
 
@@ -25,14 +27,14 @@ __all__ = ["TorchSource"]
 class TorchSource(Source):
     """A module, cut at its stages: its children, and those of plain containers in their place."""
 
-    def __init__(self, network: Any, samples: Sequence[Arrays], at: Sequence[str] = ()) -> None:
-        if network.format == "exported program":
+    def __init__(self, network: ModuleNetwork, samples: Sequence[Arrays], at: Sequence[str] = ()) -> None:
+        if isinstance(network, ExportedNetwork):
             # As modules again, with the names they had.
             module = torch.export.unflatten(network.program)
             network = TorchNetwork(module, example=network.unflatten(samples[0]), name=network.name)
             names = [spec.name for spec in network.signature.inputs]
             samples = [dict(zip(names, sample.values(), strict=True)) for sample in samples]
-        self.network: Any = network
+        self.network = self._net = network
         self.samples = samples
         self._recorded = record_calls(network, samples[0])
         self._calls = self._matching(at) if at else _natural(self._recorded.root)
@@ -63,9 +65,9 @@ class TorchSource(Source):
         if index == len(self._calls) - 1:
             return Cut(self.network, self.samples)
         call = self._calls[index]
-        cut = cut_short(self.network.module, call.path, call.number)
+        cut = cut_short(self._net.module, call.path, call.number)
         name = f"{self.network.name} up to {call.name}"
-        example = self.network.unflatten(self.samples[0])
+        example = self._net.unflatten(self.samples[0])
         return Cut(TorchNetwork(cut, example=example, name=name, path=self.network.path), self.samples)
 
     def block(self, index: int) -> Cut | None:
@@ -97,7 +99,7 @@ class TorchSource(Source):
 
         hook = call.module.register_forward_pre_hook(note, with_kwargs=True)
         try:
-            self.network.call(sample)
+            self._net.call(sample)
         finally:
             hook.remove()
         if not found:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from twinnet.layers.walk import walk_back
-from twinnet.site import short_name
+from twinnet.site import Role, Site, short_name
 
 if TYPE_CHECKING:
     import torch
@@ -63,6 +63,11 @@ class Layer:
         'head linear'
         """
         return f"{self.module or short_name(self.outputs[0])} {self.op or self.kind}".strip()
+
+    def site(self, index: int = 0, *, role: Role = "inner") -> Site:
+        """The place where one of its outputs can be observed."""
+        name = self.outputs[index]
+        return Site(name, self.node or name, self.op, self.module, self.call, index, self.source, role)
 
 
 @dataclass(frozen=True)

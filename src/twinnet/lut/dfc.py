@@ -25,12 +25,13 @@ AXES = {"xy": 1, "xyz": 2, "xyzt": 3}
 """How many taps must be near the first one."""
 
 
-def infer_band(rows: int, nodes: int = 17, axes: int = 4) -> tuple[int, int]:
-    """`near` and `width` of a band of `rows` rows.
+def infer_band(rows: int) -> tuple[int, int]:
+    """`near` and `width` of a published band of `rows` rows.
 
     >>> infer_band(1807), infer_band(11781)
     ((3, 2), (2, 3))
     """
+    nodes, axes = 17, 4
     for near in range(axes - 1, 0, -1):
         for width in range(1, nodes - 1):
             if len(band_cells(nodes, near, width)) * nodes ** (axes - 1 - near) == rows:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.errors import MissingExtra, UsageError
+from twinnet.errors import UsageError
+from twinnet.extras import optional_packages
 from twinnet.files import atomic_write
 from twinnet.lut._onnx_graph import GraphWriter
 from twinnet.lut._onnx_lookup import lookup
@@ -43,10 +44,8 @@ def to_onnx(network: LutNet | Plan, path: str | Path | None = None, record: bool
     >>> [o.name for o in model.graph.output]
     ['result']
     """
-    try:
+    with optional_packages():
         import onnx
-    except ImportError as error:
-        raise MissingExtra("onnx", "onnx") from error
     if isinstance(network, Plan):
         plan = network
     else:

@@ -8,13 +8,13 @@ and attachments are copied without being decoded.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from twinnet.errors import MissingExtra, UsageError
+from twinnet.errors import UsageError
+from twinnet.extras import optional_package
 from twinnet.files import whole_file
 from twinnet.lut.deep import run_deep
 from twinnet.lut.model import LutModel
@@ -59,13 +59,6 @@ def written_as(path: Path) -> str:
     return path.name if path.suffix.lower() in _MUXERS else f"{path.stem}.mkv"
 
 
-def _pyav() -> Any:
-    try:
-        return import_module("av")
-    except ImportError as error:
-        raise MissingExtra("PyAV, which reads videos,", "video") from error
-
-
 def upscale_video(
     model: LutModel, source: Path, target: Path, progress: Callable[[float], None] | None = None
 ) -> list[str]:
@@ -73,7 +66,7 @@ def upscale_video(
 
     The result appears under its name when it is whole.
     """
-    av = _pyav()
+    av = optional_package("av")
     kind = _MUXERS.get(target.suffix.lower())
     if kind is None:
         raise UsageError(
@@ -204,7 +197,7 @@ class _Video:
 
     def _frame(self, frame: Any, number: int) -> Any:
         """A frame enlarged, at its own time."""
-        av = _pyav()
+        av = optional_package("av")
         quarters = round(frame.rotation / 90) % 4
         source = _planar(frame, turned=quarters % 2 == 1)
         # The result has no mark that says how to turn it: it is upright.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinnet.importing import names_from
-from twinnet.network.base import Network
+from twinnet.network.base import ModuleNetwork, Network
 from twinnet.network.load import is_network, load_network
 from twinnet.network.shapes import apply_shapes, parse_shape, parse_shapes
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ExportedNetwork",
+    "ModuleNetwork",
     "Network",
     "TorchNetwork",
     "apply_shapes",

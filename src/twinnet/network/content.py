@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from twinnet.errors import EngineError, UsageError
+from twinnet.errors import UsageError
+from twinnet.network.base import ModuleNetwork, Network
 
 if TYPE_CHECKING:
     import torch
@@ -15,23 +16,15 @@ __all__ = ["exported_program", "program_content"]
 
 
 def exported_program(
-    network: Any, inputs: Mapping[str, Any], wanted: str, file: str
+    network: Network, inputs: Mapping[str, Any], wanted: str, file: str
 ) -> torch.export.ExportedProgram:
     """The network as a program that is to be `wanted` ("exported to ONNX"); errors suggest the twin `file` instead."""
-    if not hasattr(network, "exported"):
+    if not isinstance(network, ModuleNetwork):
         raise UsageError(
             f"a network of format {network.format} cannot be {wanted}",
             hint=f"give the twin as a file: --twin {file}",
         )
-    program = network.exported(inputs)
-    if program is None:
-        raise EngineError(
-            f"torch.export could not export the network: {network.failure.what}",
-            stage="export",
-            log=network.failure.log,
-            hint=f"{network.failure.hint}; or give the twin as a file: --twin {file}",
-        )
-    return program
+    return network.program_for(inputs, advice=f"or give the twin as a file: --twin {file}")
 
 
 def program_content(program: torch.export.ExportedProgram) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 
 from twinnet.errors import UsageError, foreign_as
 from twinnet.network.arrays import dtype_name, to_tensor
-from twinnet.network.base import Network
+from twinnet.network.base import ModuleNetwork
 from twinnet.network.outputs import functional
 from twinnet.network.pt2 import load_pt2
 from twinnet.network.torch_network import Example, input_placeholders, leaf_names, name_tensors, output_nodes
@@ -22,8 +22,8 @@ from twinnet.torch_versions import pytree, undecomposed
 __all__ = ["ExportedNetwork"]
 
 
-class ExportedNetwork(Network):
-    """An `ExportedProgram`. `module` runs it, `exported` gives its graph, as for a `TorchNetwork`.
+class ExportedNetwork(ModuleNetwork):
+    """An `ExportedProgram`.
 
     >>> program = torch.export.export(torch.nn.ReLU(), (torch.ones(1, 2),))
     >>> [str(s) for s in ExportedNetwork(program).signature.inputs]
@@ -31,13 +31,11 @@ class ExportedNetwork(Network):
     """
 
     format = "exported program"
-    was_training = False
-    failure = None
 
     def __init__(self, program: ExportedProgram, *, name: str = "program", path: Path | None = None) -> None:
         self.program = program
         with foreign_as(lambda error: UsageError(f"{name} is not a complete program: {error}")):
-            self.module: torch.nn.Module = program.module()
+            self.module = program.module()
         self._names = input_placeholders(program)
         self._decomposed: ExportedProgram | None = None
         self.example: Example | None = None
@@ -56,7 +54,6 @@ class ExportedNetwork(Network):
         return cls(load_pt2(path), name=name or path.stem, path=path)
 
     def unflatten(self, inputs: Mapping[str, Any]) -> Example:
-        """The arguments of a call from named tensors; other values stay as exported."""
         for name in inputs:
             if name not in self._names:
                 raise UsageError(f"{self.name} has no input {name!r}; its inputs: {', '.join(self._names)}")
@@ -76,25 +73,18 @@ class ExportedNetwork(Network):
     def call(
         self, inputs: Mapping[str, np.ndarray | torch.Tensor], *, module: Callable[..., Any] | None = None
     ) -> dict[str, torch.Tensor]:
-        """Run the program (or a cast or compiled form of it) without gradients; outputs by name."""
         args, kwargs = self.unflatten({name: to_tensor(value).clone() for name, value in inputs.items()})
         with torch.no_grad():
             return name_tensors((self.module if module is None else module)(*args, **kwargs))
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers by name."""
         return dict(self.program.state_dict)
 
     def exported(self, inputs: Mapping[str, Any] | None = None) -> ExportedProgram:
-        """The program as a graph of functional ATen operators."""
         if self._decomposed is None:
             with torch.no_grad():
                 self._decomposed = functional(undecomposed(self.program))
         return self._decomposed
-
-    def placeholders(self, program: ExportedProgram | None = None) -> dict[str, str]:
-        """Placeholder of each input in `program` (default: `exported()`)."""
-        return input_placeholders(program or self.exported())
 
     def bounds(self) -> dict[str, tuple[int, int]]:
         back = {placeholder: name for name, placeholder in self._names.items()}

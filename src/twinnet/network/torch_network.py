@@ -17,8 +17,8 @@ from torch.export import ExportedProgram
 
 from twinnet.errors import TwinnetError, UsageError, foreign
 from twinnet.network.arrays import dtype_name, to_tensor
-from twinnet.network.base import Network
-from twinnet.network.export_failure import ExportFailure, export_failure
+from twinnet.network.base import ModuleNetwork
+from twinnet.network.export_failure import export_failure
 from twinnet.network.outputs import functional
 from twinnet.network.tree import (
     forward_parameters,
@@ -40,11 +40,10 @@ _LOUD = ("torch.fx.experimental.symbolic_shapes", "torch._subclasses.fake_tensor
 Example = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-class TorchNetwork(Network):
+class TorchNetwork(ModuleNetwork):
     """An `nn.Module` in eval mode, with example inputs where they are known.
 
     Inputs are dicts of named tensors; plain numbers and flags of the example stay what they are.
-    `was_training` remembers that the module came in training mode.
 
     >>> net = TorchNetwork(torch.nn.Linear(2, 3), example=torch.ones(1, 2))
     >>> str(net.signature.inputs[0]), net.parameters
@@ -71,7 +70,6 @@ class TorchNetwork(Network):
         if example is None:
             example = getattr(module, "example_input_array", None)
         self.example: Example | None = None if example is None else normalise_example(example)
-        self.failure: ExportFailure | None = None
         self._exported: dict[tuple[Any, ...], ExportedProgram | None] = {}
         self._tree: pytree.TreeSpec | None = None
         self._leaves: dict[str, Any] = {}
@@ -106,7 +104,6 @@ class TorchNetwork(Network):
         ]
 
     def unflatten(self, inputs: Mapping[str, Any]) -> Example:
-        """The arguments of a call from named tensors; other values come from the example inputs."""
         tensors = {name: to_tensor(value) for name, value in inputs.items()}
         if self._tree is None:
             return (), self._keywords(tensors)
@@ -142,7 +139,6 @@ class TorchNetwork(Network):
     def call(
         self, inputs: Mapping[str, np.ndarray | torch.Tensor], *, module: Callable[..., Any] | None = None
     ) -> dict[str, torch.Tensor]:
-        """Run the module as it is (or a cast or compiled form of it), without gradients; outputs by name."""
         args, kwargs = self.unflatten(_fresh(inputs))
         with torch.no_grad():
             outputs = name_tensors((self.module if module is None else module)(*args, **kwargs))
@@ -163,10 +159,6 @@ class TorchNetwork(Network):
             self.signature = replace(self.signature, outputs=specs)
 
     def exported(self, inputs: Mapping[str, np.ndarray | torch.Tensor]) -> ExportedProgram | None:
-        """The module as a graph of functional ATen operators at the shapes of `inputs`, cached by shape.
-
-        None if torch cannot export it; `failure` then says where and why.
-        """
         key = tuple((name, tuple(v.shape), str(v.dtype).removeprefix("torch.")) for name, v in inputs.items())
         if key not in self._exported:
             args, kwargs = self.unflatten(_fresh(inputs))
@@ -197,10 +189,6 @@ class TorchNetwork(Network):
             result = self.module(*copy.deepcopy(args), **copy.deepcopy(kwargs))
         register_containers(result)
         return trace()
-
-    def placeholders(self, program: ExportedProgram) -> dict[str, str]:
-        """Placeholder of each input in `exported(...)`, in the order of the arguments."""
-        return input_placeholders(program)
 
     def bounds(self) -> dict[str, tuple[int, int]]:
         sizes = [m.num_embeddings for m in self.module.modules() if isinstance(m, torch.nn.Embedding)]

@@ -19,6 +19,7 @@ import numpy as np
 from twinnet.cache import cached_folder, content_key
 from twinnet.errors import EngineError, MissingExtra, UsageError, failed, foreign_as
 from twinnet.job import Job
+from twinnet.network import ModuleNetwork, Network
 from twinnet.network.content import exported_program, program_content
 from twinnet.precision import UNITS
 from twinnet.progress import quiet
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     import torch
 
     from twinnet.layers import Graph
-    from twinnet.network import Network
     from twinnet.onnx.network import OnnxNetwork
 
 __all__ = ["OnnxArtefact", "Origin", "onnx_artefact"]
@@ -156,7 +156,7 @@ def _read(file: str) -> OnnxNetwork:
     return loaded
 
 
-def _origin_of_file(loaded: OnnxNetwork, network: Any, job: Job) -> dict[str, Origin]:
+def _origin_of_file(loaded: OnnxNetwork, network: Network | None, job: Job) -> dict[str, Origin]:
     """The origin of a file's values: from its metadata, and from our own export of the network.
 
     torch.onnx names values after the exported graph. Exporting the network here gives the same names, so a value whose
@@ -166,7 +166,7 @@ def _origin_of_file(loaded: OnnxNetwork, network: Any, job: Job) -> dict[str, Or
     written_by_torch = any(
         p.key.startswith("pkg.torch.onnx") for n in loaded.model.graph.node for p in n.metadata_props
     )
-    if written_by_torch and hasattr(network, "exported"):
+    if written_by_torch and isinstance(network, ModuleNetwork):
         try:
             ours = _exported(network, job)
         except EngineError:
@@ -179,7 +179,7 @@ def _origin_of_file(loaded: OnnxNetwork, network: Any, job: Job) -> dict[str, Or
     return origin
 
 
-def _exported(network: Any, job: Job) -> OnnxArtefact:
+def _exported(network: Network, job: Job) -> OnnxArtefact:
     import torch
 
     from twinnet.onnx.network import OnnxNetwork
@@ -190,7 +190,7 @@ def _exported(network: Any, job: Job) -> OnnxArtefact:
 
     def build(folder: Path) -> None:
         with job.step("convert to ONNX"):
-            _write_onnx(program, network, folder)
+            _write_onnx(program, folder)
 
     folder = cached_folder(key, build)
     sidecar = json.loads((folder / "origin.json").read_text())
@@ -207,7 +207,7 @@ def _onnxscript_version() -> str:
     return onnxscript.__version__
 
 
-def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Path) -> None:
+def _write_onnx(program: torch.export.ExportedProgram, folder: Path) -> None:
     import torch
 
     from twinnet.torch_versions import onnx_operators_kept
@@ -223,6 +223,7 @@ def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Pat
     )
     exported.save(str(folder / "network.onnx"), external_data=size > (1 << 30))
     from twinnet.layers.read_fx import read_fx
+    from twinnet.network import input_placeholders
 
     layers = {
         name: Origin(name, layer.module, layer.call, layer.source)
@@ -233,9 +234,8 @@ def _write_onnx(program: torch.export.ExportedProgram, network: Any, folder: Pat
     values = _from_metadata(
         exported.model_proto, {name: layers[fx] for name, fx in same.items() if fx in layers}
     )
-    inputs = dict(network.placeholders(program))
-    text = json.dumps({"values": {k: asdict(v) for k, v in values.items()}, "inputs": inputs})
-    (folder / "origin.json").write_text(text)
+    data = {"values": {k: asdict(v) for k, v in values.items()}, "inputs": input_placeholders(program)}
+    (folder / "origin.json").write_text(json.dumps(data))
 
 
 def _not_converted(program: torch.export.ExportedProgram, error: BaseException) -> EngineError:

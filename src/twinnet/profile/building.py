@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["CompileProfile", "Estimate", "built", "estimates"]
 
+_WIDTH = 4
+"""Bytes of a float: layers are estimated in float32."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -68,7 +71,6 @@ def estimates(
     graph: Graph | None,
     shapes: Shapes,
     target: Target,
-    width: int = 4,
     told: Mapping[str, float] | None = None,
 ) -> tuple[Estimate, ...]:
     """Every layer that depends on an input, by its shapes; `told` are times that a compiler reported, by name."""
@@ -79,14 +81,14 @@ def estimates(
             static.update(layer.outputs)
             continue
         assert graph is not None
-        found.append(_estimate(graph, layer, shapes, target, width, told or {}))
+        found.append(_estimate(graph, layer, shapes, target, told or {}))
     return tuple(found)
 
 
 def _estimate(
-    graph: Graph, layer: Layer, shapes: Shapes, target: Target, width: int, told: Mapping[str, float]
+    graph: Graph, layer: Layer, shapes: Shapes, target: Target, told: Mapping[str, float]
 ) -> Estimate:
-    work, moved = flops(layer, shapes), moved_bytes(graph, (layer,), shapes, width)
+    work, moved = flops(layer, shapes), moved_bytes(graph, (layer,), shapes, _WIDTH)
     seconds = target.seconds(work or 0, moved or 0)
     limit: Limit = ""
     if work is not None and moved is not None:

@@ -185,6 +185,6 @@ def first_problem(text: str) -> str:
     return next(spoken, lines[-1] if lines else "")
 
 
-def _text(file: object) -> str:
-    file.seek(0)  # type: ignore[attr-defined]
-    return file.read().decode(errors="replace")  # type: ignore[attr-defined]
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")

@@ -19,10 +19,10 @@ try:
 except ImportError:
     metadata = None
 found = {}
-for name in sys.argv[1:]:
+for name in sys.argv[1:] if metadata else ():
     try:
         found[name] = metadata.version(name)
-    except Exception:
+    except metadata.PackageNotFoundError:
         pass
 print("twinnet-facts " + json.dumps({"python": sys.version.split()[0], "packages": found}))
 """

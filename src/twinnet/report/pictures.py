@@ -161,7 +161,7 @@ def _indices(share: np.ndarray) -> np.ndarray:
     return np.where(odd, 255, np.where(odd, 0, share).clip(0, 1) * 254).round().astype(np.uint8)
 
 
-def heat_maps(reference: np.ndarray, twin: np.ndarray, most: int = 512) -> tuple[np.ndarray, ...]:
+def heat_maps(reference: np.ndarray, twin: np.ndarray) -> tuple[np.ndarray, ...]:
     """The worst plane of network, twin and difference as RGB images, in the colours of the report.
 
     >>> [image.shape for image in heat_maps(np.zeros((2, 3)), np.ones((2, 3)))]
@@ -170,8 +170,8 @@ def heat_maps(reference: np.ndarray, twin: np.ndarray, most: int = 512) -> tuple
     compared = Compared.of(reference, twin)
     plane = compared.plane()
     low, high = _shared_range(plane.reference, plane.twin)
-    values = (_scaled(reduce_mean(part, most, most), low, high) for part in (plane.reference, plane.twin))
-    difference = _signed(reduce_peak(plane.difference, most, most), compared.largest)
+    values = (_scaled(reduce_mean(part, 512, 512), low, high) for part in (plane.reference, plane.twin))
+    difference = _signed(reduce_peak(plane.difference, 512, 512), compared.largest)
     return (
         *(_palette(VALUES)[_indices(share)] for share in values),
         _palette(DIFFERENCE)[_indices(difference)],

@@ -138,15 +138,15 @@ def _finding_rows(result: Result, verbose: bool) -> list[Row]:
 def _by_cause(findings: Sequence[Finding]) -> list[list[Finding]]:
     """Findings in their order; one of which only the place is new stands with the first that has its cause."""
     groups: list[list[Finding]] = []
-    by_cause: dict[Fact, list[Finding]] = {}
+    ByCause: dict[Fact, list[Finding]] = {}
     for finding in findings:
         more = finding.also or finding.merged or finding.confirmed is False or _broken(finding)
-        if finding.cause is None or finding.cause.fact not in by_cause or more:
+        if finding.cause is None or finding.cause.fact not in ByCause or more:
             groups.append([finding])
         else:
-            by_cause[finding.cause.fact].append(finding)
+            ByCause[finding.cause.fact].append(finding)
         if finding.cause is not None:
-            by_cause.setdefault(finding.cause.fact, groups[-1])
+            ByCause.setdefault(finding.cause.fact, groups[-1])
     return groups
 
 

@@ -79,13 +79,13 @@ def shrink(image: np.ndarray, scale: int, recipe: Recipe = "matlab") -> np.ndarr
     return _resample(image, scale, recipe, _coarser)
 
 
-def enlarge(image: np.ndarray, scale: int, recipe: Recipe = "matlab") -> np.ndarray:
+def enlarge(image: np.ndarray, scale: int) -> np.ndarray:
     """A uint8 image made `scale` times larger: what super-resolution is compared with.
 
     >>> enlarge(np.full((2, 3), 77, np.uint8), 2).shape
     (4, 6)
     """
-    return _resample(image, scale, recipe, _finer)
+    return _resample(image, scale, "matlab", _finer)
 
 
 def _resample(image: np.ndarray, scale: int, recipe: Recipe, taps: Taps) -> np.ndarray:

@@ -43,13 +43,13 @@ class Candidate:
     """Why it cannot run; empty if it can."""
 
 
-def unable(name: str, why: str, size: int | None = None) -> Candidate:
+def unable(name: str, why: str) -> Candidate:
     """A candidate that cannot run here; it stays in the results with the reason.
 
     >>> unable("IMDN", "onnxruntime is not installed").why_not
     'onnxruntime is not installed'
     """
-    return Candidate(name, pixels, size, why_not=why)
+    return Candidate(name, pixels, why_not=why)
 
 
 def candidates(experiment: Experiment, task: Task, *, network: bool = True) -> Iterator[Candidate]:
@@ -69,8 +69,8 @@ def network_candidate(experiment: Experiment) -> Candidate:
     """The network of the chosen checkpoint."""
     from functools import partial
 
+    from twinnet.restore.checkpoints import trained_network
     from twinnet.restore.predict import predict
-    from twinnet.restore.trained import trained_network
 
     net, found = trained_network(experiment)
     count = sum(p.numel() for p in net.parameters())

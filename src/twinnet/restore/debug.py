@@ -90,8 +90,8 @@ def debug(
     `table` names which tables (`exported`, `finetuned` ...); without it the exported ones, made now if they are not
     there. With `serve` both sides are handed to the live debugger, which listens as the settings say.
     """
+    from twinnet.restore.checkpoints import trained_network
     from twinnet.restore.tasks import pixels, task_of
-    from twinnet.restore.trained import trained_network
     from twinnet.restore.validate import middle
 
     experiment = open_experiment(folder)

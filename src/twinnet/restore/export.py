@@ -16,8 +16,8 @@ def export(folder: str | Path, *, quiet: bool = False) -> list[Path]:
     """Tabulate the network of the chosen checkpoint; with `dfc = true` also compress the tables."""
     from twinnet.lut.exporter import export as tabulate
     from twinnet.lut.file import LutFile, write
+    from twinnet.restore.checkpoints import trained_network
     from twinnet.restore.screen import first_process
-    from twinnet.restore.trained import trained_network
 
     experiment = open_experiment(folder)
     if not first_process():

@@ -54,13 +54,13 @@ def interesting(plain: np.ndarray, target: np.ndarray, side: int = _SIDE) -> tup
     return int(y), int(x)
 
 
-def side_by_side(images: dict[str, np.ndarray], side: int = _SIDE) -> np.ndarray:
+def side_by_side(images: dict[str, np.ndarray]) -> np.ndarray:
     """The same crop of every image, enlarged pixel by pixel, each with its name above: uint8 RGB."""
     from PIL import Image, ImageDraw
 
     names = list(images)
-    y, x = interesting(images[names[0]], images["target"], side)
-    crops = [images[name][y : y + side, x : x + side] for name in names]
+    y, x = interesting(images[names[0]], images["target"], _SIDE)
+    crops = [images[name][y : y + _SIDE, x : x + _SIDE] for name in names]
     h, w = (n * _ZOOM for n in crops[0].shape[:2])
     sheet = Image.new("RGB", ((w + 4) * len(names), h + _LABEL), "white")
     draw = ImageDraw.Draw(sheet)

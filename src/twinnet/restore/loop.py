@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from twinnet.errors import EngineError, MissingExtra, UsageError
+from twinnet.errors import EngineError, UsageError
+from twinnet.extras import optional_packages
 from twinnet.files import atomic_write
 from twinnet.lut.net import LutNet
 from twinnet.restore import state
@@ -59,11 +60,9 @@ class Work:
 
 def accelerator(precision: str = "no") -> Any:
     """The processes and devices of this run, as `accelerate launch` set them up; one process without it."""
-    try:
+    with optional_packages():
         from accelerate import Accelerator
         from accelerate.state import AcceleratorState
-    except ImportError as error:
-        raise MissingExtra("accelerate", "train") from error
     if precision == "bf16" and not torch.accelerator.is_available():
         from twinnet.engines.torch import try_narrow
 

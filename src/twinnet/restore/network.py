@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from twinnet.network.torch_network import TorchNetwork
+from twinnet.restore.checkpoints import trained_network
 from twinnet.restore.experiment import open_experiment
-from twinnet.restore.trained import trained_network
 from twinnet.tables.network import HoldsTables
 
 __all__ = ["ExperimentNetwork"]

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from twinnet.errors import EngineError, MissingExtra, UsageError, foreign_as
+from twinnet.errors import EngineError, UsageError, foreign_as
+from twinnet.extras import optional_packages
 from twinnet.restore.bicubic import enlarge
 from twinnet.restore.candidates import Candidate
 from twinnet.restore.tasks import Image, Task, pixels
@@ -100,11 +101,9 @@ def _call(run: Run, image: np.ndarray, scale: int, path: Path) -> np.ndarray:
 
 
 def _onnx(path: Path) -> tuple[Run, int, int]:
-    try:
+    with optional_packages():
         import onnx
         import onnxruntime
-    except ImportError as error:
-        raise MissingExtra("onnxruntime", "onnx") from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -160,10 +159,8 @@ def _shuffled(blocks: np.ndarray) -> np.ndarray:
 
 
 def _opencv(path: Path) -> tuple[Run, int, int]:
-    try:
+    with optional_packages():
         import cv2
-    except ImportError as error:
-        raise MissingExtra("OpenCV", "train") from error
     cv2.dnn_registerLayer("DepthToSpace", _Same)
     try:
         net = cv2.dnn.readNetFromTensorflow(str(path))

@@ -5,16 +5,17 @@ The code that makes seeds is imported only when something fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinnet.errors import EngineError
 
 if TYPE_CHECKING:
     from twinnet.engines import Spec
     from twinnet.engines.base import Session
+    from twinnet.engines.spec import Twin
     from twinnet.job import Job
     from twinnet.judge.plan import Plan
     from twinnet.judge.sample import Seen
@@ -31,7 +32,7 @@ class Source:
 
     network: Network
     reference: Spec | Session
-    twin: Spec | Session | Network | Callable[..., Any]
+    twin: Twin
     derived: bool
     job: Job
 

@@ -25,7 +25,7 @@ class Hidden:
     kept: tuple[str, ...]
 
 
-def hide(bench: Bench, candidate: Candidate, seed: int = 0) -> Hidden:
+def hide(bench: Bench, candidate: Candidate) -> Hidden:
     """Replace weights and inputs by random ones of the same shape, dtype and spread, as long as the fault still shows.
 
     Two files are changed alike. A weight that only one of them holds, or whose counterpart is not certain, keeps its
@@ -42,13 +42,13 @@ def hide(bench: Bench, candidate: Candidate, seed: int = 0) -> Hidden:
         kept = []
     names = [*candidate.feeds, *secret]
     for number in range(_TRIES):
-        changed = _randomised(candidate, names, partners, np.random.default_rng(seed + number))
+        changed = _randomised(candidate, names, partners, np.random.default_rng(number))
         if bench.shows(changed):
             return Hidden(changed, tuple(kept))
     # All at once hides the fault: try one by one, and keep what the fault needs.
     for name in names:
         for number in range(_TRIES):
-            changed = _randomised(candidate, [name], partners, np.random.default_rng(seed + number))
+            changed = _randomised(candidate, [name], partners, np.random.default_rng(number))
             if bench.shows(changed):
                 candidate = changed
                 break

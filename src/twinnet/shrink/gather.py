@@ -16,6 +16,7 @@ from twinnet.judge.aggregate import VISIBLE
 from twinnet.judge.born import BornTest
 from twinnet.judge.expectation import SegmentRun, expect
 from twinnet.judge.sizes import as_real
+from twinnet.network import ModuleNetwork
 from twinnet.network.arrays import to_numpy, to_tensor
 from twinnet.onnx.cut import between, build
 from twinnet.onnx.export import OnnxArtefact, onnx_artefact
@@ -109,7 +110,7 @@ class Gatherer:
             if live is not None:
                 return live
             values, expected, allowed = self._by_steps(pair, base) or (values, expected, allowed)
-            alone = self._against_expected(base, pair, twin, values, expected, allowed)
+            alone = self._against_expected(base, pair, twin, expected, allowed)
             if alone is not None:
                 return alone
         found = replace(base, inputs=values, expected=expected, allowed=allowed)
@@ -128,7 +129,7 @@ class Gatherer:
             return self._net.artefact
         if isinstance(self._source.twin, Spec) and self._source.derived and self._twin.artefact is not None:
             return self._twin.artefact
-        if not hasattr(self._source.network, "exported") or standalone_of(self._twin.engine) is None:
+        if not isinstance(self._source.network, ModuleNetwork) or standalone_of(self._twin.engine) is None:
             return None
         try:
             return onnx_artefact(self._source.network, None, self._source.job)
@@ -291,7 +292,6 @@ class Gatherer:
         base: Seed,
         pair: Pair,
         twin: OnnxArtefact,
-        values: Mapping[str, np.ndarray],
         expected: np.ndarray,
         allowed: np.ndarray,
     ) -> Seed | None:

@@ -170,9 +170,9 @@ def _plainer(array: np.ndarray) -> Iterator[np.ndarray]:
             yield rounded
 
 
-def _zeroed(bench: Bench, candidate: Candidate, name: str, trials: int = 24) -> Candidate:
+def _zeroed(bench: Bench, candidate: Candidate, name: str) -> Candidate:
     """Set runs of elements to zero, halving the runs."""
-    size = candidate.feeds[name].size
+    trials, size = 24, candidate.feeds[name].size
     run = -(-size // 2)
     while run and trials and not bench.spent:
         for start in range(0, size, run):

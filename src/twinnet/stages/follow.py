@@ -146,7 +146,7 @@ class _Walk:
         spec = self._twin
         for path in files.values():
             load_network(path)
-        file = getattr(spec, "file", None)
+        file = spec.file if isinstance(spec, Spec) else None
         if file and Path(file).suffix == ".onnx" and file not in files.values():
             load_network(file)
             stage = holds(Path(file))
@@ -351,7 +351,7 @@ class _Walk:
         self._stages.append(Stage(name, "", "error", error.what, before=step))
 
     def _original(self) -> Any:
-        return str(self._twin) if hasattr(self._twin, "engine") else self._twin
+        return str(self._twin) if isinstance(self._twin, Spec) else self._twin
 
     def _network_info(self) -> SideInfo:
         net = self._network
@@ -379,16 +379,11 @@ def _one_twin(twin: Any, network: Network) -> Spec | Any:
 
 
 def _words(twin: Any) -> str:
-    return str(twin) if hasattr(twin, "engine") else getattr(twin, "__name__", "function")
+    return str(twin) if isinstance(twin, Spec) else getattr(twin, "__name__", "function")
 
 
 def _step(against: str, result: Result) -> Step:
     """The figures of one check."""
     ratios = [x.ratio for x in (*result.findings, *result.outputs, *result.pairs) if x.ratio is not None]
     errors = [p.difference.max_abs for p in result.outputs]
-    return Step(
-        against,
-        result.verdict,
-        max(errors, default=None),
-        max(ratios, default=None),
-    )
+    return Step(against, result.verdict, max(errors, default=None), max(ratios, default=None))

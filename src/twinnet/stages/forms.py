@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinnet.engines import find_engine, reference_spec
+from twinnet.engines import Spec, find_engine, reference_spec
 from twinnet.errors import EngineError, UsageError, foreign
 from twinnet.job import Job
+from twinnet.network import ModuleNetwork, Network
 from twinnet.trust import trusting
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from twinnet.engines.base import Engine
-    from twinnet.network import Network
 
 __all__ = ["NAMES", "Forge", "Form", "holds", "names_between", "names_for"]
 
@@ -66,8 +66,8 @@ class Form:
     @cached_property
     def values(self) -> frozenset[str]:
         """The names of all its values."""
-        if hasattr(self.network, "exported") and self.origin:
-            return frozenset(n.name for n in self.network.exported().graph.nodes)
+        if isinstance(self.network, ModuleNetwork) and self.origin:
+            return frozenset(n.name for n in self.network.program_for({}).graph.nodes)
         return (
             frozenset(_operators(self.file)) if self.file and self.network.format == "ONNX" else frozenset()
         )
@@ -139,7 +139,7 @@ class Forge:
 
     def make(self, stage: str, before: Mapping[str, Form]) -> Form:
         """The form of a stage; EngineError where it cannot be made. `before` are the forms made so far."""
-        engine = find_engine(self.twin.engine) if hasattr(self.twin, "engine") else None
+        engine = find_engine(self.twin.engine) if isinstance(self.twin, Spec) else None
         if engine is not None and engine.stage and stage in (engine.stage, "quantised"):
             return self._own_format(engine, stage)
         return getattr(self, f"_{stage}")(before)
@@ -149,16 +149,8 @@ class Forge:
     @cached_property
     def _program(self) -> ExportedProgram:
         """The program that torch.export makes of the network, from which all later forms are made."""
-        network: Any = self.network
-        program: ExportedProgram | None = network.exported(self.sample)
-        if program is None:
-            raise EngineError(
-                f"torch.export could not export the network: {network.failure.what}",
-                stage="export",
-                log=network.failure.log,
-                hint=network.failure.hint,
-            )
-        return program
+        assert isinstance(self.network, ModuleNetwork)
+        return self.network.program_for(self.sample)
 
     def _exported(self, before: Mapping[str, Form]) -> Form:
         from twinnet.network.exported import ExportedNetwork

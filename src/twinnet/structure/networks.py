@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from twinnet.errors import EngineError, UsageError
+from twinnet.errors import UsageError
 from twinnet.extras import optional_packages
 from twinnet.layers.graph import Graph
 from twinnet.result import fact
@@ -74,27 +74,24 @@ def graph_of(loaded: Network) -> Graph:
         return read_onnx(loaded.model, weights=loaded.weights())
     if loaded.format == "TFLite":
         from twinnet.pairing.quantised import folded
+        from twinnet.tflite.network import TfliteNetwork
         from twinnet.tflite.read import read_tflite
         from twinnet.tflite.view import View
 
-        model = loaded.model  # type: ignore[attr-defined]
-        return folded(read_tflite(model, View(model.main)))
+        assert isinstance(loaded, TfliteNetwork)
+        return folded(read_tflite(loaded.model, View(loaded.model.main)))
     from twinnet.layers.read_fx import read_fx
+    from twinnet.network import ModuleNetwork
 
+    if not isinstance(loaded, ModuleNetwork):
+        raise UsageError(f"the layers of a network of format {loaded.format} cannot be listed")
     if any(i.dynamic for i in loaded.signature.inputs):
         raise UsageError(
             f"the input shapes of {loaded.name} are unknown",
             hint="give --shape, or return example inputs from the factory",
         )
     sample = load_inputs(loaded.signature, (), samples=1, bounds=loaded.bounds()).samples[0]
-    program = loaded.exported(sample)  # type: ignore[attr-defined]
-    if program is None:
-        raise EngineError(
-            f"torch.export could not export {loaded.name}: {loaded.failure.what}",  # type: ignore[attr-defined]
-            stage="export",
-            hint=loaded.failure.hint,  # type: ignore[attr-defined]
-        )
-    return read_fx(program)
+    return read_fx(loaded.program_for(sample, called=loaded.name))
 
 
 def _ends(kind: Kind, a: Sequence[TensorSpec], b: Sequence[TensorSpec]) -> list[Change]:

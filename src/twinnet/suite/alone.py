@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twinnet.errors import EngineError, MissingExtra, UsageError, machine_error
+from twinnet.errors import EngineError, UsageError, machine_error
+from twinnet.extras import optional_packages
 from twinnet.suite.config import read_config
 from twinnet.suite.models import find_models
 
@@ -22,11 +23,8 @@ def run_suite(words: Sequence[str], *, quiet: bool = False) -> int:
 
     0 if all is as wanted, 1 for a FAIL or a pass that was not expected, 3 for an ERROR and no FAIL, 2 for wrong usage.
     """
-    try:
+    with optional_packages():
         import pytest
-    except ImportError:
-        raise MissingExtra("pytest", "suite") from None
-
     root = Path.cwd()
     named = [word.partition("=")[2] for word in words if word.startswith("--twin-models=")]
     config = read_config(root, models=named)

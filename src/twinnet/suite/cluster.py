@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from twinnet.cache import cache_dir
-from twinnet.errors import EngineError, MissingExtra, TwinnetError, UsageError, foreign
+from twinnet.errors import EngineError, TwinnetError, UsageError, foreign
+from twinnet.extras import optional_packages
 from twinnet.files import checked
 from twinnet.suite.config import Config
 from twinnet.suite.models import Model
@@ -40,10 +41,8 @@ class Cluster:
     """The cases of one session on a cluster."""
 
     def __init__(self, config: Config) -> None:
-        try:
+        with optional_packages():
             import ray
-        except ImportError:
-            raise MissingExtra("ray", "ray") from None
         self._ray: Any = ray
         self._config = config
         self._store = Store(config.store or f"file://{cache_dir()}/cluster")

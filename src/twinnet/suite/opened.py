@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinnet.cache import CacheUse, watch_cache
 from twinnet.suite.outcome import Case
@@ -14,8 +14,11 @@ from twinnet.suite.outcome import Case
 if TYPE_CHECKING:
     import numpy as np
 
+    from twinnet.cutting import Cut
+    from twinnet.engines import Spec
     from twinnet.engines.base import Session
     from twinnet.engines.timing import Timed
+    from twinnet.network import Network
     from twinnet.suite.subject import Subject
 
 __all__ = ["OpenedCase"]
@@ -41,11 +44,11 @@ class OpenedCase:
                 stack.callback(session.close)
 
     @cached_property
-    def _cut(self) -> Any:
+    def _cut(self) -> Cut:
         return self._subject.cut(self.case.layer)
 
     @cached_property
-    def network(self) -> Any:
+    def network(self) -> Network:
         """The model, or the layer cut out of it."""
         return self._cut.network if self.case.layer else self._subject.network
 
@@ -64,12 +67,14 @@ class OpenedCase:
     @cached_property
     def _twin(self) -> Session:
         from twinnet.checking.case import placed
-        from twinnet.engines import parse_spec
+        from twinnet.engines import Spec, parse_spec
 
         with watch_cache() as self._use:
-            return self._open(placed(parse_spec(self.case.spec), self._subject.config.board))
+            spec = placed(parse_spec(self.case.spec), self._subject.config.board)
+            assert isinstance(spec, Spec)
+            return self._open(spec)
 
-    def _open(self, spec: Any) -> Session:
+    def _open(self, spec: Spec) -> Session:
         from twinnet.job import Job
 
         config = self._subject.config

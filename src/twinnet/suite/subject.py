@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twinnet.cache import cached_folder, content_key
 from twinnet.errors import EngineError, TwinnetError
@@ -21,8 +21,11 @@ from twinnet.trust import trusting
 if TYPE_CHECKING:
     from twinnet.checking.options import Options
     from twinnet.cutting import Cut, Cutter, Layer
+    from twinnet.network import Network
 
 __all__ = ["Captured", "Subject", "subject_of"]
+
+_T = TypeVar("_T")
 
 _LISTING, _PLAN, _RECORDING = "layers.json", "plan.json", "recording"
 
@@ -72,11 +75,11 @@ class Subject:
     # -- the network -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def network(self) -> Any:
+    def network(self) -> Network:
         """The network, with shapes for its inputs: those that are stated, or usual ones where it leaves them open."""
         return self._tried("network", self._load)
 
-    def _load(self) -> Any:
+    def _load(self) -> Network:
         from twinnet.inputs.synthetic import suggest_shape
         from twinnet.network import load_network
         from twinnet.network.shapes import parse_shapes
@@ -155,7 +158,7 @@ class Subject:
         def build(folder: Path) -> None:
             layers = [[x.name, x.op, list(x.outputs)] for x in self._cutter.layers()]
             base = self.model.path.parent.resolve()
-            files = [os.path.relpath(p.resolve(), base) for p in getattr(self.network, "external", ())]
+            files = [os.path.relpath(p.resolve(), base) for p in self.network.external]
             data = {"layers": layers, "files": files}
             atomic_write(folder / _LISTING, json.dumps(data).encode())
 
@@ -170,7 +173,7 @@ class Subject:
             words += [file_hash(p) for p in sorted(self.model.path.parent.rglob("*.py"))]
         return words
 
-    def _tried(self, what: str, ask: Any) -> Any:
+    def _tried(self, what: str, ask: Callable[[], _T]) -> _T:
         """What was refused once is refused again, without trying."""
         if what in self._failures:
             raise self._failures[what]

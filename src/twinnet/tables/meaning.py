@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from twinnet.engines.base import Session
@@ -29,6 +29,12 @@ class TableMeaning(Meaning):
 
     name: ClassVar[str] = "tables"
     unit: ClassVar[str] = "pixels"
+    aliases: ClassVar[Mapping[str, str]] = {
+        "dnn_output": "output",
+        "lut_output": "twin_output",
+        "model_dbg": "trace",
+        "lut_dbg": "twin_trace",
+    }
 
     def __init__(self, session: TableSession | NetworkSites) -> None:
         self._session = session

@@ -36,7 +36,7 @@ def explain_tables(
         return _lookup(stopped, plans, place, plane, where)
     if ".input." in site:
         return [f"what the group reads: plane {channel} of its sources, as it is"], {}
-    return _sum(stopped, plans, _stage_at(plan, site), site, plane, (channel, y, x))
+    return _sum(stopped, _stage_at(plan, site), site, plane, (channel, y, x))
 
 
 def table_lines(plan: Plan, site: str) -> list[str]:
@@ -152,9 +152,7 @@ def _wrong(found: Lookup, other: Lookup, element: int) -> list[dict[str, Any]]:
     ]
 
 
-def _sum(
-    stopped: Stopped, plans: tuple[Plan, Plan], stage: Stage, site: str, plane: int, at: tuple[int, int, int]
-) -> Told:
+def _sum(stopped: Stopped, stage: Stage, site: str, plane: int, at: tuple[int, int, int]) -> Told:
     """A group or a stage: what each rotation of each term adds, on both sides."""
     channel, y, x = at
     rows, parts = [], []

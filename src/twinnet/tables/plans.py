@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twinnet.errors import UsageError
 from twinnet.job import Job
 from twinnet.lut.plan import Plan
+from twinnet.network import ModuleNetwork, Network
 from twinnet.tables.network import HoldsTables, TableNetwork
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["exported_plan", "is_tuned", "lut_net", "plan_of"]
 
 
-def plan_of(network: Any, file: str | None, job: Job) -> Plan:
+def plan_of(network: Network | None, file: str | None, job: Job) -> Plan:
     """The plan to run: that of `file`, else the network's own tables, else those its Units export now."""
     from twinnet.lut.model import open_tables
 
@@ -36,7 +37,7 @@ def plan_of(network: Any, file: str | None, job: Job) -> Plan:
     return exported_plan(net, job)
 
 
-def is_tuned(network: Any, file: str | None) -> bool:
+def is_tuned(network: Network | None, file: str | None) -> bool:
     """Whether the entries of tables were trained on their own, so that they need not be near any network."""
     from twinnet.lut.file import read
 
@@ -55,11 +56,10 @@ def exported_plan(net: LutNet, job: Job) -> Plan:
         return lower(export(copy.deepcopy(net)))
 
 
-def lut_net(network: Any) -> LutNet | None:
+def lut_net(network: Network | None) -> LutNet | None:
     """The `LutNet` behind a torch network, or None."""
-    module = getattr(network, "module", None)
-    if module is None:
+    if not isinstance(network, ModuleNetwork):
         return None
     from twinnet.lut import LutNet
 
-    return module if isinstance(module, LutNet) else None
+    return network.module if isinstance(network.module, LutNet) else None

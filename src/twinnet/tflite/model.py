@@ -40,7 +40,6 @@ class Tensor:
     shape: tuple[int | str, ...] | None
     steps: Steps | None = None
     data: memoryview | None = None
-    variable: bool = False
     sparse: bool = False
 
     def array(self) -> np.ndarray:
@@ -131,7 +130,7 @@ def read_model(data: bytes | memoryview, what: str = "the TFLite model") -> Mode
         sizes = [n for n in graphs[0].tensors[index].shape or () if isinstance(n, int)]
         if math.prod(sizes) > _MOST_GIVEN:
             raise flat.damaged(f"its input {index} has the shape {'x'.join(map(str, sizes))}")
-    inputs, outputs = _signature(root, graphs[0], flat)
+    inputs, outputs = _signature(root, graphs[0])
     others = tuple(table.text(2) for table in root.tables(7) if table.number(4, "u32") != 0)
     return Model(graphs, inputs, outputs, root.text(3), flat.size, root.number(0, "u32"), others)
 
@@ -220,8 +219,7 @@ def _tensor(index: int, table: Table, buffers: list[memoryview], flat: Flat) -> 
     if not sizes and not table.number(8, "bool") and held is None and not table.has(0):
         shape = ()
     return Tensor(
-        index, table.text(3), dtype, shape, _steps(table.table(4), sizes, dtype, index, flat), held,
-        bool(table.number(5, "bool")), sparse,
+        index, table.text(3), dtype, shape, _steps(table.table(4), sizes, dtype, index, flat), held, sparse
     )  # fmt: skip
 
 
@@ -272,7 +270,7 @@ def _options(op: Table, name: str) -> dict[str, Any]:
     return found
 
 
-def _signature(root: Table, main: Subgraph, flat: Flat) -> tuple[Any, Any]:
+def _signature(root: Table, main: Subgraph) -> tuple[Any, Any]:
     """Names of inputs and outputs: those of the signature of the main graph, else those of the tensors.
 
     The order is that of the graph.

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from twinnet.blame.causes.family import Candidate, changed, family
-from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.blame.problem import ByCause, Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.result import fact
 
@@ -64,7 +64,7 @@ def _regrouped(problem: Problem, i: int, count: int, scale: float) -> Patch:
             batch, _, length, _ = x.shape
             return (x.transpose(1, 2).reshape(batch, length, to, -1).transpose(1, 2),)
 
-        return Layer("opaque", (name,), (new,), {"run": by_cause(run)})
+        return Layer("opaque", (name,), (new,), {"run": ByCause(run)})
 
     heads = problem.tensor(i, 0).shape[1]
     made = replace(layer, inputs=tuple(names), outputs=(inner,), attrs={**layer.attrs, "scale": scale})

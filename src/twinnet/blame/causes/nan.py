@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from twinnet.blame.causes.family import Candidate, family
-from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.blame.problem import ByCause, Patch, Problem
 from twinnet.result import fact
 
 _LARGEST = 3.4028234663852886e38
@@ -55,7 +55,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
 
 
 def _fill(problem: Problem, i: int, test, value: float) -> Patch:
-    return problem.then(i, "opaque", run=by_cause(lambda x: (torch.where(test(x), value, x),)))
+    return problem.then(i, "opaque", run=ByCause(lambda x: (torch.where(test(x), value, x),)))
 
 
 def _where(problem: Problem, i: int, name: str, test) -> Patch:

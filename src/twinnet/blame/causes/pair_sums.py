@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from twinnet.blame.causes.family import Candidate, NotApplicable, family
-from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.blame.problem import ByCause, Patch, Problem
 from twinnet.layers import kinds
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds.linear import conv_window
@@ -102,7 +102,7 @@ def _own_steps(x: torch.Tensor) -> Transform:
 
 
 def _less(problem: Problem, index: int, lost: torch.Tensor) -> Patch:
-    return problem.then(index, "opaque", run=by_cause(lambda y: (y + lost,)))
+    return problem.then(index, "opaque", run=ByCause(lambda y: (y + lost,)))
 
 
 class _Lost:

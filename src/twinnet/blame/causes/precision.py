@@ -9,7 +9,7 @@ import torch
 
 from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.causes.scale_bias import WEIGHTED
-from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.blame.problem import ByCause, Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.result import fact
 
@@ -67,7 +67,7 @@ def _overflow(problem: Problem, last: int) -> Iterator[Candidate]:
     yield Candidate(
         kind="precision",
         fact=fact("precision.overflow", network=f"{largest:.3g}", twin="infinite", format=name, end=end),
-        change=lambda p: p.then(last, "opaque", run=by_cause(to)),
+        change=lambda p: p.then(last, "opaque", run=ByCause(to)),
         cost=0.5,
         static=True,
         whole=True,
@@ -119,7 +119,7 @@ def _narrow(
 
 
 def _after(problem: Problem, i: int, to: Callable) -> Patch:
-    return problem.then(i, "opaque", run=by_cause(lambda x: (to(x),)))
+    return problem.then(i, "opaque", run=ByCause(lambda x: (to(x),)))
 
 
 def _rounded(problem: Problem, i: int, places: tuple[int, ...], to: Callable) -> Patch:
@@ -128,6 +128,6 @@ def _rounded(problem: Problem, i: int, places: tuple[int, ...], to: Callable) ->
     for place in places:
         if place < len(inputs) and inputs[place] is not None:
             new = f"{inputs[place]}/narrow{place}"
-            extra.append(Layer("opaque", (inputs[place],), (new,), {"run": by_cause(lambda x: (to(x),))}))
+            extra.append(Layer("opaque", (inputs[place],), (new,), {"run": ByCause(lambda x: (to(x),))}))
             inputs[place] = new
     return Patch(i, i + 1, (*extra, replace(layer, inputs=tuple(inputs))))

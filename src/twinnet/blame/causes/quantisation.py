@@ -9,7 +9,7 @@ import torch
 from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.causes.scale_bias import WEIGHTED
 from twinnet.blame.fitting import nice
-from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.blame.problem import ByCause, Patch, Problem
 from twinnet.blame.relations import in_few_bits
 from twinnet.layers.graph import Layer
 from twinnet.layers.kinds import along
@@ -171,7 +171,7 @@ def _grid(problem: Problem) -> Iterator[Candidate]:
     bits = max(2, int(torch.tensor((high - low) / step + 1).log2().ceil()))
 
     def change(p: Problem) -> Patch:
-        on_steps = by_cause(lambda x: (((x / step).round() * step).clamp(low, high),))
+        on_steps = ByCause(lambda x: (((x / step).round() * step).clamp(low, high),))
         return p.then(last, "opaque", run=on_steps)
 
     yield Candidate(

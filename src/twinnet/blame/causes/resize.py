@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from twinnet.blame.causes.family import Candidate, NotApplicable, changed, family
-from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.blame.problem import ByCause, Patch, Problem
 from twinnet.layers.graph import Layer
 from twinnet.result import fact
 
@@ -55,7 +55,7 @@ def _unchecked(i: int, layer: Layer) -> Iterator[Candidate]:
                     found, known = torch.where(nearer, other, found), known & also
             return (_told_by_the_rest(problem, layer, found, known),)
 
-        return problem.become(i, "opaque", layer.inputs[:2], run=by_cause(run))
+        return problem.become(i, "opaque", layer.inputs[:2], run=ByCause(run))
 
     found = fact("resize.unchecked", network="0", twin="memory beside the picture")
     yield Candidate(kind="resize", fact=found, change=change, whole=True)

@@ -8,7 +8,7 @@ import torch
 
 from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.causes.quantisation import WAYS
-from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.blame.problem import ByCause, Patch, Problem
 from twinnet.result import fact
 
 _OURS = {"round": "half to even", "floor": "down", "ceil": "up", "trunc": "towards zero"}
@@ -52,4 +52,4 @@ def _rounded(problem: Problem, i: int, way: Callable[[torch.Tensor], torch.Tenso
         made = way(x)
         return (made.to(to) if isinstance(to, torch.dtype) else made,)
 
-    return problem.become(i, "opaque", run=by_cause(run))
+    return problem.become(i, "opaque", run=ByCause(run))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from twinnet.blame.causes._inserted import ACTIVATIONS, group_of, inserted, stated
 from twinnet.blame.causes.family import Candidate, family
 from twinnet.blame.causes.other_layer import owner
 from twinnet.blame.causes.padding import by_axis
@@ -40,14 +41,7 @@ _MODE = {
     "depth_to_space": "layout",
     "space_to_depth": "layout",
 }
-_ACTIVATIONS = {
-    "relu", "sigmoid", "tanh", "softsign", "log_sigmoid", "hard_swish", "clip", "leaky_relu", "prelu",
-    "elu", "celu", "selu", "thresholded_relu", "shrink", "hard_sigmoid", "swish", "gelu", "mish",
-    "softplus",
-}  # fmt: skip
-_ROUND = {"round", "floor", "ceil", "trunc"}
-
-
+_Operands = tuple[str | None, ...]
 _COMMUTES = {"add", "mul", "max", "min", "and", "or", "xor", "equal", "not_equal"}
 
 
@@ -79,7 +73,7 @@ def propose(problem: Problem) -> Iterator[Candidate]:
                 left_out[ours[i].outputs[0]] = {s for n in data for s in left_out.get(n, {n})}
                 yield from _dropped(problem, i)
         elif what == "insert":
-            yield from _inserted(problem, at[a] if a < len(at) else len(ours), theirs[c:d], names)
+            yield from inserted(problem, at[a] if a < len(at) else len(ours), theirs[c:d], names)
 
 
 def _folded(problem: Problem) -> tuple[Problem, list[int]]:
@@ -106,7 +100,7 @@ def _dropped(problem: Problem, i: int) -> Iterator[Candidate]:
     layer = problem.layers[i]
     places = [p for p, n in enumerate(layer.inputs) if n is not None and n not in problem.constants]
     fixed = [c for p in (0, 1) if isinstance(c := problem.constant(i, p), torch.Tensor)]
-    kind, constant = _group(layer.kind), None
+    kind, constant = group_of(layer.kind), None
     if fixed and layer.kind in ("add", "sub", "mul", "div", "pow", "max", "min"):
         many = fixed[0].numel() > 1
         kind = (
@@ -117,24 +111,7 @@ def _dropped(problem: Problem, i: int) -> Iterator[Candidate]:
         constant = "its constant" if many else float(fixed[0])
     found = fact("operator.left_out", network=layer.kind, twin="nothing", constant=constant)
     for place in places or [0]:
-        yield _stated(kind, found, lambda p, at=place: p.drop(i, at), 0.75)
-
-
-def _stated(
-    kind: str, found: Fact, change: Callable[[Problem], Patch], cost: float, *, close: bool = False
-) -> Candidate:
-    """A candidate that the twin's own graph states."""
-    return Candidate(kind=kind, fact=found, change=change, cost=cost, whole=True, static=True, close=close)
-
-
-def _group(kind: str) -> str:
-    if kind in _ACTIVATIONS:
-        return "activation"
-    if kind.endswith("_norm"):
-        return "normalisation"
-    if "pool" in kind:
-        return "pooling"
-    return "rounding" if kind in _ROUND else "operator"
+        yield stated(kind, found, lambda p, at=place: p.drop(i, at), 0.75)
 
 
 def _compare(
@@ -163,13 +140,16 @@ def _compare(
         )
         return
     if our.kind != their.kind:
-        kind = _group(our.kind) if _group(our.kind) == _group(their.kind) else "operator"
-        if {_group(our.kind), _group(their.kind)} <= {"activation", "operator"} and our.kind in _ACTIVATIONS:
+        kind = group_of(our.kind) if group_of(our.kind) == group_of(their.kind) else "operator"
+        if {group_of(our.kind), group_of(their.kind)} <= {
+            "activation",
+            "operator",
+        } and our.kind in ACTIVATIONS:
             kind = "activation"
         a, b = our.kind.replace("_", " "), their.kind.replace("_", " ")
         made = replace(their, inputs=inputs, outputs=our.outputs)
         found = fact("operator.another", network=a, twin=b)
-        yield _stated(kind, found, lambda p: Patch(i, i + 1, (made,), constants), 0.75)
+        yield stated(kind, found, lambda p: Patch(i, i + 1, (made,), constants), 0.75)
         return
     for name in {*our.attrs, *their.attrs}:
         a, b = our.attrs.get(name), their.attrs.get(name)
@@ -186,7 +166,7 @@ def _compare(
             a, b = (width**-0.5 if v is None else v for v in (a, b))
             if math.isclose(a, b, rel_tol=1e-6):
                 continue
-        yield _stated(kind, _attribute(our, name, a, b), lambda p, n=name, v=b: p.set(i, n, v), 0.5)
+        yield stated(kind, _attribute(our, name, a, b), lambda p, n=name, v=b: p.set(i, n, v), 0.5)
     varying = [n for n in our.inputs if n is not None and n not in problem.constants]
     theirs = [n for n in inputs if n is not None and n not in constants]
     # Other operands are a cause only if nothing else differs; another order of them may come on top.
@@ -205,7 +185,7 @@ def _compare(
         made = replace(their, inputs=inputs, outputs=our.outputs)
         code = "operands.other" if our.kind in _COMMUTES else "operands.reordered"
         found = fact(code, operator=our.kind)
-        yield _stated("operand order", found, lambda p: Patch(i, i + 1, (made,), constants), 0.6)
+        yield stated("operand order", found, lambda p: Patch(i, i + 1, (made,), constants), 0.6)
     other: dict[int, tuple[Any, torch.Tensor]] = {}
     for place in range(max(len(our.inputs), len(inputs))):
         a, b = (n[place] if place < len(n) else None for n in (our.inputs, inputs))
@@ -227,7 +207,7 @@ def _compare(
         )
         missing = "bias" if kind == "bias" else "operand"
         found = fact("operator.left_out", network=missing, twin="nothing")
-        yield _stated(kind, found, lambda p: Patch(i, i + 1, (lost,)), 0.6)
+        yield stated(kind, found, lambda p: Patch(i, i + 1, (lost,)), 0.6)
 
 
 def _constants(problem: Problem, i: int, other: dict[int, tuple[Any, torch.Tensor]]) -> Iterator[Candidate]:
@@ -274,7 +254,7 @@ def _constant(problem: Problem, i: int, place: int, old: Any, new: torch.Tensor)
     kind, found = other_constant(layer.kind, place, old, new)
     if other := owner(problem, layer.inputs[place] if place < len(layer.inputs) else None, new):
         kind, found = "weights", fact("weights.of_another_layer", network=None, twin=other, bias=False)
-    return _stated(kind, found, lambda p: p.give(i, place, new), 0.5)
+    return stated(kind, found, lambda p: p.give(i, place, new), 0.5)
 
 
 def _same_meaning(
@@ -309,111 +289,13 @@ def _same_meaning(
     return None
 
 
-def _moved(ours, theirs, problem: Problem, constants, fixed: bool) -> bool:
+def _moved(
+    ours: _Operands, theirs: _Operands, problem: Problem, constants: Mapping[str, Any], fixed: bool
+) -> bool:
     """Constants and data have changed places."""
     return (fixed or len(ours) == 2) and any(
         (a in problem.constants) != (b in constants) for a, b in zip(ours, theirs)
     )
-
-
-def _inserted(
-    problem: Problem, at: int, extra: tuple[Layer, ...], names: dict[str, str]
-) -> Iterator[Candidate]:
-    """Layers that only the twin has: before layer `at`, on the operand they read, or after the last layer."""
-    assert problem.twin is not None
-    constants = problem.twin.constants
-    made = {n for layer in extra for n in layer.outputs}
-    data = list(
-        dict.fromkeys(
-            names.get(n, n)
-            for x in extra
-            for n in x.inputs
-            if n is not None and n not in constants and n not in made
-        )
-    )
-    if len(data) != 1:
-        return
-    source, result = data[0], extra[-1].outputs[0]
-    kind, found = _insertion(problem, extra, source)
-
-    def renamed(start: str, end: str) -> tuple[Layer, ...]:
-        to = {source: start, result: end}
-        back = dict(names)
-
-        def name(n: str | None) -> str | None:
-            return None if n is None else to.get(back.get(n, n), to.get(n, back.get(n, n)))
-
-        return tuple(
-            replace(x, inputs=tuple(map(name, x.inputs)), outputs=tuple(name(n) or "" for n in x.outputs))
-            for x in extra
-        )
-
-    if at < len(problem.layers) and source in problem.layers[at].inputs:
-        new = f"{source}/twin"
-        after = replace(
-            problem.layers[at], inputs=tuple(new if n == source else n for n in problem.layers[at].inputs)
-        )
-        patch = Patch(at, at + 1, (*renamed(source, new), after), constants)
-    elif at > 0:
-        last = problem.layers[at - 1]
-        inner = last.outputs[0] + "/before"
-        before = replace(last, outputs=(inner, *last.outputs[1:]))
-        patch = Patch(at - 1, at, (before, *renamed(inner, last.outputs[0])), constants)
-    else:
-        return
-    rounds = kind in ("quantisation", "precision")
-    # Several steps are better explained by a family that names them as one change.
-    plainly = len(extra) == 1 or kind != "operator"
-    cost = 0.75 if plainly else 4.0
-    yield replace(_stated(kind, found, lambda p: patch, cost, close=rounds), static=plainly)
-
-
-def _insertion(problem: Problem, extra: tuple[Layer, ...], source: str) -> tuple[str, Fact]:
-    """The kind of cause that these layers are, and what they do."""
-    assert problem.twin is not None
-    kinds = [x.kind for x in extra]
-
-    def added(code: str, **more: Any) -> Fact:
-        return fact(f"inserted.{code}", network="nothing", twin="+".join(kinds), **more)
-
-    steps = tuple(kinds)
-    fixed = [
-        problem.twin.constants[n]
-        for x in extra
-        for n in x.inputs
-        if n is not None and n in problem.twin.constants
-    ]
-    if source in problem.values and not problem.values[source].is_floating_point():
-        return "index", added("positions", steps=steps)
-    if "quantize_linear" in kinds:
-        return "quantisation", added("quantiser")
-    if "cast" in kinds:
-        to = next(x.attrs.get("to") for x in extra if x.kind == "cast")
-        return "precision", added("cast", to=str(to).removeprefix("torch."))
-    if (
-        kinds == ["gather"]
-        and fixed
-        and sorted(fixed[0].reshape(-1).tolist()) == list(range(fixed[0].numel()))
-    ):
-        order = fixed[0].reshape(-1)
-        off = (order != torch.arange(len(order))).nonzero().reshape(-1).tolist()
-        if len(off) == 2:
-            return "channel order", added("exchange", channels=tuple(off))
-        return "channel order", added("order", moved=len(off), count=len(order))
-    if kinds == ["slice"]:
-        back = any(bool((c < 0).all()) and c.numel() == 1 and int(c) == -1 for c in fixed[-1:])
-        return ("layout", added("mirror")) if back else ("index", added("steps", steps=steps))
-    if "concat" in kinds:
-        return "index", added("shift")
-    if set(kinds) <= {"transpose", "reshape", "flip"}:
-        return "layout", added("steps", steps=steps)
-    if set(kinds) <= {"add", "sub", "mul", "div"}:
-        numbers = tuple((k, float(c)) for k, c in zip(kinds, fixed) if c.numel() == 1)
-        if source in problem.graph_inputs and len(kinds) > 1:
-            return "preprocessing", added("preparation", numbers=numbers, steps=steps)
-        kind = "scale" if kinds[0] in ("mul", "div") else "bias"
-        return kind, added("numbers", numbers=numbers, steps=steps)
-    return _group(kinds[0]), added("steps", steps=steps)
 
 
 def _differs(a: object, b: object) -> bool:

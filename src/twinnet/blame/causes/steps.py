@@ -11,7 +11,7 @@ import torch
 
 from twinnet.blame.causes.family import Candidate, NotApplicable, family
 from twinnet.blame.fitting import nice
-from twinnet.blame.problem import Patch, Problem, by_cause
+from twinnet.blame.problem import ByCause, Patch, Problem
 from twinnet.layers import kinds
 from twinnet.pairing import Transform
 from twinnet.result import Fact, fact
@@ -146,7 +146,7 @@ def _read_as(name: str, written: Transform, read: Transform) -> Callable[[Proble
 
     def change(problem: Problem) -> Patch:
         if name == problem.target:
-            return problem.then(len(problem.layers) - 1, "opaque", run=by_cause(again))
+            return problem.then(len(problem.layers) - 1, "opaque", run=ByCause(again))
         return problem.reading(name, again)
 
     return change
@@ -158,7 +158,7 @@ def _data(problem: Problem) -> Iterator[Candidate]:
         if layer.kind not in ("matmul", "gemm", "linear") or problem.constant(i, 1) is None:
             continue
         for block in (_BLOCK, 0):
-            rounded = by_cause(lambda x, size=block: (_eight_bits(x, size),))
+            rounded = ByCause(lambda x, size=block: (_eight_bits(x, size),))
             yield Candidate(
                 kind="quantisation",
                 fact=fact("steps.data", network="float", twin="int8", block=block or None),
@@ -201,4 +201,4 @@ def _softmax(problem: Problem) -> Iterator[Candidate]:
 
     if count != 1 / step:
         found = fact("steps.softmax", network=1 / step, twin=count)
-        yield _said(found, lambda p: p.then(last, "opaque", run=by_cause(counted)))
+        yield _said(found, lambda p: p.then(last, "opaque", run=ByCause(counted)))

@@ -54,8 +54,8 @@ def engines_in(connection: Connection, session_id: int, model: str = "") -> list
     return list(connection.execute(query).scalars())
 
 
-def sessions_with(connection: Connection, model: str, limit: int = 100) -> list[Any]:
-    """The last sessions in which a model ran: id, branch, commit, started."""
+def sessions_with(connection: Connection, model: str) -> list[Any]:
+    """The last hundred sessions in which a model ran: id, branch, commit, started."""
     series = list(
         connection.execute(
             sa.select(Series.id).where(Series.model == model).order_by(Series.layer).limit(60)
@@ -67,6 +67,6 @@ def sessions_with(connection: Connection, model: str, limit: int = 100) -> list[
             sa.select(Session.id, Session.branch, Session.commit, Session.started, Session.made_by)
             .where(wanted)
             .order_by(Session.started.desc(), Session.id.desc())
-            .limit(limit)
+            .limit(100)
         )
     )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING
 
 from twinnet.debugger.answer import Answer
 from twinnet.debugger.commands.registry import command
 from twinnet.debugger.stopped import Stopped
+from twinnet.network import ModuleNetwork
 from twinnet.report.source import excerpt_at
 from twinnet.site import Site
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = ["where"]
 
@@ -47,24 +51,21 @@ def _words(site: Site) -> str:
     return "   ".join(words)
 
 
-def _module(stopped: Stopped, path: str) -> Any:
+def _module(stopped: Stopped, path: str) -> torch.nn.Module | None:
     """The module at this path, or its nearest parent."""
-    import torch
-
     network = None if stopped.held is None else stopped.held.case.network
-    root = getattr(network, "module", None)
-    if not isinstance(root, torch.nn.Module):
+    if not isinstance(network, ModuleNetwork):
         return None
     parts = path.split(".") if path else []
     for length in range(len(parts), -1, -1):
         try:
-            return root.get_submodule(".".join(parts[:length]))
+            return network.module.get_submodule(".".join(parts[:length]))
         except AttributeError:
             continue
     return None
 
 
-def _forward(module: Any) -> list[str]:
+def _forward(module: torch.nn.Module) -> list[str]:
     """Where the module is defined, if no line of the user's own code is known."""
     kind = type(module)
     target = kind.__dict__.get("forward", kind)

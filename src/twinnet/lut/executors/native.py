@@ -37,24 +37,17 @@ class NativeExecutor(StagedExecutor):
     """Runs one plan natively, with the same integers as every other executor.
 
     `threads` is how many threads a run may use (None: every processor this process may run on). `kernels`
-    names an instruction set (see `twinnet.lut.native.instruction_sets`); None takes the best. `engine` is a
-    library other than the installed one.
+    names an instruction set (see `twinnet.lut.native.instruction_sets`); None takes the best.
     """
 
     name = "native"
 
-    def __init__(
-        self,
-        plan: Plan,
-        threads: int | None = None,
-        kernels: str | None = None,
-        engine: ctypes.CDLL | None = None,
-    ) -> None:
+    def __init__(self, plan: Plan, threads: int | None = None, kernels: str | None = None) -> None:
         if threads is not None and threads < 1:
             raise UsageError(f"{threads} threads: at least one is needed")
         self.plan = plan
         self.threads = threads if threads is not None else _processors()
-        self._engine = engine if engine is not None else library()
+        self._engine = library()
         self._handle = self._engine.twl_new()
         if not self._handle:
             raise EngineError("not enough memory for a plan", stage="load")

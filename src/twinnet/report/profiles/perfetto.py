@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twinnet.errors import MissingExtra
+from twinnet.extras import optional_packages
 from twinnet.profile.timeline import Slice, Timeline
 
 __all__ = ["perfetto_bytes"]
@@ -15,11 +15,9 @@ _PROCESS, _FIRST_TRACK = 1, 10
 
 def perfetto_bytes(timeline: Timeline) -> bytes:
     """The trace: a track for each thread and each level of modules, and one for each counter."""
-    try:
+    with optional_packages():
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
         from perfetto.trace_builder.proto_builder import TraceProtoBuilder
-    except ImportError:
-        raise MissingExtra("perfetto", "perfetto") from None
     builder: Any = TraceProtoBuilder()
     packet = builder.add_packet()
     packet.track_descriptor.uuid = _PROCESS

@@ -66,12 +66,12 @@ def parse(text: str, where: str = CONFIG_NAME) -> Config:
     try:
         config = Config.model_validate(data)
     except ValidationError as error:
-        problems = [_problem(dict(detail), data) for detail in error.errors()]
+        problems = [_problem(dict(detail)) for detail in error.errors()]
     else:
         problems = list(config.problems())
         if not problems:
             return config
-    lines = [_line(where, text, problem, data) for problem in problems]
+    lines = [_line(where, text, problem) for problem in problems]
     raise UsageError("\n".join(lines))
 
 
@@ -121,7 +121,7 @@ def _parts(name: str) -> tuple[str, ...]:
     return tuple(re.sub(r"[\"' ]", "", name).split("."))
 
 
-def _problem(detail: dict[str, Any], data: dict[str, Any]) -> Problem:
+def _problem(detail: dict[str, Any]) -> Problem:
     """A complaint of pydantic in our words."""
     key = tuple(str(part) for part in detail["loc"])
     kind, value = str(detail["type"]), detail.get("input")
@@ -148,7 +148,7 @@ def _known_keys(key: tuple[str, ...]) -> list[str]:
     return list(model.model_fields)
 
 
-def _line(where: str, text: str, problem: Problem, data: dict[str, Any]) -> str:
+def _line(where: str, text: str, problem: Problem) -> str:
     line = line_of(text, problem.key)
     place = where if line is None else f"{where}:{line}"
     what = problem.what

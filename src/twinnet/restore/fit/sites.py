@@ -76,9 +76,9 @@ class SiteData:
         """Sites in all images."""
         return sum(target.shape[0] * target.shape[1] for target in self.targets)
 
-    def every(self, step: int, start: int = 0) -> SiteData:
+    def every(self, step: int) -> SiteData:
         """Every `step`-th image."""
-        return self.subset(range(start % len(self.images), len(self.images), step))
+        return self.subset(range(0, len(self.images), step))
 
     def subset(self, numbers: Sequence[int] | range) -> SiteData:
         """Some of the images."""

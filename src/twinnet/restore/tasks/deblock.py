@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from twinnet.errors import EngineError, MissingExtra
+from twinnet.errors import EngineError
+from twinnet.extras import optional_packages
 from twinnet.restore.metrics import luma_8bit, psnr, psnr_b, ssim
 from twinnet.restore.tasks.base import Image, Metric, Random, Task
 
@@ -39,10 +40,8 @@ class Deblock(Task):
         return image if image.ndim == 2 else luma_8bit(image)
 
     def low(self, good: Image, random: Random) -> Image:
-        try:
+        with optional_packages():
             import cv2
-        except ImportError as error:
-            raise MissingExtra("OpenCV", "train") from error
         done, data = cv2.imencode(".jpg", good, [cv2.IMWRITE_JPEG_QUALITY, self.quality])
         if not done:
             raise EngineError(f"OpenCV cannot compress an image of {good.shape[0]} x {good.shape[1]}")

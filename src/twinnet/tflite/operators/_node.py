@@ -251,16 +251,12 @@ class Node:
             self.scope.made[key] = name
         return self.scope.made[key]
 
-    def kernel(
-        self, place: int, perm: tuple[int, ...], regroup: Callable[[np.ndarray], np.ndarray] | None = None
-    ) -> str:
+    def kernel(self, place: int, perm: tuple[int, ...]) -> str:
         """A weight with its axes permuted; integers become real."""
         tensor = self.tensor(place)
         if tensor is None:
             raise ValueError("there is no weight")
-        value = self.value(place)
-        value = value.transpose(perm) if regroup is None else regroup(value)
-        name = self.weight(tensor, value)
+        name = self.weight(tensor, self.value(place).transpose(perm))
         if tensor.steps is None or not _counts(tensor):
             return name
         axis = perm.index(tensor.steps.axis)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from twinnet.errors import MissingExtra, UsageError
+from twinnet.errors import UsageError
+from twinnet.extras import optional_package
 from twinnet.inputs.images import is_image_name, read_image
 
 __all__ = ["HEIGHT", "WIDTH", "Frame", "count_frames", "read_frames"]
@@ -48,7 +48,7 @@ def count_frames(source: Path, *, fps: float = 1.0) -> int | None:
         return len(_images(source))
     if not source.exists():
         raise _absent(source)
-    av = _pyav()
+    av = optional_package("av")
     try:
         with av.open(str(source)) as reader:
             return max(1, round(reader.duration / av.time_base * fps)) if reader.duration else None
@@ -83,15 +83,8 @@ def _image(path: Path) -> np.ndarray:
     return np.asarray(pixels.resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC))
 
 
-def _pyav() -> Any:
-    try:
-        return import_module("av")
-    except ImportError as error:
-        raise MissingExtra("PyAV, which reads videos,", "video") from error
-
-
 def _video(source: Path, fps: float) -> Iterator[Frame]:
-    av = _pyav()
+    av = optional_package("av")
     try:
         with av.open(str(source)) as reader:
             if not reader.streams.video:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-__all__ = ["calibrate", "formula_init", "formula_input", "smooth_images"]
+__all__ = ["calibrate", "formula_init", "smooth_images"]
 
 
 def smooth_images(count: int, height: int, width: int, *, seed: int = 0) -> Tensor:
@@ -68,9 +68,3 @@ def formula_init(net: nn.Module) -> None:
         else:
             wave = 1.0 + 0.2 * wave
         held.copy_(wave)
-
-
-def formula_input(*shape: int) -> Tensor:
-    """An input from a formula, in float64."""
-    places = torch.arange(math.prod(shape), dtype=torch.float64)
-    return torch.sin(0.37 * places + (1e-6 * places * places) % 6.283).reshape(shape)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from twinnet.network import ModuleNetwork, Network
 from twinnet.report.figures import grouped
 from twinnet.report.quoting import screen
 from twinnet.report.sentences import counted
@@ -73,35 +74,37 @@ def inspect(
     from twinnet.network import load_network
 
     loaded = load_network(network, shape=shapes, trust=trust)
-    if loaded.format == "TFLite":
+    if isinstance(loaded, ModuleNetwork):
+        found = _torch(loaded)
+    elif loaded.format == "TFLite":
         found = _tflite(loaded, ops)
     else:
-        found = _onnx(loaded) if loaded.format == "ONNX" else _torch(loaded)
+        found = _onnx(loaded) if loaded.format == "ONNX" else _plain(loaded)
     return replace(found, sites=_sites(loaded, found.outputs)) if sites else found
 
 
-def _sites(network: Any, outputs: Sequence[str]) -> tuple[Site, ...]:
+def _sites(network: Network, outputs: Sequence[str]) -> tuple[Site, ...]:
     from twinnet.structure import graph_of
 
     graph = graph_of(network)
     called = dict(zip(graph.outputs, (text.partition(":")[0] for text in outputs), strict=False))
     return tuple(
-        Site(
-            name,
-            layer.node or name,
-            layer.op or layer.kind,
-            layer.module,
-            layer.call,
-            index,
-            layer.source,
-            "output" if name in graph.outputs else "inner",
-            graph.shapes.get(name),
+        replace(
+            layer.site(index, role="output" if name in graph.outputs else "inner"),
+            op=layer.op or layer.kind,
+            shape=graph.shapes.get(name),
             output=called.get(name, ""),
         )
         for layer in graph
         for index, name in enumerate(layer.outputs)
         if name
     )
+
+
+def _plain(network: Network) -> Inspection:
+    """What every network says of itself."""
+    inputs, outputs = (tuple(map(str, s)) for s in (network.signature.inputs, network.signature.outputs))
+    return Inspection(network.name, network.format, network.parameters, inputs, outputs)
 
 
 def _tflite(network: Any, ops: bool) -> Inspection:
@@ -123,17 +126,8 @@ def _tflite(network: Any, ops: bool) -> Inspection:
             delegated = Counter(graph.operators[i].op for i in found.delegated)
             count = f"{len(found.delegated)} of {len(graph.operators)}"
             notes.append(f"XNNPACK runs {count} operators, in {counted(found.pieces, 'piece')}")
-    return Inspection(
-        network.name,
-        network.format,
-        network.parameters,
-        tuple(map(str, network.signature.inputs)),
-        tuple(map(str, network.signature.outputs)),
-        (),
-        dict(operators.most_common()),
-        dict(delegated),
-        tuple(notes),
-    )
+    common = dict(operators.most_common())
+    return replace(_plain(network), operators=common, delegated=dict(delegated), notes=tuple(notes))
 
 
 def _onnx(network: Any) -> Inspection:
@@ -151,20 +145,15 @@ def _onnx(network: Any) -> Inspection:
         Stage(name or "(top level)", f"{count} nodes", size) for name, (count, size) in groups.items()
     )
     opsets = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in network.model.opset_import)
-    return Inspection(
-        network.name,
-        network.format,
-        network.parameters,
-        tuple(map(str, network.signature.inputs)),
-        tuple(map(str, network.signature.outputs)),
-        stages if 1 < len(stages) <= _MOST_STAGES else (),
-        dict(operators.most_common()),
-        {},
-        (f"opset {opsets}, IR version {network.model.ir_version}",),
+    return replace(
+        _plain(network),
+        stages=stages if 1 < len(stages) <= _MOST_STAGES else (),
+        operators=dict(operators.most_common()),
+        notes=(f"opset {opsets}, IR version {network.model.ir_version}",),
     )
 
 
-def _torch(network: Any) -> Inspection:
+def _torch(network: ModuleNetwork) -> Inspection:
     program = None
     notes: list[str] = []
     if not any(i.dynamic for i in network.signature.inputs):
@@ -180,7 +169,8 @@ def _torch(network: Any) -> Inspection:
         )
     operators: Counter[str] = Counter()
     shapes: dict[str, str] = {}
-    outputs: tuple[str, ...] = tuple(map(str, network.signature.outputs))
+    found = _plain(network)
+    outputs = found.outputs
     if program is not None:
         from twinnet.layers.read_fx import read_fx
         from twinnet.network import output_nodes
@@ -197,25 +187,11 @@ def _torch(network: Any) -> Inspection:
             for name, node in output_nodes(program).items()
         )
     stages = tuple(
-        Stage(
-            name,
-            type(child).__name__,
-            sum(p.numel() for p in child.parameters()),
-            shapes.get(name, ""),
-        )
+        Stage(name, type(child).__name__, sum(p.numel() for p in child.parameters()), shapes.get(name, ""))
         for name, child in _parts(network.module)
     )
-    return Inspection(
-        network.name,
-        network.format,
-        network.parameters,
-        tuple(map(str, network.signature.inputs)),
-        outputs,
-        stages,
-        dict(operators.most_common()),
-        {},
-        tuple(notes),
-    )
+    common = dict(operators.most_common())
+    return replace(found, outputs=outputs, stages=stages, operators=common, notes=tuple(notes))
 
 
 def _parts(module: Any) -> list[tuple[str, Any]]:
