@@ -125,3 +125,25 @@ def test_an_activation_needs_no_second_place() -> None:
     graph = Graph(layers, ("x",), ("y",), {"w": torch.zeros(4, 1, 1, 1)})
     shapes = {"x": (1, 1, 8, 8), "c": (1, 4, 8, 8), "r": (1, 4, 8, 8), "y": (1, 256), "w": (4, 1, 1, 1)}
     assert least_memory(graph, shapes, 4) == 4 * (4 + 64 + 256)
+
+
+def test_a_change_of_shape_moves_nothing_unless_something_copies_with_it() -> None:
+    layers = (Layer("reshape", ("x",), ("r",)), Layer("transpose", ("r",), ("y",)))
+    graph = Graph(layers, ("x",), ("y",))
+    shapes = {"x": (4, 8), "r": (8, 4), "y": (4, 8)}
+    assert moved_bytes(graph, layers[:1], shapes, 4) == 0
+    assert moved_bytes(graph, layers, shapes, 4) == 2 * 32 * 4
+
+
+def test_what_depends_on_no_input_needs_no_memory_of_its_own() -> None:
+    """Weights in eight bits, which the file turns into floats: engines do that once, or not at all."""
+    layers = (Layer("dequantize_linear", ("w", "s"), ("v",)), Layer("linear", ("x", "v"), ("y",)))
+    held = {"w": torch.zeros(4, 100, dtype=torch.int8), "s": torch.ones(())}
+    graph = Graph(layers, ("x",), ("y",), held, dtypes={"y": torch.float32})
+    shapes = {"w": (4, 100), "s": (), "v": (4, 100), "x": (1, 100), "y": (1, 4)}
+    assert least_memory(graph, shapes, 4) == 400 + 4 + 4 * (100 + 4)
+
+
+def test_whole_numbers_keep_their_size_in_every_precision() -> None:
+    graph = Graph((Layer("argmax", ("x",), ("y",)),), ("x",), ("y",), dtypes={"y": torch.int64})
+    assert least_memory(graph, {"x": (2, 5), "y": (5,)}, 2) == 2 * 10 + 8 * 5

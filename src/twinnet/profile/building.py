@@ -72,15 +72,10 @@ def estimates(
     told: Mapping[str, float] | None = None,
 ) -> tuple[Estimate, ...]:
     """Every layer that depends on an input, by its shapes; `told` are times that a compiler reported, by name."""
-    found = []
-    static = set(graph.constants) if graph is not None else set()
-    for layer in graph or ():
-        if all(n is None or n in static for n in layer.inputs):
-            static.update(layer.outputs)
-            continue
-        assert graph is not None
-        found.append(_estimate(graph, layer, shapes, target, width, told or {}))
-    return tuple(found)
+    if graph is None:
+        return ()
+    layers = (layer for layer in graph if layer.outputs[0] not in graph.static)
+    return tuple(_estimate(graph, layer, shapes, target, width, told or {}) for layer in layers)
 
 
 def _estimate(
