@@ -11,8 +11,10 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from twinnet.layers.graph import Graph, Layer
+from twinnet.profile.building import estimates
 from twinnet.profile.cost import flops, moved_bytes
 from twinnet.profile.memory import least_memory
+from twinnet.profile.target import Target
 
 HEADS = torch.rand(2, 4, 10, 16), torch.rand(2, 4, 12, 16), torch.rand(2, 4, 12, 8)
 
@@ -147,3 +149,26 @@ def test_what_depends_on_no_input_needs_no_memory_of_its_own() -> None:
 def test_whole_numbers_keep_their_size_in_every_precision() -> None:
     graph = Graph((Layer("argmax", ("x",), ("y",)),), ("x",), ("y",), dtypes={"y": torch.int64})
     assert least_memory(graph, {"x": (2, 5), "y": (5,)}, 2) == 2 * 10 + 8 * 5
+
+
+def test_a_reported_time_is_that_of_all_that_is_fused() -> None:
+    """The export makes a normalisation part of the convolution before it, whose node then makes its value."""
+    layers = (
+        Layer("conv", ("x", "w"), ("c",), node="c"),
+        Layer("batch_norm", ("c", "m", "v"), ("n",), node="n"),
+        Layer("relu", ("n",), ("r",), node="r"),
+        Layer("conv", ("r", "w"), ("d",), node="d"),
+    )
+    held = {"w": torch.zeros(4, 4, 1, 1), "m": torch.zeros(4), "v": torch.ones(4)}
+    graph = Graph(layers, ("x",), ("d",), held)
+    shapes = dict.fromkeys(("x", "c", "n", "r", "d"), (1, 4, 8, 8)) | {
+        "w": (4, 4, 1, 1),
+        "m": (4,),
+        "v": (4,),
+    }
+    board = Target("board", 1e9, 1e9)
+    found = estimates(graph, shapes, board, told={"n": 3.0, "d": 2.0}, shown=("n", "r", "d"))
+    assert [one.by for one in found] == ["compiler", "compiler", "shapes", "compiler"]
+    assert [one.seconds for one in found] == [3.0, 0.0, found[2].seconds, 2.0] and found[2].seconds < 1e-5
+    halves = estimates(graph, shapes, board, 2)
+    assert [one.bytes for one in halves] == [(one.bytes or 0) // 2 for one in estimates(graph, shapes, board)]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from twinnet.layers.graph import Graph, Layer
-from twinnet.profile.cost import Shapes, flops, moved_bytes
+from twinnet.profile.cost import Shapes, float_width, flops, moved_bytes
 from twinnet.profile.model import Limit
 from twinnet.profile.target import Target
 from twinnet.signature import dims
@@ -70,16 +70,41 @@ def estimates(
     target: Target,
     width: int = 4,
     told: Mapping[str, float] | None = None,
+    shown: Collection[str] = (),
 ) -> tuple[Estimate, ...]:
-    """Every layer that depends on an input, by its shapes; `told` are times that a compiler reported, by name."""
+    """Every layer that depends on an input, by its shapes.
+
+    `told` are times that a compiler reported, by the name of a node or of what it makes. `shown` are the values
+    that the twin has, too: a layer whose value it does not have is part of what comes after it.
+    """
     if graph is None:
         return ()
-    layers = (layer for layer in graph if layer.outputs[0] not in graph.static)
-    return tuple(_estimate(graph, layer, shapes, target, width, told or {}) for layer in layers)
+    found = _reported(graph, shapes, told or {}, shown)
+    return tuple(
+        _estimate(graph, layer, shapes, target, width, found.get(index))
+        for index, layer in enumerate(graph.layers)
+        if layer.outputs[0] not in graph.static
+    )
+
+
+def _reported(
+    graph: Graph, shapes: Shapes, told: Mapping[str, float], shown: Collection[str]
+) -> dict[int, float]:
+    """Seconds of layers by the compiler's report: of a node, those of the layer that computes most; of the others 0."""
+    found: dict[int, float] = {}
+    for name, seconds in told.items():
+        ends = [i for i, layer in enumerate(graph.layers) if name in (layer.node, *layer.outputs)]
+        made = [made for i in ends for made in graph.layers[i].outputs if made]
+        fused = graph.segment(made, {*shown, *told})[0] if shown else ends
+        parts = [i for i in fused if i not in found and graph.layers[i].outputs[0] not in graph.static]
+        found.update(dict.fromkeys(parts, 0.0))
+        if parts:
+            found[max(parts, key=lambda i: flops(graph.layers[i], shapes) or 0)] = seconds
+    return found
 
 
 def _estimate(
-    graph: Graph, layer: Layer, shapes: Shapes, target: Target, width: int, told: Mapping[str, float]
+    graph: Graph, layer: Layer, shapes: Shapes, target: Target, width: int, known: float | None
 ) -> Estimate:
     work, moved = flops(layer, shapes), moved_bytes(graph, (layer,), shapes, width)
     seconds = target.seconds(work or 0, moved or 0)
@@ -89,7 +114,6 @@ def _estimate(
         if target.overhead > 0.5 * seconds:
             limit = "overhead"
     name = layer.outputs[0]
-    known = next((told[n] for n in (layer.node, *layer.outputs) if n in told), None)
     return Estimate(
         name,
         layer.op or layer.kind,
@@ -114,7 +138,10 @@ def built(
 ) -> CompileProfile:
     """The compile profile of a session that was just built; `network` is its name and the twin's spec."""
     steps = tuple((name, seconds) for name, seconds in timings.items() if name not in ("run", "judge"))
-    rows = estimates(graph, shapes, target, told=session.estimates())
+    told = session.estimates()
+    twin = session.graph() if told else None
+    shown = () if twin is None else twin.producer
+    rows = estimates(graph, shapes, target, float_width(session.precision), told, shown)
     return CompileProfile(
         *network, session.engine, session.version, steps, session.passes(), session.size, target, rows
     )

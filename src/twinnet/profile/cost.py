@@ -12,7 +12,7 @@ from typing import Any
 
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["Shapes", "flops", "itemsize", "moved_bytes"]
+__all__ = ["Shapes", "float_width", "flops", "itemsize", "moved_bytes"]
 
 Shapes = Mapping[str, tuple[int, ...]]
 """The shape of each value for the sample that is measured."""
@@ -32,6 +32,7 @@ _TAKES = ("gather", "gather_elements", "gather_nd", "index", "slice", "select", 
 """Kinds that read of their first input only what they give on: a few rows of a table, not all of it."""
 _RENAMES = ("reshape", "flatten", "squeeze", "unsqueeze")
 """Kinds that give values another shape, and need not move them."""
+_WIDTHS = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 _GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
@@ -89,6 +90,15 @@ def moved_bytes(graph: Graph, layers: Sequence[Layer], shapes: Shapes, width: in
             taken = sum(math.prod(shapes.get(out, ())) for layer in readers for out in layer.outputs if out)
             sizes[name] = min(sizes[name], taken * itemsize(graph, name, width))
     return sum(sizes.values()) if sizes else None
+
+
+def float_width(precision: str) -> int:
+    """Bytes of a float of the network in a twin of this precision.
+
+    >>> float_width("int16"), float_width("int8"), float_width("tf32")
+    (2, 1, 4)
+    """
+    return _WIDTHS.get(precision, 1 if "int8" in precision else 4)
 
 
 def itemsize(graph: Graph, name: str, width: int) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from twinnet.engines.timing import Timed, undisturbed
 from twinnet.layers.graph import Graph, Layer
-from twinnet.profile.cost import Shapes, flops, moved_bytes
+from twinnet.profile.cost import Shapes, float_width, flops, moved_bytes
 from twinnet.profile.join import Joined, Joiner
 from twinnet.profile.memory import alive_bytes, least_memory
 from twinnet.profile.model import Limit, Profile, Quantiles, Row
@@ -36,7 +36,6 @@ _FAST = 8.0
 """One that only moves values, and is this many times faster than bandwidth allows, moves none: it makes a view."""
 _WAITED = 0.7
 """Runs whose CPU time is less than this part of their time waited for their turn."""
-_WIDTHS = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def profile_of(
         pace: How fast this machine was meanwhile.
     """
     joined = Joiner(subject.graph, subject.pairs, session.graph()).join(timed.steps)
-    width = _width(session)
+    width = float_width(session.precision)
     known = {site.tensor: site for site in subject.sites}
     own = {site.tensor: site for site in session.sites}
     rows = [_row(one, subject, target, width, known, own) for one in joined]
@@ -121,12 +120,7 @@ def profile_of(
 
 def needed_memory(session: Session, subject: Subject) -> int | None:
     """The bytes that weights and values of a twin take at least; None if its layers are not known."""
-    return least_memory(subject.graph, subject.shapes, _width(session))
-
-
-def _width(session: Session) -> int:
-    """Bytes of a float in the twin."""
-    return _WIDTHS.get(session.precision, 1 if "int8" in session.precision else 4)
+    return least_memory(subject.graph, subject.shapes, float_width(session.precision))
 
 
 def _alive(joined: Sequence[Joined], subject: Subject, width: int) -> list[int | None]:
