@@ -283,6 +283,10 @@ class Answer:
         print_result(result, console(), self.verbose)
         if unmatched:
             say(render_unmatched(result))
+        if any(one.cost is not None for one in getattr(result, "results", (result,))):
+            from twinnet.report.profiles import choice_text
+
+            say(f"\n{choice_text(result)}")
 
     def leave(self, result: Result | ResultSet) -> NoReturn:
         """Exit with the exit code of the result."""
