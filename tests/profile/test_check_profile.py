@@ -48,6 +48,8 @@ def test_the_table_has_a_line_for_each_twin(both: tuple[ResultSet, Path]) -> Non
     )
     assert second.startswith("onnx-reference") and "PASS" in second
     assert problem == "onnx-reference: onnx-reference does not measure times per layer"
+    costs = [one.cost for one in both[0].results]
+    assert costs[0] and costs[1] and costs[1].memory and costs[1].memory == costs[0].memory
 
 
 def test_the_table_says_that_its_times_are_too_long(both: tuple[ResultSet, Path]) -> None:
