@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from twinnet.layers.graph import Graph, Layer
-from twinnet.profile.building import estimates
+from twinnet.profile.building import estimates, reported
 from twinnet.profile.cost import flops, moved_bytes
 from twinnet.profile.memory import least_memory
 from twinnet.profile.target import Target
@@ -166,9 +166,18 @@ def test_a_reported_time_is_that_of_all_that_is_fused() -> None:
         "m": (4,),
         "v": (4,),
     }
+    # The twin, in names of its own: the node of a convolution, the value that a node makes, and one the network lacks.
+    fused = (
+        Layer("conv", ("x", "w"), ("n",), node="first"),
+        Layer("relu", ("n",), ("val_3",), node="second"),
+        Layer("conv", ("val_3", "w"), ("inner",), node="third"),
+        Layer("identity", ("inner",), ("d",), node="fourth"),
+    )
+    twin = Graph(fused, ("x",), ("d",), held)
+    told = reported(graph, shapes, {"first": 3.0, "inner": 2.0, "fourth": 0.5}, twin, {"val_3": "r"})
     board = Target("board", 1e9, 1e9)
-    found = estimates(graph, shapes, board, told={"n": 3.0, "d": 2.0}, shown=("n", "r", "d"))
+    found = estimates(graph, shapes, board, told=told)
     assert [one.by for one in found] == ["compiler", "compiler", "shapes", "compiler"]
-    assert [one.seconds for one in found] == [3.0, 0.0, found[2].seconds, 2.0] and found[2].seconds < 1e-5
+    assert [one.seconds for one in found] == [3.0, 0.0, found[2].seconds, 2.5] and found[2].seconds < 1e-5
     halves = estimates(graph, shapes, board, 2)
     assert [one.bytes for one in halves] == [(one.bytes or 0) // 2 for one in estimates(graph, shapes, board)]

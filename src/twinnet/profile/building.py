@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from twinnet.engines.timing import LayerTime, Span
 from twinnet.layers.graph import Graph, Layer
 from twinnet.profile.cost import Shapes, float_width, flops, moved_bytes
+from twinnet.profile.join import Joiner
 from twinnet.profile.model import Limit
 from twinnet.profile.target import Target
 from twinnet.signature import dims
@@ -16,7 +18,7 @@ from twinnet.signature import dims
 if TYPE_CHECKING:
     from twinnet.engines.base import Session
 
-__all__ = ["CompileProfile", "Estimate", "built", "estimates"]
+__all__ = ["CompileProfile", "Estimate", "built", "estimates", "reported"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,8 @@ class Estimate:
 
 @dataclass(frozen=True)
 class CompileProfile:
-    """How a twin is built: seconds of each step, and of the compiler's passes where it reports them; sizes of what came
-    out; an estimate of each layer."""
+    """How a twin is built: seconds of each step, and of the compiler's passes where it reports them; the size of what
+    ships, and of what is `intermediate`; an estimate of each layer."""
 
     network: str
     spec: str
@@ -52,6 +54,7 @@ class CompileProfile:
     size: int | None
     target: Target
     estimates: tuple[Estimate, ...]
+    intermediate: tuple[tuple[str, int], ...] = ()
     schema: int = 1
 
     @property
@@ -69,37 +72,45 @@ def estimates(
     shapes: Shapes,
     target: Target,
     width: int = 4,
-    told: Mapping[str, float] | None = None,
-    shown: Collection[str] = (),
+    told: Mapping[int, float] | None = None,
 ) -> tuple[Estimate, ...]:
-    """Every layer that depends on an input, by its shapes.
-
-    `told` are times that a compiler reported, by the name of a node or of what it makes. `shown` are the values
-    that the twin has, too: a layer whose value it does not have is part of what comes after it.
-    """
+    """Every layer that depends on an input, by its shapes; `told` are seconds of layers that are known better."""
     if graph is None:
         return ()
-    found = _reported(graph, shapes, told or {}, shown)
     return tuple(
-        _estimate(graph, layer, shapes, target, width, found.get(index))
+        _estimate(graph, layer, shapes, target, width, (told or {}).get(index))
         for index, layer in enumerate(graph.layers)
         if layer.outputs[0] not in graph.static
     )
 
 
-def _reported(
-    graph: Graph, shapes: Shapes, told: Mapping[str, float], shown: Collection[str]
+def reported(
+    graph: Graph, shapes: Shapes, told: Mapping[str, float], twin: Graph, origins: Mapping[str, str]
 ) -> dict[int, float]:
-    """Seconds of layers by the compiler's report: of a node, those of the layer that computes most; of the others 0."""
+    """Seconds of the network's layers by what a compiler reported of the twin's nodes, by name or by what they make.
+
+    The layer that computes most of a node has its time, the others have none of their own. `origins` maps values of the
+    twin to those of the network, where their names differ.
+    """
+    last = {layer.node: index for index, layer in enumerate(twin.layers) if layer.node}
+    seconds: list[float | None] = []
+    for index, layer in enumerate(twin.layers):
+        names = (*layer.outputs, layer.node if last.get(layer.node) == index else "")
+        seconds.append(next((told[name] for name in names if name in told), None))
+    steps = [
+        LayerTime(layer.outputs[0], layer.op, (Span(0, spent or 0.0),), tuple(filter(None, layer.outputs)))
+        for layer, spent in zip(twin.layers, seconds)
+    ]
+    pairs = {name: origins.get(name, name) for name in twin.producer}
+    pairs = {name: ours for name, ours in pairs.items() if ours in graph.producer}
+    places = {id(layer): index for index, layer in enumerate(graph.layers)}
     found: dict[int, float] = {}
-    for name, seconds in told.items():
-        ends = [i for i, layer in enumerate(graph.layers) if name in (layer.node, *layer.outputs)]
-        made = [made for i in ends for made in graph.layers[i].outputs if made]
-        fused = graph.segment(made, {*shown, *told})[0] if shown else ends
-        parts = [i for i in fused if i not in found and graph.layers[i].outputs[0] not in graph.static]
-        found.update(dict.fromkeys(parts, 0.0))
-        if parts:
-            found[max(parts, key=lambda i: flops(graph.layers[i], shapes) or 0)] = seconds
+    for one, spent in zip(Joiner(graph, pairs, twin).join(steps), seconds):
+        if spent is not None and one.layers:
+            main = max(one.layers, key=lambda layer: flops(layer, shapes) or 0)
+            for layer in one.layers:
+                found.setdefault(places[id(layer)], 0.0)
+            found[places[id(main)]] += spent
     return found
 
 
@@ -138,10 +149,11 @@ def built(
 ) -> CompileProfile:
     """The compile profile of a session that was just built; `network` is its name and the twin's spec."""
     steps = tuple((name, seconds) for name, seconds in timings.items() if name not in ("run", "judge"))
-    told = session.estimates()
-    twin = session.graph() if told else None
-    shown = () if twin is None else twin.producer
-    rows = estimates(graph, shapes, target, float_width(session.precision), told, shown)
+    said, origins = session.estimates(), session.provenance or {}
+    told = reported(graph, shapes, said, session.graph() or graph, origins) if said and graph else None
+    rows = estimates(graph, shapes, target, float_width(session.precision), told)
+    size, passes, artefact = session.size, session.passes(), session.artefact
+    whole = () if artefact is None or artefact.size == size else (("ONNX model", artefact.size),)
     return CompileProfile(
-        *network, session.engine, session.version, steps, session.passes(), session.size, target, rows
+        *network, session.engine, session.version, steps, passes, size, target, rows, intermediate=whole
     )

@@ -71,7 +71,9 @@ def compile_text(profile: CompileProfile, rows: int = 8, *, named: bool = False)
     lines = [_subject(profile)] if named else []
     lines += [f"times    {profile.engine} does not measure them: those below are estimates"] if named else []
     lines += [f"built    {steps or 'nothing to build'}"]
-    lines += [f"size     {words.much(profile.size)}"] if profile.size is not None else []
+    if profile.size is not None:
+        between = "".join(f"; {name} {words.much(size)}" for name, size in profile.intermediate)
+        lines.append(f"size     {words.much(profile.size)}{between}")
     lines += [f"passes   {passes}"] if passes else []
     shown = sorted(profile.estimates, key=lambda one: -one.seconds)[:rows]
     inside = _shared(
