@@ -17,6 +17,7 @@ from twinnet.profile.target import machine, write_target
         ("peak = nan\nbandwidth = 1e9", "must be positive numbers"),
         ("peak = 1e9\nbandwidth = inf", "must be positive numbers"),
         ("peak = 0\nbandwidth = 1e9", "must be positive numbers"),
+        ("peak = 1e9\nbandwidth = true", "must be positive numbers"),
         ("peak = 1e9\nbandwidth = 1e9\noverhead = nan", "must be positive numbers"),
         ("peak = 1e9\nbandwidth = 1e9\noverhed = 1e-6", "a target has no 'overhed'"),
         ("bandwidth = 1e9", "peak: Field required"),

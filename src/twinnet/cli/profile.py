@@ -206,9 +206,12 @@ def compare(
 
     Example: twinnet profile compare runs/last-week runs/today --limit 1.2
     """
+    from twinnet.errors import UsageError
     from twinnet.profile import compare_profiles, load_profile
     from twinnet.report.profiles import comparison_text
 
+    if limit is not None and limit != limit:
+        raise UsageError("--limit is no number")
     made = compare_profiles(load_profile(before), load_profile(after))
     say(made.to_json() if as_json else comparison_text(made, limit))
     if limit is not None and made.past(limit):

@@ -60,7 +60,8 @@ def read_target(path: str | Path) -> Target:
             raise UsageError(f"{path}: a target has no {name!r}", hint=f"it has {', '.join(names)}")
     made = checked(Target, {"name": path.stem, **data}, str(path))
     numbers = made.peak, made.bandwidth, made.overhead
-    if min(numbers[:2]) <= 0 or made.overhead < 0 or not all(map(math.isfinite, numbers)):
+    sound = min(numbers[:2]) > 0 and made.overhead >= 0 and all(map(math.isfinite, numbers))
+    if not sound or any(isinstance(value, bool) for value in data.values()):
         raise UsageError(f"{path}: peak and bandwidth must be positive numbers, overhead not negative")
     return made
 

@@ -36,10 +36,11 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[st
 def profile_text(profile: Profile, folder: str = "", rows: int = _ROWS) -> str:
     """One screen: the whole, the three dearest places and what limits them, the dearest rows, what to do next."""
     spread = f"{words.seconds(profile.bare.p10)} to {words.seconds(profile.bare.p90)}"
+    runs = count(profile.repeats, "run").replace("\u00a0", " ")
     lines = [
         _subject(profile),
         f"machine  {clean(words.bound(profile))}",
-        f"whole    {words.seconds(profile.bare.p50)} (8 of 10 runs: {spread}; {profile.repeats} runs)",
+        f"whole    {words.seconds(profile.bare.p50)} (8 of 10 runs: {spread}; {runs})",
         *([f"busy     {words.busy(profile)}"] if words.busy(profile) else []),
         f"timers   {words.timing(profile)}",
         f"joined   {words.share(profile.joined)} of the steps' time belongs to layers of the network{_rest(profile)}",
