@@ -64,6 +64,13 @@ def test_steps_that_cannot_run_alone_are_named() -> None:
     assert "these cannot be run alone: state" in text and "alone: state" in render_profile(alone)
 
 
+def test_why_values_are_not_paired_is_said() -> None:
+    alone = replace(PROFILE, unpaired="the twin gives no values")
+    assert "\nunpaired the twin gives no values: only names tie steps to layers\n" in profile_text(alone)
+    assert "<dt>unpaired</dt><dd>the twin gives no values" in render_profile(alone)
+    assert "unpaired" not in profile_text(PROFILE) + render_profile(PROFILE)
+
+
 def test_the_flame_is_as_wide_as_the_time() -> None:
     flame = flame_of(PROFILE)
     widths = {box.row: box.width / flame.width for box in flame.boxes if box.row is not None}

@@ -32,15 +32,15 @@ _REPEATS, _ROUNDS = 20, 2
 def open_subject(case: Case, sides: Sides) -> tuple[Session, Subject]:
     """Open both sides and pair them; where sites cannot be paired, names and modules have to do."""
     opened = open_both(case, sides)
-    pairing = None
+    pairing, unpaired = None, ""
     try:
         plan, traces = plan_check(case, opened)
         for trace in traces:
             trace.close()
         pairing = plan.pairing
     except (EngineError, UsageError) as error:
-        case.job.progress(f"sites are not paired: {error}")
-    return opened.twin, subject_of(case, opened, pairing)
+        unpaired = error.what
+    return opened.twin, replace(subject_of(case, opened, pairing), unpaired=unpaired)
 
 
 def measured_cost(case: Case, opened: Opened, pairing: Pairing) -> tuple[Cost, Measured | None]:

@@ -41,7 +41,7 @@ _WAITED = 0.7
 @dataclass(frozen=True)
 class Subject:
     """What is measured, in the words of the network: its layers, the shapes of its values, its sites, and `pairs` from
-    values of the twin to those of the network."""
+    values of the twin to those of the network; `unpaired` says why they could not be paired by their values."""
 
     network: str
     spec: str
@@ -49,6 +49,7 @@ class Subject:
     shapes: Shapes
     sites: Sequence[Site]
     pairs: Mapping[str, str]
+    unpaired: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,7 @@ def profile_of(
         cpu_runs=timed.cpu,
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         pace=pace,
+        unpaired=subject.unpaired,
     )
     return Measured(profile, timeline_of(timed, profile, _alive(joined, subject, width)))
 

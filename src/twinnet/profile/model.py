@@ -134,6 +134,8 @@ class Profile:
     when: str = ""
     pace: Pace | None = None
     """How fast the machine was meanwhile."""
+    unpaired: str = ""
+    """Why sites could not be paired; then only names and modules tie steps to the network."""
     schema: int = field(default=SCHEMA)
 
     @property

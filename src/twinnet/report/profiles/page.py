@@ -30,6 +30,7 @@ def _context(profile: Profile) -> dict[str, Any]:
         ("timers", words.timing(profile)),
         ("joined", f"{words.share(profile.joined)} of the steps' time belongs to layers of the network"),
         ("not joined", ", ".join(profile.rest)),
+        ("unpaired", profile.unpaired),
         ("size", words.much(profile.size)),
         ("memory", f"{words.much(profile.memory)} at least" if profile.memory else ""),
     ]

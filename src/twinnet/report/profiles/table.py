@@ -44,6 +44,7 @@ def profile_text(profile: Profile, folder: str = "", rows: int = _ROWS) -> str:
         *([f"busy     {words.busy(profile)}"] if words.busy(profile) else []),
         f"timers   {words.timing(profile)}",
         f"joined   {words.share(profile.joined)} of the steps' time belongs to layers of the network{_rest(profile)}",
+        *([f"unpaired {clean(profile.unpaired)}: only names tie steps to layers"] if profile.unpaired else []),
         "",
     ]
     for number, row in enumerate(profile.dearest(), start=1):
