@@ -36,6 +36,7 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[st
 def profile_text(profile: Profile, folder: str = "", rows: int = _ROWS) -> str:
     """One screen: the whole, the three dearest places and what limits them, the dearest rows, what to do next."""
     spread = f"{words.seconds(profile.bare.p10)} to {words.seconds(profile.bare.p90)}"
+    unpaired = profile.unpaired
     runs = count(profile.repeats, "run").replace("\u00a0", " ")
     lines = [
         _subject(profile),
@@ -44,7 +45,7 @@ def profile_text(profile: Profile, folder: str = "", rows: int = _ROWS) -> str:
         *([f"busy     {words.busy(profile)}"] if words.busy(profile) else []),
         f"timers   {words.timing(profile)}",
         f"joined   {words.share(profile.joined)} of the steps' time belongs to layers of the network{_rest(profile)}",
-        *([f"unpaired {clean(profile.unpaired)}: only names tie steps to layers"] if profile.unpaired else []),
+        *([f"unpaired {clean(unpaired)}: only names tie steps to layers"] if unpaired else []),
         "",
     ]
     for number, row in enumerate(profile.dearest(), start=1):
