@@ -63,7 +63,7 @@ def _network(name: str) -> tuple[Any, Any]:
     if name in _TABLES:
         from twinnet import models
 
-        image = np.random.default_rng(0).random((1, 3, 180, 320), dtype=np.float32)
+        image = np.random.default_rng(0).random((1, 3, 96, 160), dtype=np.float32)
         return str(Path(models.__file__).parent / name / f"{name}.lut.safetensors"), image
     import torch
 
