@@ -105,12 +105,16 @@ def reported(
     pairs = {name: ours for name, ours in pairs.items() if ours in graph.producer}
     places = {id(layer): index for index, layer in enumerate(graph.layers)}
     found: dict[int, float] = {}
-    for one, spent in zip(Joiner(graph, pairs, twin).join(steps), seconds):
-        if spent is not None and one.layers:
-            main = max(one.layers, key=lambda layer: flops(layer, shapes) or 0)
-            for layer in one.layers:
-                found.setdefault(places[id(layer)], 0.0)
-            found[places[id(main)]] += spent
+    joined = list(zip(Joiner(graph, pairs, twin).join(steps), seconds))
+    # What only helps is added to a layer that has a time of its own, and says too little about any other.
+    for one, spent in sorted(joined, key=lambda pair: pair[0].helps):
+        if spent is None or not one.layers:
+            continue
+        main = places[id(max(one.layers, key=lambda layer: flops(layer, shapes) or 0))]
+        if not one.helps:
+            found.update({places[id(layer)]: 0.0 for layer in one.layers})
+        if main in found:
+            found[main] += spent
     return found
 
 
