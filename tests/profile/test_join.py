@@ -111,7 +111,7 @@ def test_what_is_fused_with_a_convolution_in_its_own_layout_belongs_to_it() -> N
         node("ReorderOutput", ["t3"], ["end"], "r"),
     ]
     graphs = [helper.make_graph(nodes, "g", ends[:1], ends[1:]) for nodes in (after, before)]
-    made = made_by_nodes(*graphs, frozenset({"a", "swish", "b", "sum", "relu", "end"}))
+    made = made_by_nodes(graphs[0], graphs[1], frozenset({"a", "swish", "b", "sum", "relu", "end"}))
     assert [made[name][0] for name in ("a_nchwc", "b_nchwc", "end_nchwc")] == [
         ("swish",),
         ("relu",),
