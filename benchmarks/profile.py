@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from benchmarks.bar import Bar
 
@@ -12,6 +15,8 @@ _FILES = ("orientation", "ppocr-det", "magika")
 _FOR_FILES = ("onnxruntime", "openvino")
 _MODULES = ("ResNet", "ViT", "MobileNetV2")
 _FOR_MODULES = ("torch",)
+_TABLES = ("sr-x2-strong", "sr-x4-fast", "deblock-20")
+_FOR_TABLES = ("lut-native",)
 _SIZES = {"ViT": {"hidden_size": 192, "intermediate_size": 768, "num_attention_heads": 3}}
 """The small one of its family."""
 _LESS = {"iree": _FILES, "executorch?delegate=xnnpack": ("ViT",), "litert": ("MobileNetV2",)}
@@ -21,7 +26,7 @@ _LESS = {"iree": _FILES, "executorch?delegate=xnnpack": ("ViT",), "litert": ("Mo
 def bars() -> list[Bar]:
     """Steps add up to the whole within 15 %, and 95 % of their time (80 for some) belongs to layers of the network."""
     found: list[Bar] = []
-    for engines, names in ((_FOR_FILES, _FILES), (_FOR_MODULES, _MODULES)):
+    for engines, names in ((_FOR_FILES, _FILES), (_FOR_MODULES, _MODULES), (_FOR_TABLES, _TABLES)):
         for engine in engines:
             for name in names:
                 found += _of(engine, name, 0.95)
@@ -54,7 +59,12 @@ def _of(engine: str, name: str, joined: float) -> list[Bar]:
 
 
 def _network(name: str) -> tuple[Any, Any]:
-    """A file of a wheel, or an architecture with weights at random."""
+    """A file of a wheel, tables of the package, or an architecture with weights at random."""
+    if name in _TABLES:
+        from twinnet import models
+
+        image = np.random.default_rng(0).random((1, 3, 96, 160), dtype=np.float32)
+        return str(Path(models.__file__).parent / name / f"{name}.lut.safetensors"), image
     import torch
 
     if name in _FILES:

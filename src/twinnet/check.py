@@ -88,7 +88,7 @@ def check_with(
     argv: Sequence[str] = (),
 ) -> Result | ResultSet:
     """Like `check`, with the keywords in one object."""
-    from twinnet.checking.case import Case, modes_kept, read_network, read_twins
+    from twinnet.checking.case import Case, modes_kept, read_network, read_twins, run_folders
     from twinnet.checking.run import check_case
     from twinnet.report.files import run_written, write_run
 
@@ -100,7 +100,7 @@ def check_with(
         # One twin that cannot be read does not stop the others; if none can, the call is wrong.
         several = len(twins) > 1
         cases = [Case.of(loaded, feed, one, options, given=network) for one in twins]
-        folders = _folders(out, [case.twin for case in cases])
+        folders = [None] * len(cases) if out is None else run_folders(out, [case.twin for case in cases])
         outer = Path(out) if several and out is not None else None
         stage = stack.enter_context(run_written(outer))
         if outer is not None:
@@ -117,22 +117,6 @@ def check_with(
         if stage is not None:
             write_run(together, stage, page=outer)
     return together
-
-
-def _folders(out: str | Path | None, twins: Sequence[Any]) -> list[Path | None]:
-    """The run folder of each twin; no two twins share one."""
-    from twinnet.checking.case import twin_name
-
-    if out is None or len(twins) == 1:
-        return [None if out is None else Path(out)] * len(twins)
-    taken: dict[str, None] = {}
-    for twin in twins:
-        slug = name = twin_name(twin)
-        number = 2
-        while name in taken:
-            name, number = f"{slug}-{number}", number + 1
-        taken[name] = None
-    return [Path(out) / name for name in taken]
 
 
 def run_folder(network: str, twin: str) -> Path:

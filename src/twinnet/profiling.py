@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from twinnet.checking.case import Case, modes_kept, read_network, read_twins
+from twinnet.checking.case import Case, modes_kept, read_network, read_twins, run_folders
 from twinnet.checking.options import Limits, Options
 from twinnet.checking.profiled import built_case, open_subject, pace_of, target_of
 from twinnet.checking.sides import Sides
+from twinnet.engines import Spec, find_engine, parse_specs
+from twinnet.errors import EngineError, UsageError
 from twinnet.profile import Measured, Profile, Target, machine, profile_of
 from twinnet.profile.building import CompileProfile
 from twinnet.profile.pace import Pacemaker
@@ -20,7 +22,7 @@ from twinnet.profile.turns import affordable, timed_in_turns
 from twinnet.progress import Report, silent
 from twinnet.upload import offer_run
 
-__all__ = ["Plan", "compile_profile_with", "profile_twin", "profile_with"]
+__all__ = ["Plan", "compile_profile_with", "measures_times", "profile_twin", "profile_with"]
 
 _REPEATS = 30
 
@@ -71,6 +73,10 @@ def profile_twin(
     >>> [row.network_ops for row in made.rows]
     [('linear',), ('relu',)]
     """
+    if isinstance(twin, str) and len(parse_specs(twin)) > 1:
+        raise UsageError(
+            "profile_twin measures one twin", hint="several in turns: twinnet profile NETWORK --twin A,B"
+        )
     options = Options(reference=reference, shapes=shapes, limits=Limits(threads), progress=progress)
     (measured,) = profile_with(options, network, inputs, twin, Plan(repeats, rounds, target), out=out)
     if out is not None:
@@ -91,6 +97,13 @@ def profile_with(
     plan = plan or Plan()
     with modes_kept(network, twin), ExitStack() as stack:
         twins = read_twins(twin, inputs)
+        for one in twins:
+            if isinstance(one, Spec) and not measures_times(one):
+                raise EngineError(
+                    f"{one.engine} does not measure times per layer",
+                    stage="profile",
+                    hint="twinnet profile --compile says how long building it takes, and estimates its layers",
+                )
         loaded, feed = read_network(network, inputs, replace(options, samples=options.samples or 1), twins)
         cases = [Case.of(loaded, feed, one, options, given=network) for one in twins]
         opened = []
@@ -124,8 +137,15 @@ def profile_with(
     group = uuid.uuid4().hex if len(found) > 1 else ""
     found = [replace(one, profile=one.profile.of_group(group)) for one in found]
     if out is not None:
-        _write(found, Path(out), [getattr(case.twin, "slug", str(n)) for n, case in enumerate(cases)])
+        from twinnet.report.profiles import write_profiles
+
+        write_profiles(found, run_folders(out, [case.twin for case in cases]))
     return found
+
+
+def measures_times(spec: Spec) -> bool:
+    """Whether the engine of a twin measures the times of its steps."""
+    return find_engine(spec.engine).abilities.profile
 
 
 def compile_profile_with(
@@ -141,10 +161,3 @@ def compile_profile_with(
         loaded, feed = read_network(network, inputs, replace(options, samples=options.samples or 1), [spec])
         case = Case.of(loaded, feed, spec, options, given=network)
         return built_case(case, stack, target or machine(options.limits.threads))
-
-
-def _write(found: Sequence[Measured], out: Path, names: Sequence[str]) -> None:
-    from twinnet.report.profiles import write_profile
-
-    for one, name in zip(found, names):
-        write_profile(one, out if len(found) == 1 else out / name)

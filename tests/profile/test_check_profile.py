@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import twinnet
 from tests.profile.nets import steps
+from twinnet.cli.main import app
 from twinnet.profile import load_profile
 from twinnet.report.profiles import choice_text
 from twinnet.result import Result, ResultSet
@@ -48,6 +50,8 @@ def test_the_table_has_a_line_for_each_twin(both: tuple[ResultSet, Path]) -> Non
     )
     assert second.startswith("onnx-reference") and "PASS" in second
     assert problem == "onnx-reference: onnx-reference does not measure times per layer"
+    costs = [one.cost for one in both[0].results]
+    assert costs[0] and costs[1] and costs[1].memory and costs[1].memory == costs[0].memory
 
 
 def test_the_table_says_that_its_times_are_too_long(both: tuple[ResultSet, Path]) -> None:
@@ -56,6 +60,11 @@ def test_the_table_says_that_its_times_are_too_long(both: tuple[ResultSet, Path]
     waited = replace(first, cost=replace(first.cost, cpu=first.cost.seconds / 2))
     assert choice_text(waited).endswith("busy: other work runs here, and times are too long")
     assert "busy" not in choice_text(replace(first, cost=replace(first.cost, cpu=first.cost.seconds)))
+
+
+def test_it_can_be_seen_again(both: tuple[ResultSet, Path]) -> None:
+    done = CliRunner().invoke(app, ["show", str(both[1])])
+    assert done.exit_code == 0 and done.output.rstrip().endswith(choice_text(both[0]))
 
 
 def test_the_run_folder_holds_the_profile(both: tuple[ResultSet, Path]) -> None:

@@ -181,6 +181,19 @@ def test_profiles_with_nothing_in_common_say_so_in_json_too() -> None:
     assert {change["ratio"] for change in told["changes"]} == {None}
 
 
+def test_what_else_changed_is_said() -> None:
+    before, after = made(BASE, 1, machine=1.0, threads=2), made(BASE, 2, machine=1.0)
+    before = replace(before, when="2026-01-05T23:00:00+00:00")
+    after = replace(after, when="2026-01-12T01:00:00+00:00", version="2")
+    found = compare_profiles(before, after)
+    told = (("day", "2026-01-05", "2026-01-12"), ("e version", "1", "2"), ("threads", "2", "1"))
+    assert found.differs == told
+    assert "differs  day: 2026-01-05, then 2026-01-12; e version: 1, then 2; threads: 2, then 1\n" in (
+        comparison_text(found)
+    )
+    assert compare_profiles(before, before).differs == ()
+
+
 def test_profiles_without_runs_are_not_equal() -> None:
     with pytest.raises(UsageError, match="holds no runs to compare"):
         compare_profiles(made(BASE, 1), replace(made(BASE, 2), bare_runs=(), cpu_runs=()))

@@ -11,8 +11,10 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from twinnet.layers.graph import Graph, Layer
+from twinnet.profile.building import estimates, reported
 from twinnet.profile.cost import flops, moved_bytes
 from twinnet.profile.memory import least_memory
+from twinnet.profile.target import Target
 
 HEADS = torch.rand(2, 4, 10, 16), torch.rand(2, 4, 12, 16), torch.rand(2, 4, 12, 8)
 
@@ -125,3 +127,57 @@ def test_an_activation_needs_no_second_place() -> None:
     graph = Graph(layers, ("x",), ("y",), {"w": torch.zeros(4, 1, 1, 1)})
     shapes = {"x": (1, 1, 8, 8), "c": (1, 4, 8, 8), "r": (1, 4, 8, 8), "y": (1, 256), "w": (4, 1, 1, 1)}
     assert least_memory(graph, shapes, 4) == 4 * (4 + 64 + 256)
+
+
+def test_a_change_of_shape_moves_nothing_unless_something_copies_with_it() -> None:
+    layers = (Layer("reshape", ("x",), ("r",)), Layer("transpose", ("r",), ("y",)))
+    graph = Graph(layers, ("x",), ("y",))
+    shapes = {"x": (4, 8), "r": (8, 4), "y": (4, 8)}
+    assert moved_bytes(graph, layers[:1], shapes, 4) == 0
+    assert moved_bytes(graph, layers, shapes, 4) == 2 * 32 * 4
+
+
+def test_what_depends_on_no_input_needs_no_memory_of_its_own() -> None:
+    """Weights in eight bits, which the file turns into floats: engines do that once, or not at all."""
+    layers = (Layer("dequantize_linear", ("w", "s"), ("v",)), Layer("linear", ("x", "v"), ("y",)))
+    held = {"w": torch.zeros(4, 100, dtype=torch.int8), "s": torch.ones(())}
+    graph = Graph(layers, ("x",), ("y",), held, dtypes={"y": torch.float32})
+    shapes = {"w": (4, 100), "s": (), "v": (4, 100), "x": (1, 100), "y": (1, 4)}
+    assert least_memory(graph, shapes, 4) == 400 + 4 + 4 * (100 + 4)
+
+
+def test_whole_numbers_keep_their_size_in_every_precision() -> None:
+    graph = Graph((Layer("argmax", ("x",), ("y",)),), ("x",), ("y",), dtypes={"y": torch.int64})
+    assert least_memory(graph, {"x": (2, 5), "y": (5,)}, 2) == 2 * 10 + 8 * 5
+
+
+def test_a_reported_time_is_that_of_all_that_is_fused() -> None:
+    """The export makes a normalisation part of the convolution before it, whose node then makes its value."""
+    layers = (
+        Layer("conv", ("x", "w"), ("c",), node="c"),
+        Layer("batch_norm", ("c", "m", "v"), ("n",), node="n"),
+        Layer("relu", ("n",), ("r",), node="r"),
+        Layer("conv", ("r", "w"), ("d",), node="d"),
+    )
+    held = {"w": torch.zeros(4, 4, 1, 1), "m": torch.zeros(4), "v": torch.ones(4)}
+    graph = Graph(layers, ("x",), ("d",), held)
+    shapes = dict.fromkeys(("x", "c", "n", "r", "d"), (1, 4, 8, 8)) | {
+        "w": (4, 4, 1, 1),
+        "m": (4,),
+        "v": (4,),
+    }
+    # The twin, in names of its own: the node of a convolution, the value that a node makes, and one the network lacks.
+    fused = (
+        Layer("conv", ("x", "w"), ("n",), node="first"),
+        Layer("relu", ("n",), ("val_3",), node="second"),
+        Layer("conv", ("val_3", "w"), ("inner",), node="third"),
+        Layer("identity", ("inner",), ("d",), node="fourth"),
+    )
+    twin = Graph(fused, ("x",), ("d",), held)
+    told = reported(graph, shapes, {"first": 3.0, "inner": 2.0, "fourth": 0.5}, twin, {"val_3": "r"})
+    board = Target("board", 1e9, 1e9)
+    found = estimates(graph, shapes, board, told=told)
+    assert [one.by for one in found] == ["compiler", "compiler", "shapes", "compiler"]
+    assert [one.seconds for one in found] == [3.0, 0.0, found[2].seconds, 2.5] and found[2].seconds < 1e-5
+    halves = estimates(graph, shapes, board, 2)
+    assert [one.bytes for one in halves] == [(one.bytes or 0) // 2 for one in estimates(graph, shapes, board)]

@@ -82,3 +82,38 @@ def test_executorch_steps_name_values_that_no_instruction_shows() -> None:
     steps = step_times([Run("Execute", tuple(logged), ())], record, "forward", {"relu"})
     assert [s.tensors for s in steps] == [("linear",), ("linear",), (), ("relu",)]
     assert steps[2].toward == ("relu",)
+
+
+def test_what_is_fused_with_a_convolution_in_its_own_layout_belongs_to_it() -> None:
+    """It keeps the name of what it made before a sum and an activation, here in two operators, became part of it."""
+    node = helper.make_node
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in ("x", "end")]
+    before = [
+        node("Conv", ["x", "w"], ["a"], "c1"),
+        node("HardSigmoid", ["a"], ["inner"]),
+        node("Mul", ["a", "inner"], ["swish"]),
+        node("Conv", ["swish", "w"], ["b"], "c2"),
+        node("Add", ["b", "x"], ["sum"], "add"),
+        node("Relu", ["sum"], ["relu"], "relu"),
+        node("Conv", ["relu", "w"], ["end"], "c3"),
+    ]
+    after = [
+        node("Conv", ["x", "w"], ["t1"], "a_nchwc", domain="com.microsoft.nchwc", activation="HardSwish"),
+        node(
+            "Conv",
+            ["t1", "w", "", "x"],
+            ["t2"],
+            "b_nchwc",
+            domain="com.microsoft.nchwc",
+            activation="Relu",
+        ),
+        node("Conv", ["t2", "w"], ["t3"], "end_nchwc", domain="com.microsoft.nchwc"),
+        node("ReorderOutput", ["t3"], ["end"], "r"),
+    ]
+    graphs = [helper.make_graph(nodes, "g", ends[:1], ends[1:]) for nodes in (after, before)]
+    made = made_by_nodes(graphs[0], graphs[1], frozenset({"a", "swish", "b", "sum", "relu", "end"}))
+    assert [made[name][0] for name in ("a_nchwc", "b_nchwc", "end_nchwc")] == [
+        ("swish",),
+        ("relu",),
+        ("end",),
+    ]

@@ -50,6 +50,27 @@ def test_the_page_stands_alone_and_escapes_names() -> None:
     assert "<td>between the steps</td>" in page and percent(0.05, 1) in page
 
 
+def test_a_row_has_all_its_modules_and_its_work() -> None:
+    several = replace(ROWS[0], modules=("stem.0", "stem.1", "body", "head", "<i>"))
+    page = render_profile(replace(PROFILE, rows=(several, *ROWS[1:])))
+    assert 'title="stem.1, body, head, &lt;i&gt;">and stem.1, body, head, 1 more<' in page
+    assert "20.0 MFLOP<" in page and "2\u00a0000 FLOP/byte<" in page
+
+
+def test_steps_that_cannot_run_alone_are_named() -> None:
+    alone = replace(PROFILE, alone=True, gap=0.1, rows=(*ROWS, replace(ROWS[0], name="state", calls=0)))
+    text = profile_text(alone)
+    assert "timers   none; each step was run alone: together they take 10 % less than the whole" in text
+    assert "these cannot be run alone: state" in text and "alone: state" in render_profile(alone)
+
+
+def test_why_values_are_not_paired_is_said() -> None:
+    alone = replace(PROFILE, unpaired="the twin gives no values")
+    assert "\nunpaired the twin gives no values: only names tie steps to layers\n" in profile_text(alone)
+    assert "<dt>unpaired</dt><dd>the twin gives no values" in render_profile(alone)
+    assert "unpaired" not in profile_text(PROFILE) + render_profile(PROFILE)
+
+
 def test_the_flame_is_as_wide_as_the_time() -> None:
     flame = flame_of(PROFILE)
     widths = {box.row: box.width / flame.width for box in flame.boxes if box.row is not None}
@@ -60,6 +81,14 @@ def test_the_flame_is_as_wide_as_the_time() -> None:
     levels = {box.text: box.y for box in flame.boxes}
     assert levels["net"] < levels["stem"] < levels["0"]
     assert flame_of(replace(PROFILE, rows=())).boxes == ()
+
+
+def test_steps_of_a_module_stand_where_they_run() -> None:
+    """Those between its inner modules, too, not before them."""
+    rows = [Row(name, "Op", sites=(name,), module=module, p50=1.0) for name, module in
+            (("a", "stem"), ("b", ""), ("c", "head"), ("d", "stem"))]  # fmt: skip
+    boxes = [box for box in flame_of(replace(PROFILE, rows=tuple(rows))).boxes if box.row is not None]
+    assert [box.row for box in sorted(boxes, key=lambda box: box.x)] == [0, 3, 1, 2]
 
 
 def test_a_busy_machine_is_named() -> None:

@@ -88,6 +88,10 @@ def test_the_file_says_the_same(onnx: Measured, tmp_path: Path) -> None:
         (tmp_path / "profile" / "profile.json").write_text(text)
         with pytest.raises(UsageError, match="negative, or no number"):
             load_profile(tmp_path)
+    text = onnx.profile.to_json().replace('"joined": ', '"joined": 1e999, "was": ')
+    (tmp_path / "profile" / "profile.json").write_text(text)
+    with pytest.raises(UsageError, match="a share is no number"):
+        load_profile(tmp_path)
     with pytest.raises(UsageError, match="no profile in"):
         load_profile(tmp_path / "elsewhere")
 
@@ -139,6 +143,14 @@ def test_trace_events_and_perfetto_say_the_same(onnx: Measured, tmp_path: Path) 
     assert {"shape", "source", "network_ops", "flops"} <= set(notes)
     counted = [p for p in trace.packet if p.track_event.type == pb.TrackEvent.TYPE_COUNTER]
     assert counted and all(p.track_event.counter_value > 0 for p in counted)
+
+
+def test_memory_is_told_by_shapes_where_the_engine_says_nothing(torch_: Measured) -> None:
+    counters = torch_.timeline.counters
+    assert {c.track for c in counters} == {"values alive, by shapes"}
+    assert torch_.profile.memory and torch_.profile.size
+    most = max(c.value for c in counters)
+    assert 0 < most <= torch_.profile.memory and most == torch_.profile.memory - torch_.profile.size
 
 
 def test_slices_of_a_track_do_not_overlap(onnx: Measured) -> None:

@@ -23,3 +23,9 @@ def test_steps_that_an_engine_numbers_anew_are_the_same_steps() -> None:
 def test_names_count_first() -> None:
     one = merged([_round(["x", "y", "z"], 1.0), _round(["x", "z", "y"], 2.0)])
     assert [step.per_run for step in one.steps] == [(1.0, 2.0), (2.0, 6.0), (3.0, 4.0)]
+
+
+def test_steps_of_one_name_keep_their_own_times() -> None:
+    """The same code at two places, as IREE's compiler leaves it."""
+    one = merged([_round(["x", "y", "x"], 1.0), _round(["x", "y", "x"], 2.0)])
+    assert [step.per_run for step in one.steps] == [(1.0, 2.0), (2.0, 4.0), (3.0, 6.0)]

@@ -5,12 +5,18 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from tests.suite.project import write_net
+from twinnet.errors import EngineError
 from twinnet.profile import load_profile
+from twinnet.suite import profile as suite_profile
 from twinnet.suite.alone import run_suite
+from twinnet.suite.outcome import Case
+from twinnet.suite.profile import write_building, write_times
+from twinnet.suite.subject import Subject
 
 
 def test_every_case_leaves_its_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,3 +37,25 @@ def test_every_case_leaves_its_times(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with (Path("built") / name / "compile.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(built[name]["estimates"]) and all(float(row["seconds"]) > 0 for row in rows)
+
+
+def test_what_cannot_be_measured_says_why_and_no_older_file_stands_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, subject = Case("net", "onnxruntime", "default", "onnxruntime"), cast(Subject, None)
+    monkeypatch.setattr(suite_profile, "_asked", lambda *_: (None, None, None))
+    place = tmp_path / case.name
+    place.mkdir()
+    for write, verb, file, error in (
+        (write_times, "profile_with", "profile.json", "profile-error.txt"),
+        (write_building, "compile_profile_with", "compile.json", "compile-error.txt"),
+    ):
+        (place / file).write_text("old")
+
+        def fails(*_: Any, **__: Any) -> None:
+            raise EngineError("no timers today", stage="profile")
+
+        monkeypatch.setattr(f"twinnet.profiling.{verb}", fails)
+        write(case, subject, tmp_path)
+        assert (place / error).read_text() == "not measured: no timers today\n"
+        assert not (place / file).exists()

@@ -337,6 +337,7 @@ def test_rules_that_are_none_are_2(command: Command, place: Path, rules: str) ->
         "check net.onnx --atol nan",
         "check net.onnx --ulp 1e99",
         "profile compare run run --limit inf",
+        "profile compare run run --limit nan",
         "profile net.onnx --seed=-5",
         "ladder net.onnx --seed=-5",
         "matrix net.onnx --seed=-5",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twinnet.inputs import Inputs
     from twinnet.network import Network
 
-__all__ = ["Case", "modes_kept", "placed", "read_network", "read_twins", "twin_name"]
+__all__ = ["Case", "modes_kept", "placed", "read_network", "read_twins", "run_folders", "twin_name"]
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,20 @@ def twin_name(twin: Twin) -> str:
     """
     name = getattr(twin, "slug", None) or getattr(twin, "__name__", None) or getattr(twin, "name", "callable")
     return file_name(name, 80)
+
+
+def run_folders(out: str | Path, twins: Sequence[Any]) -> list[Path]:
+    """The folder of each twin inside `out`, or `out` itself for a single one; no two twins share one."""
+    if len(twins) == 1:
+        return [Path(out)]
+    taken: dict[str, None] = {}
+    for twin in twins:
+        slug = name = twin_name(twin)
+        number = 2
+        while name in taken:
+            name, number = f"{slug}-{number}", number + 1
+        taken[name] = None
+    return [Path(out) / name for name in taken]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from twinnet.layers.graph import Graph
 from twinnet.pairing import Pairing
 from twinnet.profile.building import CompileProfile, built
 from twinnet.profile.cost import Shapes
-from twinnet.profile.measure import Measured, Subject, profile_of
+from twinnet.profile.measure import Measured, Subject, needed_memory, profile_of
 from twinnet.profile.pace import Pace, Pacemaker
 from twinnet.profile.target import Target, machine
 from twinnet.profile.turns import affordable, timed_in_turns
@@ -32,15 +32,15 @@ _REPEATS, _ROUNDS = 20, 2
 def open_subject(case: Case, sides: Sides) -> tuple[Session, Subject]:
     """Open both sides and pair them; where sites cannot be paired, names and modules have to do."""
     opened = open_both(case, sides)
-    pairing = None
+    pairing, unpaired = None, ""
     try:
         plan, traces = plan_check(case, opened)
         for trace in traces:
             trace.close()
         pairing = plan.pairing
     except (EngineError, UsageError) as error:
-        case.job.progress(f"sites are not paired: {error}")
-    return opened.twin, subject_of(case, opened, pairing)
+        unpaired = error.what
+    return opened.twin, replace(subject_of(case, opened, pairing), unpaired=unpaired)
 
 
 def measured_cost(case: Case, opened: Opened, pairing: Pairing) -> tuple[Cost, Measured | None]:
@@ -53,7 +53,9 @@ def measured_cost(case: Case, opened: Opened, pairing: Pairing) -> tuple[Cost, M
             [opened.twin], case.first, repeats=repeats, rounds=_ROUNDS, beside=pacemaker
         )
     except EngineError as error:
-        return Cost(size=opened.twin.size, problem=error.what), None
+        return Cost(
+            memory=needed_memory(opened.twin, subject), size=opened.twin.size, problem=error.what
+        ), None
     target, pace = target_of(case), pace_of(case, pacemaker)
     made = profile_of(opened.twin, timed, subject, threads=threads, target=target, pace=pace)
     whole, cpu = made.profile.bare, made.profile.cpu

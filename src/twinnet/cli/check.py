@@ -9,7 +9,6 @@ import typer
 
 from twinnet.cli import options as o
 from twinnet.cli._groups import grouped
-from twinnet.cli._screen import say
 
 __all__ = ["command"]
 
@@ -156,10 +155,6 @@ def command(
         else:
             result = check_with(options, network, running.inputs, twin, out=folder, argv=command_line())
     answer.give(result, unmatched=unmatched)
-    if profile and not answer.silent:
-        from twinnet.report.profiles import choice_text
-
-        say(f"\n{choice_text(result)}")
     if repro and result.verdict != "PASS":
         write_repro(result, silent=answer.silent)
     if bundle is not None:

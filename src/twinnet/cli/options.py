@@ -279,10 +279,16 @@ class Answer:
             return
         from twinnet.cli._screen import console
         from twinnet.report.terminal import print_result, render_unmatched
+        from twinnet.result import ResultSet
 
         print_result(result, console(), self.verbose)
         if unmatched:
             say(render_unmatched(result))
+        parts = result.results if isinstance(result, ResultSet) else (result,)
+        if any(one.cost is not None for one in parts):
+            from twinnet.report.profiles import choice_text
+
+            say(f"\n{choice_text(result)}")
 
     def leave(self, result: Result | ResultSet) -> NoReturn:
         """Exit with the exit code of the result."""

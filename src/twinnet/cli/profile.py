@@ -27,15 +27,15 @@ class _ProfileVerbs(Verbs):
     """`twinnet profile NETWORK` measures; `compare` and `target` are verbs of their own."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        first = next((word for word in args if not word.startswith("-")), None)
-        if args and not self._is_verb(first) and not {"-h", "--help"} & set(args[:1]):
+        # A verb comes first: what follows an option is its value.
+        if args and args[0] not in ("-h", "--help") and not self._is_verb(args[0]):
             args = [_MEASURE, *args]
         return super().parse_args(ctx, args)
 
-    def _is_verb(self, word: str | None) -> bool:
+    def _is_verb(self, word: str) -> bool:
         """A mistyped verb is one too: its message names the right one, where that of a network would not."""
-        named = difflib.get_close_matches(word or "", self.commands, n=1, cutoff=0.75)
-        return bool(named) and (word in self.commands or not Path(word or "").exists())
+        named = difflib.get_close_matches(word, self.commands, n=1, cutoff=0.75)
+        return bool(named) and word[0] != "-" and (word in self.commands or not Path(word).exists())
 
 
 app = typer.Typer(
@@ -85,7 +85,7 @@ def measure(
         bool,
         typer.Option(
             "--compile",
-            help="Also build the twin from scratch, time each step of that, and estimate every layer in advance.",
+            help="First build the twin from scratch, time each step of that, and estimate every layer; for any engine.",
         ),
     ] = False,
     rows: Annotated[int, typer.Option("--rows", metavar="N", min=1, help="Rows of the table.")] = 12,
@@ -110,22 +110,34 @@ def measure(
     Example: twinnet profile model.py:build --twin onnxruntime
     """
     from twinnet.check import run_folder
-    from twinnet.engines import parse_spec
+    from twinnet.checking.case import run_folders
+    from twinnet.engines import parse_specs
+    from twinnet.errors import UsageError
     from twinnet.profile import read_target
-    from twinnet.profiling import Plan, compile_profile_with, profile_with
+    from twinnet.profiling import Plan, compile_profile_with, measures_times, profile_with
     from twinnet.progress import progress
-    from twinnet.report.profiles import write_compile_profile
+    from twinnet.report.profiles import write_compile_profile, write_profiles
 
     folder = run_folder(network, running.named(twin)) / "profile" if out is None else out
     plan = Plan(repeats, rounds, read_target(target) if target is not None else None)
+    specs = parse_specs(twin)
+    folders = run_folders(folder, specs)
+    # What engines without timers build can be timed all the same.
+    timed = [n for n, spec in enumerate(specs) if measures_times(spec) or not compile_]
+    if bundle is not None and not timed:
+        raise UsageError(f"--bundle holds profiles, and {twin} does not measure times per layer")
+    found: list[Measured | None] = [None] * len(specs)
+    built: list[CompileProfile | None] = [None] * len(specs)
     with progress(quiet=quiet or as_json) as report:
         options = running.options(progress=report)
-        found = profile_with(options, network, running.inputs, twin, plan, out=folder)
-        built = []
-        for one in found if compile_ else ():
-            spec = one.profile.spec
-            built.append(compile_profile_with(options, network, running.inputs, spec, plan.target))
-            write_compile_profile(built[-1], folder if len(found) == 1 else folder / parse_spec(spec).slug)
+        for n, spec in enumerate(specs) if compile_ else ():
+            built[n] = made = compile_profile_with(options, network, running.inputs, str(spec), plan.target)
+            write_compile_profile(made, folders[n])
+        if timed:
+            measured = profile_with(options, network, running.inputs, [str(specs[n]) for n in timed], plan)
+            write_profiles(measured, [folders[n] for n in timed])
+            for n, one in zip(timed, measured, strict=True):
+                found[n] = one
     if bundle is not None:
         from twinnet.origin import origin
         from twinnet.report.bundle import profile_session, write_bundle
@@ -133,41 +145,45 @@ def measure(
         session, runs = profile_session(folder)
         write_bundle(bundle, {**origin(), **session}, runs)
     _show(found, built, folder, rows, quiet=quiet, as_json=as_json)
-    upload_run(folder.parent if folder.name == "profile" else folder, silent=quiet or as_json, profile=True)
+    if timed:
+        outer = folder.parent if folder.name == "profile" else folder
+        upload_run(outer, silent=quiet or as_json, profile=True)
 
 
 def _show(
-    found: Sequence[Measured],
-    built: Sequence[CompileProfile],
+    found: Sequence[Measured | None],
+    built: Sequence[CompileProfile | None],
     folder: Path,
     rows: int,
     *,
     quiet: bool,
     as_json: bool,
 ) -> None:
+    """Print what was measured and built, twin by twin; then the first twin against each of the others."""
     from twinnet.profile import compare_profiles
     from twinnet.report.profiles import comparison_text, compile_text, profile_text
 
-    profiles = [one.profile for one in found]
+    profiles = [one.profile for one in found if one is not None]
     if as_json:
-        texts = [profile.to_json() for profile in profiles]
-        say(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        texts = [one.to_json() for one in profiles or built if one is not None]
+        say(texts[0] if len(found) == 1 else f"[{', '.join(texts)}]")
         return
     if quiet:
         say(f"{folder}")
         return
-    if len(profiles) == 1:
-        say(profile_text(profiles[0], str(folder), rows))
-        for one in built:
-            say("\n" + compile_text(one))
-        return
-    for number, profile in enumerate(profiles):
-        say(profile_text(profile, "", max(rows // 2, 3)) + "\n")
-        for one in built[number : number + 1]:
-            say(compile_text(one, max(rows // 2, 3)) + "\n")
-    for other in profiles[1:]:
-        say(comparison_text(compare_profiles(profiles[0], other)) + "\n")
-    say(f"files    {folder}")
+    single = len(found) == 1
+    most = rows if single else max(rows // 2, 3)
+    shown = []
+    for measured, made in zip(found, built):
+        if measured is not None:
+            shown.append(profile_text(measured.profile, str(folder) if single else "", most))
+        if made is not None:
+            text = compile_text(made, min(most, 8), named=measured is None)
+            shown.append(f"{text}\n\nfiles    {folder}/compile.csv" if single else text)
+    shown += [comparison_text(compare_profiles(profiles[0], other)) for other in profiles[1:]]
+    if not single:
+        shown.append(f"files    {folder}")
+    say("\n\n".join(shown))
 
 
 @app.command("compare")
@@ -190,9 +206,12 @@ def compare(
 
     Example: twinnet profile compare runs/last-week runs/today --limit 1.2
     """
+    from twinnet.errors import UsageError
     from twinnet.profile import compare_profiles, load_profile
     from twinnet.report.profiles import comparison_text
 
+    if limit is not None and limit != limit:
+        raise UsageError("--limit is no number")
     made = compare_profiles(load_profile(before), load_profile(after))
     say(made.to_json() if as_json else comparison_text(made, limit))
     if limit is not None and made.past(limit):

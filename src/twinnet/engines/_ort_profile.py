@@ -28,7 +28,7 @@ _LAYOUT = ("ReorderInput", "ReorderOutput")
 _ANEW = re.compile(r"_token_\d+$")
 """What a node that was made again for another layout has behind its name."""
 _OWN_LAYOUT = "_nchwc"
-"""A convolution in ONNX Runtime's own layout is named after the tensor it makes."""
+"""A convolution in ONNX Runtime's own layout is named after the tensor it made before anything was fused with it."""
 
 
 def made_by_nodes(
@@ -39,16 +39,32 @@ def made_by_nodes(
     `before` is the graph before its layout was changed: nodes keep their names, tensors do not.
     """
     named = {n.name: tuple(t for t in n.output if t in known) for n in before.node if n.name}
+    unfused = {name: node for node in before.node for name in node.output}
     readers: dict[str, list[onnx.NodeProto]] = {}
     for node in graph.node:
         for name in node.input:
             readers.setdefault(name, []).append(node)
+    later: dict[str, list[int]] = {}
+    for place, node in enumerate(before.node):
+        for name in node.input:
+            later.setdefault(name, []).append(place)
+
+    def with_fused(node: onnx.NodeProto, made: str) -> str:
+        """What a convolution makes that is named after `made`: a sum and an activation may have become part of it."""
+        plain = unfused.get(made)
+        if plain is None:
+            return made
+        hops = [found(node) and not found(plain) for found in (_adds, _activates)]
+        for _ in filter(None, hops):
+            made = _behind(made, before.node, later) or made
+        return made
 
     def own(node: onnx.NodeProto) -> tuple[str, ...]:
         if node.op_type in _LAYOUT:
             return ()
         if node.name.endswith(_OWN_LAYOUT) and node.name.removesuffix(_OWN_LAYOUT) in known:
-            return (node.name.removesuffix(_OWN_LAYOUT),)
+            made = with_fused(node, node.name.removesuffix(_OWN_LAYOUT))
+            return (made if made in known else node.name.removesuffix(_OWN_LAYOUT),)
         # What it makes in ONNX Runtime's own layout has its name only behind the step that turns it back.
         turned = [
             n for o in node.output for r in readers.get(o, ()) if r.op_type in _LAYOUT for n in r.output
@@ -76,6 +92,28 @@ def made_by_nodes(
         # Unnamed nodes are named after operator and position.
         made[node.name or f"{node.op_type}_{place}"] = mine, () if mine else next_known(node)
     return made
+
+
+def _activates(node: onnx.NodeProto) -> bool:
+    return any(attribute.name == "activation" for attribute in node.attribute)
+
+
+def _adds(node: onnx.NodeProto) -> bool:
+    """Whether a convolution also adds another tensor."""
+    return "Conv" in node.op_type and len(node.input) > 3 and bool(node.input[3])
+
+
+def _behind(tensor: str, nodes: Sequence[onnx.NodeProto], readers: Mapping[str, Sequence[int]]) -> str:
+    """The nearest tensor that whatever is computed from a tensor goes through; empty if there is none."""
+    waiting = set(readers.get(tensor, ()))
+    while waiting:
+        place = min(waiting)
+        waiting.discard(place)
+        made = [name for name in nodes[place].output if name]
+        if not waiting:
+            return made[0] if len(made) == 1 else ""
+        waiting.update(reader for name in made for reader in readers.get(name, ()))
+    return ""
 
 
 def empty_steps() -> onnx.ModelProto:

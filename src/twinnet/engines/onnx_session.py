@@ -116,8 +116,7 @@ class OnnxSession(Session):
 
     @property
     def size(self) -> int | None:
-        network = self._artefact.network
-        return network.model.ByteSize() + sum(file.stat().st_size for file in network.external)
+        return self._artefact.size
 
     @property
     def random(self) -> str:

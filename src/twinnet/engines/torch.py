@@ -202,7 +202,7 @@ class TorchSession(Session):
             from twinnet.engines._eager import eager_sites
 
             return eager_sites(self.network, self._job.inputs)
-        static = _static_values(self._graph)
+        static = self._graph.static
         return tuple(
             layer.site(index, role="output" if name in outputs else "inner")
             for layer in self._graph
@@ -336,15 +336,6 @@ def _converted(network: ModuleNetwork, dtype: torch.dtype) -> torch.nn.Module:
 
     # Not `module.to(dtype)`: of complex parameters that keeps the real part only.
     return copy.deepcopy(network.module)._apply(lambda tensor: cast(tensor, dtype))
-
-
-def _static_values(graph: Graph) -> set[str]:
-    """Values that depend on no input of the network."""
-    static = set(graph.constants)
-    for layer in graph:
-        if all(n is None or n in static for n in layer.inputs):
-            static.update(layer.outputs)
-    return static
 
 
 @contextlib.contextmanager

@@ -101,6 +101,21 @@ class Graph:
                     found.setdefault(name, []).append(i)
         return {name: tuple(indices) for name, indices in found.items()}
 
+    @cached_property
+    def static(self) -> frozenset[str]:
+        """Values that depend on no input: the constants, and what is computed from them alone.
+
+        >>> import torch
+        >>> layers = Layer("neg", ("w",), ("v",)), Layer("add", ("x", "v"), ("y",))
+        >>> sorted(Graph(layers, ("x",), ("y",), {"w": torch.ones(1)}).static)
+        ['v', 'w']
+        """
+        static = set(self.constants)
+        for layer in self.layers:
+            if all(name is None or name in static for name in layer.inputs):
+                static.update(name for name in layer.outputs if name)
+        return frozenset(static)
+
     def segment(
         self, targets: Iterable[str], known: Iterable[str]
     ) -> tuple[tuple[int, ...], tuple[str, ...]]:

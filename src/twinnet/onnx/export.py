@@ -62,6 +62,11 @@ class OnnxArtefact:
         return self.network.path
 
     @property
+    def size(self) -> int:
+        """Bytes of the model and of the files beside it."""
+        return self.network.model.ByteSize() + sum(file.stat().st_size for file in self.network.external)
+
+    @property
     def base_dir(self) -> Path | None:
         return self.network.base_dir
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from twinnet.engines.timing import LayerTime, Span
 from twinnet.layers.graph import Graph, Layer
-from twinnet.profile.cost import Shapes, flops, moved_bytes
+from twinnet.profile.cost import Shapes, float_width, flops, moved_bytes
+from twinnet.profile.join import Joiner
 from twinnet.profile.model import Limit
 from twinnet.profile.target import Target
 from twinnet.signature import dims
@@ -16,10 +18,7 @@ from twinnet.signature import dims
 if TYPE_CHECKING:
     from twinnet.engines.base import Session
 
-__all__ = ["CompileProfile", "Estimate", "built", "estimates"]
-
-_WIDTH = 4
-"""Bytes of a float: layers are estimated in float32."""
+__all__ = ["CompileProfile", "Estimate", "built", "estimates", "reported"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,8 @@ class Estimate:
 
 @dataclass(frozen=True)
 class CompileProfile:
-    """How a twin is built: seconds of each step, and of the compiler's passes where it reports them; sizes of what came
-    out; an estimate of each layer."""
+    """How a twin is built: seconds of each step, and of the compiler's passes where it reports them; the size of what
+    ships, and of what is `intermediate`; an estimate of each layer."""
 
     network: str
     spec: str
@@ -55,6 +54,7 @@ class CompileProfile:
     size: int | None
     target: Target
     estimates: tuple[Estimate, ...]
+    intermediate: tuple[tuple[str, int], ...] = ()
     schema: int = 1
 
     @property
@@ -71,24 +71,57 @@ def estimates(
     graph: Graph | None,
     shapes: Shapes,
     target: Target,
-    told: Mapping[str, float] | None = None,
+    width: int = 4,
+    told: Mapping[int, float] | None = None,
 ) -> tuple[Estimate, ...]:
-    """Every layer that depends on an input, by its shapes; `told` are times that a compiler reported, by name."""
-    found = []
-    static = set(graph.constants) if graph is not None else set()
-    for layer in graph or ():
-        if all(n is None or n in static for n in layer.inputs):
-            static.update(layer.outputs)
+    """Every layer that depends on an input, by its shapes; `told` are seconds of layers that are known better."""
+    if graph is None:
+        return ()
+    return tuple(
+        _estimate(graph, layer, shapes, target, width, (told or {}).get(index))
+        for index, layer in enumerate(graph.layers)
+        if layer.outputs[0] not in graph.static
+    )
+
+
+def reported(
+    graph: Graph, shapes: Shapes, told: Mapping[str, float], twin: Graph, origins: Mapping[str, str]
+) -> dict[int, float]:
+    """Seconds of the network's layers by what a compiler reported of the twin's nodes, by name or by what they make.
+
+    The layer that computes most of a node has its time, the others have none of their own. `origins` maps values of the
+    twin to those of the network, where their names differ.
+    """
+    last = {layer.node: index for index, layer in enumerate(twin.layers) if layer.node}
+    seconds: list[float | None] = []
+    for index, layer in enumerate(twin.layers):
+        names = (*layer.outputs, layer.node if last.get(layer.node) == index else "")
+        seconds.append(next((told[name] for name in names if name in told), None))
+    steps = [
+        LayerTime(layer.outputs[0], layer.op, (Span(0, spent or 0.0),), tuple(filter(None, layer.outputs)))
+        for layer, spent in zip(twin.layers, seconds)
+    ]
+    pairs = {name: origins.get(name, name) for name in twin.producer}
+    pairs = {name: ours for name, ours in pairs.items() if ours in graph.producer}
+    places = {id(layer): index for index, layer in enumerate(graph.layers)}
+    found: dict[int, float] = {}
+    joined = list(zip(Joiner(graph, pairs, twin).join(steps), seconds))
+    # What only helps is added to a layer that has a time of its own, and says too little about any other.
+    for one, spent in sorted(joined, key=lambda pair: pair[0].helps):
+        if spent is None or not one.layers:
             continue
-        assert graph is not None
-        found.append(_estimate(graph, layer, shapes, target, told or {}))
-    return tuple(found)
+        main = places[id(max(one.layers, key=lambda layer: flops(layer, shapes) or 0))]
+        if not one.helps:
+            found.update({places[id(layer)]: 0.0 for layer in one.layers})
+        if main in found:
+            found[main] += spent
+    return found
 
 
 def _estimate(
-    graph: Graph, layer: Layer, shapes: Shapes, target: Target, told: Mapping[str, float]
+    graph: Graph, layer: Layer, shapes: Shapes, target: Target, width: int, known: float | None
 ) -> Estimate:
-    work, moved = flops(layer, shapes), moved_bytes(graph, (layer,), shapes, _WIDTH)
+    work, moved = flops(layer, shapes), moved_bytes(graph, (layer,), shapes, width)
     seconds = target.seconds(work or 0, moved or 0)
     limit: Limit = ""
     if work is not None and moved is not None:
@@ -96,7 +129,6 @@ def _estimate(
         if target.overhead > 0.5 * seconds:
             limit = "overhead"
     name = layer.outputs[0]
-    known = next((told[n] for n in (layer.node, *layer.outputs) if n in told), None)
     return Estimate(
         name,
         layer.op or layer.kind,
@@ -121,7 +153,11 @@ def built(
 ) -> CompileProfile:
     """The compile profile of a session that was just built; `network` is its name and the twin's spec."""
     steps = tuple((name, seconds) for name, seconds in timings.items() if name not in ("run", "judge"))
-    rows = estimates(graph, shapes, target, told=session.estimates())
+    said, origins = session.estimates(), session.provenance or {}
+    told = reported(graph, shapes, said, session.graph() or graph, origins) if said and graph else None
+    rows = estimates(graph, shapes, target, float_width(session.precision), told)
+    size, passes, artefact = session.size, session.passes(), session.artefact
+    whole = () if artefact is None or artefact.size == size else (("ONNX model", artefact.size),)
     return CompileProfile(
-        *network, session.engine, session.version, steps, session.passes(), session.size, target, rows
+        *network, session.engine, session.version, steps, passes, size, target, rows, intermediate=whole
     )

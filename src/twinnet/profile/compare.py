@@ -74,7 +74,8 @@ class Comparison:
 
     In turns, both sides saw the same machine. Otherwise `measured` says whether the work beside the runs became slower
     as well, so that `pace` is the machine's; without that it may as well be the twin's. With `everywhere`, all of the
-    twin changed by more than the machine did.
+    twin changed by more than the machine did. `differs` lists what else was not the same, and may be the reason: its
+    name, before and after.
     """
 
     before: str
@@ -85,6 +86,7 @@ class Comparison:
     everywhere: bool
     whole: Change
     changes: tuple[Change, ...]
+    differs: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def slower(self) -> tuple[Change, ...]:
@@ -149,7 +151,27 @@ def compare_profiles(before: Profile, after: Profile) -> Comparison:
         judge.everywhere,
         whole.change(judge),
         tuple(changes),
+        _differences(before, after),
     )
+
+
+def _differences(before: Profile, after: Profile) -> tuple[tuple[str, str, str], ...]:
+    """What was not the same when two profiles were measured, of what both of them say."""
+    told = [("day", before.when[:10], after.when[:10])]
+    if before.engine == after.engine:
+        told.append((f"{before.engine} version", before.version, after.version))
+    told.append(("threads", _threads(before), _threads(after)))
+    told.append(("processor", _processor(before), _processor(after)))
+    return tuple((name, a, b) for name, a, b in told if a and b and a != b)
+
+
+def _threads(profile: Profile) -> str:
+    count = profile.threads if profile.pace is None else profile.pace.threads
+    return "" if count is None else str(count)
+
+
+def _processor(profile: Profile) -> str:
+    return "" if profile.pace is None else profile.pace.processor
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from twinnet.layers.graph import Graph, Layer
 
-__all__ = ["Shapes", "flops", "moved_bytes"]
+__all__ = ["Shapes", "float_width", "flops", "itemsize", "moved_bytes"]
 
 Shapes = Mapping[str, tuple[int, ...]]
 """The shape of each value for the sample that is measured."""
@@ -30,6 +30,9 @@ _PER_ELEMENT = {
 _REDUCES = ("reduce_", "cumsum", "cumprod", "argm", "topk", "sort", "global_")
 _TAKES = ("gather", "gather_elements", "gather_nd", "index", "slice", "select", "split")
 """Kinds that read of their first input only what they give on: a few rows of a table, not all of it."""
+_RENAMES = ("reshape", "flatten", "squeeze", "unsqueeze")
+"""Kinds that give values another shape, and need not move them."""
+_WIDTHS = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 _GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
@@ -65,6 +68,8 @@ def moved_bytes(graph: Graph, layers: Sequence[Layer], shapes: Shapes, width: in
 
     `width` is the number of bytes of a float in the twin.
     """
+    if layers and all(layer.kind in _RENAMES for layer in layers):
+        return 0
     made = {name for layer in layers for name in layer.outputs}
     read = {name for layer in layers for name in layer.inputs if name is not None and name not in made}
     inside = {id(layer) for layer in layers}
@@ -75,7 +80,7 @@ def moved_bytes(graph: Graph, layers: Sequence[Layer], shapes: Shapes, width: in
         or any(id(graph.layers[i]) not in inside for i in graph.consumers.get(name, ()))
     }
     sizes = {
-        name: math.prod(shapes[name]) * _itemsize(graph, name, width)
+        name: math.prod(shapes[name]) * itemsize(graph, name, width)
         for name in read | written
         if name in shapes
     }
@@ -83,11 +88,21 @@ def moved_bytes(graph: Graph, layers: Sequence[Layer], shapes: Shapes, width: in
         readers = [layer for layer in layers if name in layer.inputs]
         if all(layer.kind in _TAKES and layer.inputs.index(name) == 0 for layer in readers):
             taken = sum(math.prod(shapes.get(out, ())) for layer in readers for out in layer.outputs if out)
-            sizes[name] = min(sizes[name], taken * _itemsize(graph, name, width))
+            sizes[name] = min(sizes[name], taken * itemsize(graph, name, width))
     return sum(sizes.values()) if sizes else None
 
 
-def _itemsize(graph: Graph, name: str, width: int) -> int:
+def float_width(precision: str) -> int:
+    """Bytes of a float of the network in a twin of this precision.
+
+    >>> float_width("int16"), float_width("int8"), float_width("tf32")
+    (2, 1, 4)
+    """
+    return _WIDTHS.get(precision, 1 if "int8" in precision else 4)
+
+
+def itemsize(graph: Graph, name: str, width: int) -> int:
+    """Bytes of one element of a value; `width` are those of a float in the twin."""
     held = graph.constants.get(name)
     dtype = held.dtype if held is not None else graph.dtypes.get(name)
     return width if dtype is None or dtype.is_floating_point else dtype.itemsize

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from twinnet.engines.timing import LayerTime
 from twinnet.layers.graph import Graph, Layer
@@ -78,7 +77,7 @@ class Joiner:
         there = [n for n in names if n in graph.producer]
         # A value that another step makes as well (a change of layout) does not end the walk at its own layer.
         indices, _ = graph.segment(there, known)
-        chosen = [i for i in indices if graph.layers[i].outputs[0] not in self._static]
+        chosen = [i for i in indices if graph.layers[i].outputs[0] not in graph.static]
         if taken is not None:
             chosen = [i for i in chosen if i not in taken]
             taken.update(chosen)
@@ -98,13 +97,3 @@ class Joiner:
                 for index in self.twin_graph.consumers.get(name, ()):
                     stack.extend(self.twin_graph.layers[index].outputs)
         return tuple(found)
-
-    @cached_property
-    def _static(self) -> set[str]:
-        """Values that depend on no input."""
-        assert self.graph is not None
-        static = set(self.graph.constants)
-        for layer in self.graph:
-            if all(n is None or n in static for n in layer.inputs):
-                static.update(layer.outputs)
-        return static

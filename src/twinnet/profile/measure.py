@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from twinnet.engines.timing import Timed, undisturbed
 from twinnet.layers.graph import Graph, Layer
-from twinnet.profile.cost import Shapes, flops, moved_bytes
+from twinnet.profile.cost import Shapes, float_width, flops, moved_bytes
 from twinnet.profile.join import Joined, Joiner
-from twinnet.profile.memory import least_memory
+from twinnet.profile.memory import alive_bytes, least_memory
 from twinnet.profile.model import Limit, Profile, Quantiles, Row
 from twinnet.profile.noise import low
 from twinnet.profile.pace import Pace
@@ -25,21 +25,23 @@ if TYPE_CHECKING:
     from twinnet.engines.base import Session
     from twinnet.site import Site
 
-__all__ = ["Measured", "Subject", "profile_of"]
+__all__ = ["Measured", "Subject", "needed_memory", "profile_of"]
 
 _SLOW = 8.0
 """A step that takes this many times what arithmetic and bandwidth allow, and hardly computes, is overhead."""
-_SMALL = 20
-"""... and that lasts less than so many overheads of a step."""
+_SMALL, _STEP = 20, 1e-6
+"""... and that lasts less than so many overheads of a step, or could be done within one; an overhead is no less than
+a microsecond."""
+_FAST = 8.0
+"""One that only moves values, and is this many times faster than bandwidth allows, moves none: it makes a view."""
 _WAITED = 0.7
 """Runs whose CPU time is less than this part of their time waited for their turn."""
-_WIDTHS = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
 class Subject:
     """What is measured, in the words of the network: its layers, the shapes of its values, its sites, and `pairs` from
-    values of the twin to those of the network."""
+    values of the twin to those of the network; `unpaired` says why they could not be paired by their values."""
 
     network: str
     spec: str
@@ -47,6 +49,7 @@ class Subject:
     shapes: Shapes
     sites: Sequence[Site]
     pairs: Mapping[str, str]
+    unpaired: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def profile_of(
         pace: How fast this machine was meanwhile.
     """
     joined = Joiner(subject.graph, subject.pairs, session.graph()).join(timed.steps)
-    width = _WIDTHS.get(session.precision, 1 if "int8" in session.precision else 4)
+    width = float_width(session.precision)
     known = {site.tensor: site for site in subject.sites}
     own = {site.tensor: site for site in session.sites}
     rows = [_row(one, subject, target, width, known, own) for one in joined]
@@ -103,7 +106,7 @@ def profile_of(
         alone=timed.alone,
         timer=statistics.fmean(step.timer for step in timed.steps) if timed.steps else 0.0,
         cpu=Quantiles.of(timed.cpu) if timed.cpu else None,
-        memory=least_memory(subject.graph, subject.shapes, width),
+        memory=needed_memory(session, subject),
         size=session.size,
         threads=threads,
         loading=timed.loading,
@@ -112,8 +115,24 @@ def profile_of(
         cpu_runs=timed.cpu,
         when=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         pace=pace,
+        unpaired=subject.unpaired,
     )
-    return Measured(profile, timeline_of(timed, profile))
+    return Measured(profile, timeline_of(timed, profile, _alive(joined, subject, width)))
+
+
+def needed_memory(session: Session, subject: Subject) -> int | None:
+    """The bytes that weights and values of a twin take at least; None if its layers are not known."""
+    return least_memory(subject.graph, subject.shapes, float_width(session.precision))
+
+
+def _alive(joined: Sequence[Joined], subject: Subject, width: int) -> list[int | None]:
+    """Bytes of the values alive during each step; None where its layers are not known."""
+    graph = subject.graph
+    if graph is None or not subject.shapes:
+        return [None] * len(joined)
+    every = alive_bytes(graph, subject.shapes, width)
+    places = {id(layer): index for index, layer in enumerate(graph.layers)}
+    return [max((every[places[id(layer)]] for layer in one.layers), default=None) for one in joined]
 
 
 def _looking(timed: Timed) -> float:
@@ -229,14 +248,18 @@ def _limit(
 ) -> tuple[Limit, float | None]:
     """What bounds a step, and how near it comes to that bound.
 
-    >>> _limit(1000, 4_000_000, 1e-3, Target("t", 1e10, 1e10))
-    ('memory', 0.4)
+    >>> board = Target("t", 1e10, 1e10)
+    >>> _limit(1000, 4_000_000, 1e-3, board), _limit(1000, 5000, 5e-5, board)[0], _limit(0, 4_000_000, 1e-6, board)
+    (('memory', 0.4), 'overhead', ('overhead', None))
     """
     if work is None or moved is None or seconds <= 0 or target is None:
         return "", None
     best = max(work / target.peak, moved / target.bandwidth)
     efficiency = best / seconds
-    if efficiency * _SLOW < 1 and seconds < _SMALL * max(target.overhead, 1e-6):
+    if best == 0 or (work == 0 and efficiency > _FAST):
+        return "overhead", None
+    least = max(target.overhead, _STEP)
+    if efficiency * _SLOW < 1 and (best < least or seconds < _SMALL * least):
         return "overhead", efficiency
     bound: Limit = "compute" if work / target.peak > moved / target.bandwidth else "memory"
     return bound, efficiency if math.isfinite(efficiency) else None

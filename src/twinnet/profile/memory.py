@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from twinnet.layers.graph import Graph
-from twinnet.profile.cost import Shapes
+from twinnet.profile.cost import Shapes, itemsize
 
 __all__ = ["alive_bytes", "least_memory"]
 
 
 def alive_bytes(graph: Graph, shapes: Shapes, width: int) -> list[int]:
-    """Bytes of values alive while each layer runs, inputs of the network among them.
+    """Bytes of the values alive while each layer runs: the inputs of the network, and what depends on them.
 
     A layer that works place by place, or only moves values, may write over one that is not needed any more.
 
@@ -22,19 +22,20 @@ def alive_bytes(graph: Graph, shapes: Shapes, width: int) -> list[int]:
     """
     from twinnet.layers import kinds
 
-    sizes = {name: math.prod(shape) * width for name, shape in shapes.items()}
+    sizes = {name: math.prod(shape) * itemsize(graph, name, width) for name, shape in shapes.items()}
     ends = {name: users[-1] for name, users in graph.consumers.items() if users}
     ends.update(dict.fromkeys(graph.outputs, len(graph.layers)))
     alive = {name for name in graph.inputs if name in ends}
     found = []
     for index, layer in enumerate(graph.layers):
-        alive.update(name for name in layer.outputs if name)
+        made = [name for name in layer.outputs if name and name not in graph.static]
+        alive.update(made)
         dead = {name for name in alive if ends.get(name, index) <= index}
         kind = kinds.get(layer.kind)
         inplace = kind.elementwise or kind.exact
         free = max((sizes.get(n, 0) for n in layer.inputs if n in dead), default=0) if inplace else 0
-        made = sum(sizes.get(name, 0) for name in layer.outputs)
-        found.append(sum(sizes.get(name, 0) for name in alive) - min(free, made))
+        new = sum(sizes.get(name, 0) for name in made)
+        found.append(sum(sizes.get(name, 0) for name in alive) - min(free, new))
         alive -= dead
     return found
 

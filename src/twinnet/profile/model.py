@@ -20,6 +20,9 @@ __all__ = ["FILE_NAME", "FOLDER", "SCHEMA", "Limit", "Profile", "Quantiles", "Ro
 
 SCHEMA = 1
 FOLDER, FILE_NAME = "profile", "profile.json"
+_INSIDE = (f"*/{FILE_NAME}", f"*/{FOLDER}/{FILE_NAME}", f"{FOLDER}/*/{FILE_NAME}")
+"""Where a folder holds the profiles of several twins: as `profile` and `check --profile` write them."""
+_NAMED = 8
 
 Limit = Literal["compute", "memory", "overhead", ""]
 """What bounds a step: arithmetic, moving data, or the cost of a step that hardly computes; "" where not known."""
@@ -131,6 +134,8 @@ class Profile:
     when: str = ""
     pace: Pace | None = None
     """How fast the machine was meanwhile."""
+    unpaired: str = ""
+    """Why sites could not be paired; then only names and modules tie steps to the network."""
     schema: int = field(default=SCHEMA)
 
     @property
@@ -162,9 +167,11 @@ def load_profile(path: str | Path) -> Profile:
     places = (path, path / FILE_NAME, path / FOLDER / FILE_NAME)
     file = next((p for p in places if p.is_file()), None)
     if file is None:
-        several = sorted(str(p.parent) for p in path.glob(f"*/{FILE_NAME}"))
+        several = sorted(str(p.parent) for pattern in _INSIDE for p in path.glob(pattern))
         if several:
-            raise UsageError(f"{path} holds several profiles", hint=f"name one: {', '.join(several)}")
+            named = ", ".join(several[:_NAMED]) + (", ..." if len(several) > _NAMED else "")
+            what = "several profiles" if len(several) > 1 else "a profile in another folder"
+            raise UsageError(f"{path} holds {what}", hint=f"name one: {named}")
         raise UsageError(
             f"no profile in {path}", hint="twinnet profile NETWORK --twin SPEC --out DIR writes one"
         )
@@ -174,12 +181,23 @@ def load_profile(path: str | Path) -> Profile:
     made = checked(Profile, data, str(file))
     if not all(math.isfinite(time) and time >= 0 for time in _times(made)):
         raise UsageError(f"{file}: a time is negative, or no number")
+    if not all(map(math.isfinite, _shares(made))):
+        raise UsageError(f"{file}: a share is no number")
     return made
 
 
 def _times(profile: Profile) -> Iterator[float]:
-    yield from (*profile.runs, *profile.bare_runs, *profile.cpu_runs)
+    yield from (*profile.runs, *profile.bare_runs, *profile.cpu_runs, profile.timer)
+    for every in (profile.whole, profile.bare, profile.cpu):
+        if every is not None:
+            yield from (every.p10, every.p50, every.p90)
     for row in profile.rows:
         yield from (row.p10, row.p50, row.p90, *row.seconds)
     if profile.pace is not None:
         yield from (*profile.pace.products, *profile.pace.copies, *profile.pace.together)
+
+
+def _shares(profile: Profile) -> Iterator[float]:
+    yield from (profile.overhead, profile.gap, profile.joined)
+    for row in profile.rows:
+        yield from (row.share, row.intensity or 0.0, row.efficiency or 0.0)

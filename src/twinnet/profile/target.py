@@ -19,6 +19,7 @@ from twinnet.files import atomic_write, checked, read_toml
 __all__ = ["Target", "machine", "on_threads", "processor", "read_target", "write_target"]
 
 _SIDE = 384
+_CHANNELS, _PIXELS, _KERNEL = 64, 28, 5
 _BYTES, _PIECES = 1 << 25, 16
 _SECONDS = 0.25
 """How long each of them is tried: short pieces of work fit between whatever else runs."""
@@ -59,7 +60,8 @@ def read_target(path: str | Path) -> Target:
             raise UsageError(f"{path}: a target has no {name!r}", hint=f"it has {', '.join(names)}")
     made = checked(Target, {"name": path.stem, **data}, str(path))
     numbers = made.peak, made.bandwidth, made.overhead
-    if min(numbers[:2]) <= 0 or made.overhead < 0 or not all(map(math.isfinite, numbers)):
+    sound = min(numbers[:2]) > 0 and made.overhead >= 0 and all(map(math.isfinite, numbers))
+    if not sound or any(isinstance(value, bool) for value in data.values()):
         raise UsageError(f"{path}: peak and bandwidth must be positive numbers, overhead not negative")
     return made
 
@@ -82,15 +84,19 @@ def write_target(target: Target, path: str | Path) -> None:
 
 @cache
 def machine(threads: int | None = None) -> Target:
-    """This machine, measured: the best of some products, and of copies of pieces of what the inner caches do not hold.
+    """This machine, measured: the best of some products and convolutions, and of copies of what the inner caches do not
+    hold, in pieces.
 
-    The best, because whatever else runs here can only make them slower; pieces, because a long copy is interrupted.
+    The best, because whatever else runs here can only make them slower; convolutions, too, because the library for
+    products does not use all that every processor can do; pieces, because a long copy is interrupted.
     """
     import torch
 
     with on_threads(threads) as count, torch.no_grad():
         a, b = torch.rand(_SIDE, _SIDE), torch.rand(_SIDE, _SIDE)
         c = torch.empty(_SIDE, _SIDE)
+        image = torch.rand(1, _CHANNELS, _PIXELS, _PIXELS)
+        kernels = torch.rand(_CHANNELS, _CHANNELS, _KERNEL, _KERNEL)
         pieces = cycle(
             zip(torch.rand(_BYTES // 4).chunk(_PIECES), torch.zeros(_BYTES // 4).chunk(_PIECES), strict=True)
         )
@@ -100,11 +106,13 @@ def machine(threads: int | None = None) -> Target:
             to.copy_(source)
 
         one = torch.ones(1)
-        product = _best(lambda: torch.mm(a, b, out=c))
+        product = 2 * _SIDE**3 / _best(lambda: torch.mm(a, b, out=c))
+        work = 2 * (_CHANNELS * _PIXELS * _KERNEL) ** 2
+        convolution = work / _best(lambda: torch.conv2d(image, kernels, padding=_KERNEL // 2))
         copy = _best(copied) * _PIECES
         small = _best(lambda: [torch.add(one, one, out=one) for _ in range(100)]) / 100
     name = f"{processor()}, {count} thread{'s' if count != 1 else ''}"
-    return Target(name, 2 * _SIDE**3 / product, 2 * _BYTES / copy, small)
+    return Target(name, max(product, convolution), 2 * _BYTES / copy, small)
 
 
 def _best(work: Callable[[], object]) -> float:

@@ -60,19 +60,27 @@ class _Placed:
     seconds: float
     thread: int
     memory: int | None
+    alive: int | None
 
 
-def timeline_of(timed: Timed, profile: Profile) -> Timeline:
-    """The first runs one after the other; steps of an engine that tells no starts follow each other."""
-    placed = list(_placed(timed, profile))
+def timeline_of(timed: Timed, profile: Profile, alive: Sequence[int | None] = ()) -> Timeline:
+    """The first runs one after the other; steps of an engine that tells no starts follow each other.
+
+    Memory is what the engine says is in use; if it says nothing, the bytes of the values `alive` during each step.
+    """
+    placed = list(_placed(timed, profile, alive or [None] * len(profile.rows)))
     order = {thread: n for n, thread in enumerate(dict.fromkeys(p.thread for p in placed))}
     slices = [
         Slice(f"thread {order[p.thread]}", p.row.name, _ns(p.start), _ns(p.seconds), _details(p.row))
         for p in placed
     ]
     slices += _levels(placed)
-    told = [p for p in placed if p.memory is not None]
-    counters = [Counter("memory in use", _ns(p.start + p.seconds), p.memory or 0) for p in told]
+    counters = [
+        Counter("memory in use", _ns(p.start + p.seconds), p.memory) for p in placed if p.memory is not None
+    ]
+    if not counters:
+        by_shapes = (p for p in placed if p.alive is not None)
+        counters = [Counter("values alive, by shapes", _ns(p.start), p.alive or 0) for p in by_shapes]
     title = f"{profile.network} on {profile.spec}"
     return Timeline(title, tuple(slices), tuple(counters))
 
@@ -81,20 +89,20 @@ def _ns(seconds: float) -> int:
     return max(0, round(seconds * 1e9))
 
 
-def _placed(timed: Timed, profile: Profile) -> Iterator[_Placed]:
+def _placed(timed: Timed, profile: Profile, alive: Sequence[int | None]) -> Iterator[_Placed]:
     begun = 0.0
     for run in range(min(_RUNS, len(timed.whole))):
         spans = [
-            (row, span)
-            for row, step in zip(profile.rows, timed.steps)
+            (row, span, held)
+            for row, step, held in zip(profile.rows, timed.steps, alive)
             for span in step.spans
             if span.run == run
         ]
-        spans.sort(key=lambda pair: pair[1].start or 0.0)
+        spans.sort(key=lambda one: one[1].start or 0.0)
         now = 0.0
-        for row, span in spans:
+        for row, span, held in spans:
             start = now if span.start is None else span.start
-            yield _Placed(row, run, begun + start, span.seconds, span.thread, span.memory)
+            yield _Placed(row, run, begun + start, span.seconds, span.thread, span.memory, held)
             now = max(now, start + span.seconds)
         begun += max(now, timed.whole[run]) + _PAUSE
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -89,22 +89,30 @@ def merged(rounds: Sequence[Timed]) -> Timed:
 
 
 def _aligned(steps: Sequence[LayerTime], other: Sequence[LayerTime]) -> list[LayerTime | None]:
-    """For each step the same one in another round: by its name, else by what it computes, in order.
+    """For each step the same one in another round: by its name, else by what it computes; in order, if several fit.
 
-    Some engines number what they make, and another loading goes on counting.
+    Some engines number what they make, and another loading goes on counting; some run the same code at several places.
     """
-    named = {step.name: step for step in other}
-    found = [named.get(step.name) for step in steps]
-    taken = {step.name for step in found if step is not None}
-    left: dict[tuple[object, ...], deque[LayerTime]] = {}
-    for step in other:
-        if step.name not in taken:
-            left.setdefault(_kind(step), deque()).append(step)
-    return [
-        same if same is not None else queue.popleft() if (queue := left.get(_kind(step))) else None
-        for step, same in zip(steps, found)
-    ]
+    named = _queues(other, lambda step: step.name)
+    found = [_next(named, step.name) for step in steps]
+    taken = {id(step) for step in found}
+    left = _queues([step for step in other if id(step) not in taken], _kind)
+    return [_next(left, _kind(step)) if same is None else same for step, same in zip(steps, found)]
 
 
-def _kind(step: LayerTime) -> tuple[object, ...]:
+def _queues(
+    steps: Sequence[LayerTime], key: Callable[[LayerTime], Hashable]
+) -> dict[Hashable, deque[LayerTime]]:
+    found: dict[Hashable, deque[LayerTime]] = {}
+    for step in steps:
+        found.setdefault(key(step), deque()).append(step)
+    return found
+
+
+def _next(queues: Mapping[Hashable, deque[LayerTime]], key: Hashable) -> LayerTime | None:
+    queue = queues.get(key)
+    return queue.popleft() if queue else None
+
+
+def _kind(step: LayerTime) -> Hashable:
     return step.op, step.tensors, step.toward

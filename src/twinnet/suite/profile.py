@@ -23,11 +23,11 @@ _REPEATS, _ROUNDS = 10, 1
 def write_times(case: Case, subject: Subject, folder: Path, run: Path | None = None) -> bool:
     """Measure a case and write its profile as FOLDER/CASE/, and into its run; False if its engine measures nothing.
 
-    The verdict does not depend on it: what goes wrong is written down instead.
+    The verdict does not depend on it: what goes wrong is written down instead, as profile-error.txt.
     """
     if not find_engine(parse_spec(case.spec).engine).abilities.profile:
         return False
-    from twinnet.profile.model import FOLDER
+    from twinnet.profile.model import FILE_NAME, FOLDER
     from twinnet.profiling import Plan, profile_with
     from twinnet.report.profiles import write_profile
 
@@ -35,8 +35,9 @@ def write_times(case: Case, subject: Subject, folder: Path, run: Path | None = N
         options, network, inputs = _asked(case, subject)
         (measured,) = profile_with(options, network, inputs, case.spec, Plan(_REPEATS, _ROUNDS))
     except TwinnetError as error:
-        _leave(folder / case.name, error)
+        _leave(error, folder / case.name, "profile-error.txt", FILE_NAME)
         return True
+    (folder / case.name / "profile-error.txt").unlink(missing_ok=True)
     for place in (folder / case.name, run / FOLDER if run is not None and run.is_dir() else None):
         if place is not None:
             write_profile(measured, place)
@@ -44,15 +45,21 @@ def write_times(case: Case, subject: Subject, folder: Path, run: Path | None = N
 
 
 def write_building(case: Case, subject: Subject, folder: Path) -> None:
-    """Build the twin of a case from scratch and write what each step took as FOLDER/CASE/compile.csv and .json."""
+    """Build the twin of a case from scratch and write what each step took as FOLDER/CASE/compile.csv and .json.
+
+    If that fails, compile-error.txt says why.
+    """
     from twinnet.profiling import compile_profile_with
     from twinnet.report.profiles import write_compile_profile
 
     try:
         options, network, inputs = _asked(case, subject)
-        write_compile_profile(compile_profile_with(options, network, inputs, case.spec), folder / case.name)
+        made = compile_profile_with(options, network, inputs, case.spec)
     except TwinnetError as error:
-        _leave(folder / case.name, error)
+        _leave(error, folder / case.name, "compile-error.txt", "compile.json")
+        return
+    (folder / case.name / "compile-error.txt").unlink(missing_ok=True)
+    write_compile_profile(made, folder / case.name)
 
 
 def _asked(case: Case, subject: Subject) -> tuple[Options, Any, Any]:
@@ -63,5 +70,7 @@ def _asked(case: Case, subject: Subject) -> tuple[Options, Any, Any]:
     return replace(subject.options(), samples=None, preprocess=None), cut.network, [cut.sample]
 
 
-def _leave(folder: Path, error: TwinnetError) -> None:
-    atomic_write(folder / "error.txt", f"not measured: {error}\n".encode("utf-8", "replace"))
+def _leave(error: TwinnetError, folder: Path, name: str, instead: str) -> None:
+    """Write down what went wrong; the file of an earlier session that is there `instead` goes."""
+    (folder / instead).unlink(missing_ok=True)
+    atomic_write(folder / name, f"not measured: {error}\n".encode("utf-8", "replace"))

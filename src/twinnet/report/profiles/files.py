@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from twinnet.errors import MissingExtra
@@ -13,7 +14,7 @@ from twinnet.report.profiles.csv_file import render_compile_csv, render_csv
 from twinnet.report.profiles.perfetto import perfetto_bytes
 from twinnet.report.profiles.trace_events import render_events
 
-__all__ = ["write_compile_profile", "write_profile"]
+__all__ = ["write_compile_profile", "write_profile", "write_profiles"]
 
 
 def write_profile(measured: Measured, folder: str | Path) -> list[Path]:
@@ -35,6 +36,15 @@ def write_profile(measured: Measured, folder: str | Path) -> list[Path]:
     files["profile.html"] = render_profile(profile).encode("utf-8", "replace")
     files[FILE_NAME] = profile.to_json().encode()
     return [atomic_write(folder / name, data) for name, data in files.items()]
+
+
+def write_profiles(found: Sequence[Measured], folders: Sequence[str | Path]) -> None:
+    """Write several profiles, each into a folder of its own; one that an earlier call left beside them goes."""
+    for measured, folder in zip(found, folders, strict=True):
+        write_profile(measured, folder)
+    if len(found) > 1:
+        for around in {Path(folder).parent for folder in folders}:
+            (around / FILE_NAME).unlink(missing_ok=True)
 
 
 def write_compile_profile(profile: CompileProfile, folder: str | Path) -> list[Path]:

@@ -44,8 +44,8 @@ class Flame:
 class _Module:
     name: str
     seconds: float = 0.0
-    children: dict[str, _Module] = field(default_factory=dict)
-    rows: list[tuple[int, Row]] = field(default_factory=list)
+    parts: dict[str | int, _Module | Row] = field(default_factory=dict)
+    """Modules by name, and steps by number, in the order of their first execution."""
 
 
 def flame_of(profile: Profile) -> Flame:
@@ -61,11 +61,13 @@ def flame_of_rows(name: str, rows: Sequence[Row], between: float = 0.0) -> Flame
         here.seconds += row.p50
         path = row.module.split(".") if row.module else [] if row.sites else ["(added by the engine)"]
         for name in path:
-            here = here.children.setdefault(name, _Module(name))
-            here.seconds += row.p50
-        here.rows.append((number, row))
+            inner = here.parts.setdefault(name, _Module(name))
+            assert isinstance(inner, _Module)
+            inner.seconds += row.p50
+            here = inner
+        here.parts[number] = row
     if between:
-        root.children[words.BETWEEN] = _Module(f"({words.BETWEEN})", between)
+        root.parts[words.BETWEEN] = _Module(f"({words.BETWEEN})", between)
         root.seconds += between
     drawing = _Drawing(root.seconds)
     if root.seconds > 0:
@@ -85,14 +87,18 @@ class _Drawing:
         """Draw a module with everything in it from `x` on, and return where it ends."""
         path = f"{above}.{here.name}" if level > 1 else here.name
         end = self._add(x, level, here.seconds, here.name, path)
-        for number, row in here.rows:
-            name = "+".join(dict.fromkeys(row.network_ops)) or row.op
-            why = words.limited(row)
-            title = f"{row.label}, step {row.name}" + (f", {why}" if why else "")
-            x = self._add(x, level + 1, row.p50, name, title, number)
-        for child in here.children.values():
-            x = self.place(child, x, level + 1, path if level else "")
+        for key, part in here.parts.items():
+            if isinstance(part, _Module):
+                x = self.place(part, x, level + 1, path if level else "")
+            else:
+                x = self._step(part, x, level + 1, key)
         return end
+
+    def _step(self, row: Row, x: float, level: int, number: str | int) -> float:
+        name = "+".join(dict.fromkeys(row.network_ops)) or row.op
+        why = words.limited(row)
+        title = f"{row.label}, step {row.name}" + (f", {why}" if why else "")
+        return self._add(x, level, row.p50, name, title, number if isinstance(number, int) else None)
 
     def _add(
         self, x: float, level: int, seconds: float, name: str, title: str, row: int | None = None

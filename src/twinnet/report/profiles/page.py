@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twinnet.profile.model import Profile, Row
-from twinnet.report.figures import clean
+from twinnet.report.figures import clean, figure
 from twinnet.report.html import render_page
 from twinnet.report.profiles import words
 from twinnet.report.profiles.flame import flame_of
@@ -25,10 +25,12 @@ def _context(profile: Profile) -> dict[str, Any]:
         ("twin", f"{profile.spec} ({profile.engine} {profile.version})"),
         ("machine", words.bound(profile)),
         ("runs", f"{profile.repeats}; {spread}"),
+        ("measured", f"{profile.when[:16].replace('T', ' ')} UTC" if profile.when else ""),
         ("busy", words.busy(profile)),
-        ("cost of timers", f"{words.timers(profile)}; {words.gap(profile)}"),
+        ("timers", words.timing(profile)),
         ("joined", f"{words.share(profile.joined)} of the steps' time belongs to layers of the network"),
         ("not joined", ", ".join(profile.rest)),
+        ("unpaired", profile.unpaired),
         ("size", words.much(profile.size)),
         ("memory", f"{words.much(profile.memory)} at least" if profile.memory else ""),
     ]
@@ -84,7 +86,10 @@ def _row(number: int, row: Row) -> dict[str, Any]:
         "calls": row.calls,
         "share": words.share(row.share),
         "bar": round(100 * row.share, 2),
+        "flops": words.much(row.flops, "FLOP"),
         "rate": words.rate(row),
+        "intensity": "" if row.intensity is None else figure(row.intensity),
+        "also": [clean(name) for name in row.modules if name != place],
         "bytes": words.much(row.bytes),
         "limit": words.limited(row),
     }

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from twinnet.profile.model import Profile
-from twinnet.report.figures import clean, percent
+from twinnet.report.figures import clean, figure, percent
 from twinnet.report.profiles import words
 
 __all__ = ["Dot", "Roofline", "roofline_of"]
@@ -72,7 +72,7 @@ def roofline_of(profile: Profile) -> Roofline | None:
             x(intensity),
             y(rate),
             round(3 + 13 * math.sqrt(row.share), 1),
-            f"{clean(row.label)}: {words.rate(row)}, {intensity:.2g} FLOP per byte, "
+            f"{clean(row.label)}: {words.rate(row)}, {figure(intensity)} FLOP per byte, "
             f"{percent(row.share, 1)} of the time; {words.limited(row)}",
             row.limit,
             number,

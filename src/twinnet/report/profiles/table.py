@@ -36,13 +36,16 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[st
 def profile_text(profile: Profile, folder: str = "", rows: int = _ROWS) -> str:
     """One screen: the whole, the three dearest places and what limits them, the dearest rows, what to do next."""
     spread = f"{words.seconds(profile.bare.p10)} to {words.seconds(profile.bare.p90)}"
+    unpaired = profile.unpaired
+    runs = count(profile.repeats, "run").replace("\u00a0", " ")
     lines = [
-        f"network  {clean(profile.network)}     twin  {clean(profile.spec)} ({profile.engine} {profile.version})",
+        _subject(profile),
         f"machine  {clean(words.bound(profile))}",
-        f"whole    {words.seconds(profile.bare.p50)} (8 of 10 runs: {spread}; {profile.repeats} runs)",
+        f"whole    {words.seconds(profile.bare.p50)} (8 of 10 runs: {spread}; {runs})",
         *([f"busy     {words.busy(profile)}"] if words.busy(profile) else []),
-        f"timers   cost {words.timers(profile)}; {words.gap(profile)}",
+        f"timers   {words.timing(profile)}",
         f"joined   {words.share(profile.joined)} of the steps' time belongs to layers of the network{_rest(profile)}",
+        *([f"unpaired {clean(unpaired)}: only names tie steps to layers"] if unpaired else []),
         "",
     ]
     for number, row in enumerate(profile.dearest(), start=1):
@@ -58,12 +61,22 @@ def profile_text(profile: Profile, folder: str = "", rows: int = _ROWS) -> str:
     return "\n".join(lines)
 
 
-def compile_text(profile: CompileProfile, rows: int = 8) -> str:
-    """What building took, and the layers that should take most time."""
+def _subject(profile: Profile | CompileProfile) -> str:
+    version = f"{profile.engine} {profile.version}".strip()
+    return f"network  {clean(profile.network)}     twin  {clean(profile.spec)} ({clean(version)})"
+
+
+def compile_text(profile: CompileProfile, rows: int = 8, *, named: bool = False) -> str:
+    """What building took, and the layers that should take most time; of which twin, if it is to be `named`."""
     steps = ", ".join(f"{clean(name)} {words.seconds(spent)}" for name, spent in profile.steps)
     passes = ", ".join(f"{clean(name)} {words.seconds(spent)}" for name, spent in profile.passes[:5])
     whole = f"estimate {words.seconds(profile.seconds)} a run on {clean(profile.target.name)}"
-    lines = [f"built    {steps}", f"size     {words.much(profile.size)}"]
+    lines = [_subject(profile)] if named else []
+    lines += [f"times    {profile.engine} does not measure them: those below are estimates"] if named else []
+    lines += [f"built    {steps or 'nothing to build'}"]
+    if profile.size is not None:
+        between = "".join(f"; {name} {words.much(size)}" for name, size in profile.intermediate)
+        lines.append(f"size     {words.much(profile.size)}{between}")
     lines += [f"passes   {passes}"] if passes else []
     shown = sorted(profile.estimates, key=lambda one: -one.seconds)[:rows]
     inside = _shared(
@@ -77,7 +90,7 @@ def compile_text(profile: CompileProfile, rows: int = 8) -> str:
             words.seconds(one.seconds),
             words.much(one.flops, "FLOP"),
             words.much(one.bytes),
-            one.limit or one.by,
+            one.limit or ("" if one.by == "shapes" else one.by),
         )
         for one in shown
     ]
@@ -89,11 +102,7 @@ def compile_text(profile: CompileProfile, rows: int = 8) -> str:
 
 
 def _rest(profile: Profile) -> str:
-    if not profile.rest:
-        return ""
-    named = ", ".join(clean(name) for name in profile.rest[:4])
-    more = f" and {len(profile.rest) - 4} more" if len(profile.rest) > 4 else ""
-    return f"; not: {named}{more}"
+    return f"; not: {words.some(profile.rest)}" if profile.rest else ""
 
 
 def _table(profile: Profile, most: int) -> list[str]:
@@ -153,6 +162,9 @@ def comparison_text(made: Comparison, limit: float | None = None) -> str:
     """What got slower or faster beyond noise; the rest is counted."""
     how = "measured in turns" if made.in_turns else "measured apart"
     lines = [f"before   {clean(made.before)}", f"after    {clean(made.after)}     ({how})"]
+    if made.differs:
+        told = "; ".join(f"{clean(name)}: {clean(a)}, then {clean(b)}" for name, a, b in made.differs)
+        lines.append(f"differs  {told}")
     lines += [f"pace     {told}"] if (told := _pace(made)) else []
     whole = made.whole
     lines += [f"whole    {_ratio(whole)}", ""]

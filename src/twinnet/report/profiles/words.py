@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 
 from twinnet.profile.model import Profile, Row
-from twinnet.report.figures import percent, seconds
+from twinnet.report.figures import clean, percent, seconds
 
 __all__ = [
     "BETWEEN",
@@ -18,7 +20,9 @@ __all__ = [
     "rate",
     "seconds",
     "share",
+    "some",
     "timers",
+    "timing",
     "waited",
 ]
 
@@ -58,14 +62,26 @@ def rate(row: Row) -> str:
     return "" if not row.flops or row.p50 <= 0 else much(row.flops / row.p50, "FLOP/s")
 
 
+_HELPS = (
+    (re.compile(r"(?i)(reorder|transpose|permute)\w*$"), "changes layout for it"),
+    (
+        re.compile(r"(?i)((de|dynamic)?quantize\w*|cast|convert|_?to_copy)$"),
+        "changes the number format for it",
+    ),
+    (re.compile(r"(?i)(mirror_?)?pad\w*$"), "adds a border for it"),
+)
+
+
 def limited(row: Row) -> str:
     """What limits a step, and how near it comes to that.
 
     >>> limited(Row("c", "Conv", limit="memory", efficiency=0.61))
     'memory bound, 61 % of it'
+    >>> limited(Row("r", "ReorderInput", helps=True)), limited(Row("m", "Mul", helps=True))
+    ('changes layout for it', 'part of it')
     """
     if row.helps:
-        return "changes layout for it" if "eorder" in row.op else "part of it"
+        return next((why for how, why in _HELPS if how.match(row.op)), "part of it")
     if not row.limit:
         return ""
     if row.limit == "overhead":
@@ -88,7 +104,9 @@ def gap(profile: Profile) -> str:
     part = share(abs(profile.gap))
     if profile.alone:
         more = "more" if profile.gap < 0 else "less"
-        return f"each step was run alone: together they take {part} {more} than the whole"
+        told = f"each step was run alone: together they take {part} {more} than the whole"
+        left = [row.name for row in profile.rows if not row.calls]
+        return f"{told}; these cannot be run alone: {some(left)}" if left else told
     if profile.gap < 0:
         return f"the steps together take {part} more than the whole"
     return f"{part} of the whole is between the steps"
@@ -112,6 +130,23 @@ def waited(spent: float, cpu: float | None) -> bool:
     (True, False, False)
     """
     return cpu is not None and cpu < _WAITS * spent
+
+
+def some(names: Sequence[str], most: int = 4) -> str:
+    """The first of some names.
+
+    >>> some(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(map(clean, names[:most]))}{more}"
+
+
+def timing(profile: Profile) -> str:
+    """What measuring the steps cost, and how they and the whole compare."""
+    if profile.alone:
+        return f"none; {gap(profile)}"
+    return f"cost {timers(profile)}; {gap(profile)}"
 
 
 def timers(profile: Profile) -> str:
