@@ -217,6 +217,16 @@ def test_rows_that_were_fused_are_added_up() -> None:
     )
 
 
+def test_inputs_of_another_size_are_said() -> None:
+    def sized(made: Profile, shape: str) -> Profile:
+        return replace(made, rows=tuple(replace(row, shape=shape) for row in made.rows))
+
+    small, large = sized(made(BASE, 1), "1x8x24x24"), sized(made(BASE, 2), "1x8x48x48")
+    text = comparison_text(compare_profiles(small, large))
+    assert "shape of layer0 Conv: 1x8x24x24, then 1x8x48x48" in text
+    assert "shape of" not in comparison_text(compare_profiles(small, replace(small, when="")))
+
+
 def test_what_only_one_side_has_is_said() -> None:
     added = replace(made({"x": 1e-3}, 3).rows[0], sites=(), op="Reorder")
     before, after = made(BASE, 1), made(BASE, 2)

@@ -162,7 +162,18 @@ def _differences(before: Profile, after: Profile) -> tuple[tuple[str, str, str],
         told.append((f"{before.engine} version", before.version, after.version))
     told.append(("threads", _threads(before), _threads(after)))
     told.append(("processor", _processor(before), _processor(after)))
+    told += _resized(before, after)[:1]
     return tuple((name, a, b) for name, a, b in told if a and b and a != b)
+
+
+def _resized(before: Profile, after: Profile) -> list[tuple[str, str, str]]:
+    """Places that both sides have, with values of another shape: the inputs may have been others."""
+    known = {row.sites: row.shape for row in before.rows if row.sites}
+    return [
+        (f"shape of {row.label}", known[row.sites], row.shape)
+        for row in after.rows
+        if row.shape and known.get(row.sites) not in ("", None, row.shape)
+    ]
 
 
 def _threads(profile: Profile) -> str:
