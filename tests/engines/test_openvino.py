@@ -357,3 +357,29 @@ def test_ctrl_c_is_no_crash_when_a_session_went_in_another_thread(tmp_path: Path
     path = save(_conv_relu(), tmp_path / "net.onnx")
     done = subprocess.run([sys.executable, "-c", _INTERRUPTED, str(path)], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+
+
+def test_data_rounded_where_only_weights_should_be(tmp_path: Path) -> None:
+    """OpenVINO does so where the processor has VNNI, unless told otherwise."""
+    import openvino
+
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.integers(-127, 128, (64, 96)).astype(np.int8), "s": np.float32(0.01)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["wide"]),
+        helper.make_node("MatMul", ["x", "wide"], ["y"], name="product"),
+    ]
+    path = save(make_model(nodes, {"x": (1, 40, 64)}, ["y"], weights), tmp_path / "net.onnx")
+    x = rng.standard_normal((1, 40, 64)).astype(np.float32)
+    alone = openvino.compile_model(str(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(x)[0]
+    off = np.abs(alone - x.astype(np.float64) @ (weights["w"] * np.float64(weights["s"]))).max()
+    found = twinnet.check(str(path), {"x": x}, "openvino", keep="none")
+    if off > 1e-3:
+        assert found.verdict == "FAIL"
+        (finding,) = found.findings
+        assert finding.cause is not None and finding.cause.explains > 0.99
+        assert "rounds the data to 8 bits in blocks of 32" in finding.cause.sentence
+    else:
+        assert found.verdict == "PASS"
+    told = "openvino?config.DYNAMIC_QUANTIZATION_GROUP_SIZE=0"
+    assert twinnet.check(str(path), {"x": x}, told, keep="none").verdict == "PASS"

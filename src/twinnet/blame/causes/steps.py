@@ -25,8 +25,11 @@ _BLOCK = 32
 
 @family
 def propose(problem: Problem) -> Iterator[Candidate]:
+    if not problem.same_shape:
+        return
+    yield from _data(problem)
     kept = problem.kept
-    if kept is None or not problem.same_shape:
+    if kept is None:
         return
     wrong = [w for w in kept.weights if bool(((w.theirs - w.ours).abs() > _SLACK * w.half).any())]
     for weight in wrong:
@@ -35,7 +38,6 @@ def propose(problem: Problem) -> Iterator[Candidate]:
     yield from _below(problem)
     for name, written, read in kept.read:
         yield _said(_other_steps(written, read), _read_as(name, written, read))
-    yield from _data(problem)
     yield from _softmax(problem)
 
 
@@ -153,9 +155,12 @@ def _read_as(name: str, written: Transform, read: Transform) -> Callable[[Proble
 
 
 def _data(problem: Problem) -> Iterator[Candidate]:
-    """Data of a product rounded to 8 bits on the way, though the twin declares steps for its weights only."""
+    """Data of a product rounded to 8 bits on the way, though steps are declared for its weights only."""
+    read = {n for layer in problem.layers if layer.kind == "dequantize_linear" for n in layer.outputs}
     for i, layer in enumerate(problem.layers):
-        if layer.kind not in ("matmul", "gemm", "linear") or problem.constant(i, 1) is None:
+        if layer.kind not in ("matmul", "gemm", "linear"):
+            continue
+        if layer.inputs[1] not in read and (problem.kept is None or problem.constant(i, 1) is None):
             continue
         for block in (_BLOCK, 0):
             rounded = ByCause(lambda x, size=block: (_eight_bits(x, size),))
