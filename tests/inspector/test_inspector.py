@@ -131,6 +131,15 @@ def test_names_from_a_recording_are_escaped() -> None:
     assert "<script>" not in page and "<img>" not in page and "<b>" not in page and "<i>" not in page
 
 
+@pytest.mark.parametrize("events", [(), (Event(""),)])
+def test_a_run_without_events_says_so(events: tuple[Event, ...]) -> None:
+    from twinnet.inspector.events import EventBlock
+    from twinnet.inspector.table import as_text
+
+    text = as_text(Path("a.etdp"), (EventBlock("Execute", events),), (), 80)
+    assert text.splitlines() == ["recording  a.etdp", "", "Execute", "  no events"]
+
+
 # -- our own recordings, and a device as the twin -----------------------------------------------------------------
 
 

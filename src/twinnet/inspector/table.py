@@ -85,18 +85,24 @@ def as_text(path: Path, blocks: Sequence[EventBlock], missing: Sequence[str], wi
     for block in blocks:
         runs = f", {block.runs} runs" if block.runs > 1 else ""
         lines += ["", f"{block.name}{runs}"]
-        rows = [head(block.unit), *(cells(e) for e in block.events if e.name not in WRAPPERS)]
-        used = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
-        *front, last = used
-        most = room if room == _ENDLESS else 30
-        widths = [min(max(len(row[i]) for row in rows), most) for i in front]
-        for row in rows:
-            text = "".join(_cut(row[i], w).ljust(w + 2) for i, w in zip(front, widths))
-            lines.append(_cut(f"  {text}{row[last]}".rstrip(), max(room, 60)))
+        lines += _events(block, room) or ["  no events"]
         if block.run_output:
             lines.append(_cut(f"  output  {tensors(block.run_output)}", max(room, 60)))
     lines += ["", *(f"missing  {what}" for what in missing)] if missing else []
     return screen("\n".join(lines))
+
+
+def _events(block: EventBlock, room: int) -> list[str]:
+    """The events of a block below their heading, without columns that hold nothing; empty if all of them do."""
+    rows = [head(block.unit), *(cells(e) for e in block.events if e.name not in WRAPPERS)]
+    used = [i for i in range(len(rows[0])) if any(row[i] for row in rows[1:])]
+    if not used:
+        return []
+    *front, last = used
+    most = room if room == _ENDLESS else 30
+    widths = [min(max(len(row[i]) for row in rows), most) for i in front]
+    texts = ("".join(_cut(row[i], w).ljust(w + 2) for i, w in zip(front, widths)) for row in rows)
+    return [_cut(f"  {text}{row[last]}".rstrip(), max(room, 60)) for text, row in zip(texts, rows)]
 
 
 def _cut(text: str, width: int) -> str:
