@@ -34,6 +34,9 @@ def mapping(elements: float) -> Iterator[Callable[[Callable[..., Any], Iterable[
     if elements < LONG or _cores() == 1:
         yield map
         return
+    if "torch" in sys.modules:
+        # A thread that has not asked yet would get the number that another thread sets below.
+        sys.modules["torch"].get_num_threads()
     with ThreadPoolExecutor(min(_cores(), 8), initializer=_one_thread) as pool:
         yield pool.map
 
