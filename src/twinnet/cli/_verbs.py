@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
 from typer.core import TyperGroup
 
 __all__ = ["Verbs"]
@@ -12,15 +11,6 @@ __all__ = ["Verbs"]
 
 class Verbs(TyperGroup):
     """Lists verbs with their sentences wrapped, not truncated."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The verb that was named; a mistyped one gets a suggestion from typer, and not another one from click."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            if getattr(error, "possibilities", None):
-                vars(error)["possibilities"] = None
-            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each verb with its whole first sentence."""
