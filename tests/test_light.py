@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -209,6 +210,26 @@ def test_every_optional_package_has_its_extra() -> None:
         name = spelt.get(package, indirect.get(package, package)).replace("_", "-")
         assert any(re.match(rf"{name}\b", line) for line in extras[extra]), (package, extra)
     assert not [line for line in project["dependencies"] if line.startswith(tuple(BROUGHT_BY))]
+
+
+def test_nothing_is_imported_that_no_requirement_brings() -> None:
+    """A package that is here because something else brought it may be missing elsewhere."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    stated = {re.split(r"[\[><=]", line)[0].replace("-", "_") for line in project["dependencies"]}
+    spelt = {"pillow": "PIL"}
+    companions = {
+        *("annotated_types", "pydantic_core", "markupsafe", "starlette", "google", "flatbuffers", "_pytest"),
+        *("IPython", "pandas"),  # used where the user has them
+    }
+    allowed = {spelt.get(name, name) for name in stated} | set(BROUGHT_BY) | companions
+    found: dict[str, str] = {}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            found |= {str(name).partition(".")[0]: path.name for name in names}
+    other = {name: path for name, path in found.items() if name not in sys.stdlib_module_names}
+    assert {n: p for n, p in other.items() if n not in allowed | {"twinnet"}} == {}
 
 
 def test_extras_that_compare_networks_bring_pytorch() -> None:
